@@ -1,1 +1,3 @@
-//! Part of hikyaku.
+//! The edge server of hikyaku.
+
+pub mod content;

@@ -1,0 +1,1 @@
+//! What is served: files below a root, or a reverse proxy.
