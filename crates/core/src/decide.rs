@@ -1,0 +1,163 @@
+//! The choice between HTTP/2 and HTTP/3 for one client, with its reason.
+
+mod reason;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::arm::Version;
+use crate::units::{ByteSize, LossRate, Rate};
+
+pub use reason::{Missing, Reason, UdpFailure};
+
+/// What to do for a client now, and why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Decision {
+    /// The preferred version: HTTP/2 or HTTP/3, or the pinned one.
+    pub version: Version,
+    /// What responses say of HTTP/3: the same over all versions, or browsers flap within a page.
+    pub alt_svc: AltSvc,
+    /// Responses over HTTP/3 carry `Alt-Svc: clear`, which takes browsers to HTTP/2 with their next
+    /// request.
+    pub clear_on_h3: bool,
+    /// Why.
+    pub reason: Reason,
+    /// The group whose outcomes this session's count to.
+    pub group: Group,
+    /// The session the decision holds for.
+    pub session: Session,
+    /// What a response is expected to take over HTTP/2, if it can be said.
+    pub h2: Option<Load>,
+    /// The same over HTTP/3.
+    pub h3: Option<Load>,
+}
+
+impl Decision {
+    /// What the client's estimate has to remember of this decision.
+    #[must_use]
+    pub const fn decided(&self) -> Decided {
+        Decided {
+            version: self.version,
+            group: self.group,
+            session: self.session,
+        }
+    }
+}
+
+/// A decision that was applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// [`Decision::version`].
+    pub version: Version,
+    /// [`Decision::group`].
+    pub group: Group,
+    /// [`Decision::session`].
+    pub session: Session,
+}
+
+/// What to say of HTTP/3 in `Alt-Svc` (RFC 7838).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AltSvc {
+    /// `h3=":port"; ma=...`.
+    Advertise {
+        /// How long the client may remember it; at least one second. `ma=0` is never given: browsers
+        /// ignore it.
+        ma: Duration,
+    },
+    /// Nothing (or `clear`, see [`Decision::clear_on_h3`]).
+    Withhold,
+}
+
+/// The experimental group of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Group {
+    /// The plain choice: too little is known, or the version is pinned.
+    Plain,
+    /// A client that always gets the plain choice, to compare with.
+    HoldBack,
+    /// The arm that was found best.
+    Normal,
+    /// The other arm, to keep its outcomes known.
+    Explore,
+    /// UDP fails: HTTP/2, or a probe of UDP.
+    Udp,
+}
+
+impl Group {
+    /// Its name in logs and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::HoldBack => "hold_back",
+            Self::Normal => "normal",
+            Self::Explore => "explore",
+            Self::Udp => "udp",
+        }
+    }
+}
+
+/// A session of a client, numbered by the second of its start.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Session(pub u32);
+
+/// An expected load time: from the request's arrival until the last byte is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// The time, corrected by outcomes.
+    #[serde(with = "crate::units::duration")]
+    pub time: Duration,
+    /// Relative standard deviation of the model's and the correction's error.
+    pub rel_sd: f32,
+}
+
+/// Two arms compared for one client.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// HTTP/2.
+    pub h2: Load,
+    /// HTTP/3.
+    pub h3: Load,
+    /// Response size that the times are for.
+    pub size: ByteSize,
+    /// The path's smallest round-trip time.
+    pub min_rtt: Duration,
+    /// Loss assumed for TCP.
+    pub loss_tcp: LossRate,
+    /// Loss assumed for QUIC.
+    pub loss_quic: LossRate,
+    /// The path's rate.
+    pub rate: Rate,
+    /// Gain of HTTP/3: how much longer HTTP/2 takes, as a share of HTTP/3's time (VERSION §4.2.2).
+    /// Negative where HTTP/2 is faster.
+    pub h3_gain: f32,
+    /// Lower bound of HTTP/3's gain (one-sided, 90 %).
+    pub h3_gain_low: f32,
+    /// Lower bound of HTTP/2's gain over HTTP/3.
+    pub h2_gain_low: f32,
+}
+
+impl Comparison {
+    /// Expected load of `version`; HTTP/1.1 counts as HTTP/2.
+    #[must_use]
+    pub const fn load(&self, version: Version) -> Load {
+        match version {
+            Version::H1 | Version::H2 => self.h2,
+            Version::H3 => self.h3,
+        }
+    }
+
+    /// Lower bound of the gain of `version` over the other.
+    #[must_use]
+    pub const fn gain_low(&self, version: Version) -> f32 {
+        match version {
+            Version::H1 | Version::H2 => self.h2_gain_low,
+            Version::H3 => self.h3_gain_low,
+        }
+    }
+}

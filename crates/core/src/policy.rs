@@ -1,0 +1,405 @@
+//! How decisions are made: the operator's settings.
+
+use std::time::Duration;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::arm::{Congestion, Version};
+use crate::units::{ByteSize, duration};
+
+/// Settings of the choice of transport. How they work together: `docs/decisions.md`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PolicyConfig {
+    /// `adaptive` chooses per client between HTTP/2 and HTTP/3; `h1`, `h2` or `h3` pins all. Default
+    /// `adaptive`.
+    pub version: VersionPolicy,
+    /// Congestion control of both transports: `cubic` or `bbr`. Default `cubic`.
+    #[serde(deserialize_with = "pinned_congestion")]
+    pub congestion: Congestion,
+    /// What a client gets of which too little is known: `h3` (it is then measured on both) or `h2`.
+    /// Default `h3`.
+    pub unknown: Plain,
+    /// Path samples of a client or its prefix needed before the model is asked. Default 8.
+    pub min_samples: u32,
+    /// Share of sessions that get the arm not chosen, to keep its outcomes known; at most 0.02. Default
+    /// 0.02.
+    pub exploration: f64,
+    /// Share of clients that always get the plain choice (`unknown`), so that the gain of the others can
+    /// be proved; from 0 to 1. Default 0.01.
+    pub holdback: f64,
+    /// A switch needs a gain whose lower bound is above this share of the load time; from 0 to 1.
+    /// Default 0.05.
+    pub min_gain: f64,
+    /// Added to `min_gain` right after a switch, halving each `settle`; from 0 to 1. Default 0.1.
+    pub hysteresis: f64,
+    /// See `hysteresis`. Default `1h`.
+    #[serde(with = "duration")]
+    pub settle: Duration,
+    /// Response size to predict for while the client's own are unknown. Default `1MB`.
+    pub typical_size: ByteSize,
+    /// Shortest `ma` of an advertisement: about one session; at least `1s`. Default `1m`.
+    #[serde(with = "duration")]
+    pub ma_min: Duration,
+    /// Longest `ma`, given where HTTP/3 has long been right. Default `1d`.
+    #[serde(with = "duration")]
+    pub ma_max: Duration,
+    /// A client that was idle this long begins a new session. Default `15m`.
+    #[serde(with = "duration")]
+    pub session_idle: Duration,
+    /// A session of a client that is never idle ends after this time. Default `1h`.
+    #[serde(with = "duration")]
+    pub session_max: Duration,
+    /// How fast knowledge fades.
+    pub half_life: HalfLife,
+    /// When UDP counts as failed, and when it is tried again.
+    pub udp: UdpPolicy,
+}
+
+impl Default for PolicyConfig {
+    fn default() -> Self {
+        Self {
+            version: VersionPolicy::Adaptive,
+            congestion: Congestion::Cubic,
+            unknown: Plain::H3,
+            min_samples: 8,
+            exploration: 0.02,
+            holdback: 0.01,
+            min_gain: 0.05,
+            hysteresis: 0.1,
+            settle: HOUR,
+            typical_size: ByteSize::from_bytes(1_000_000),
+            ma_min: MINUTE,
+            ma_max: DAY,
+            session_idle: MINUTE.saturating_mul(15),
+            session_max: HOUR,
+            half_life: HalfLife::default(),
+            udp: UdpPolicy::default(),
+        }
+    }
+}
+
+impl PolicyConfig {
+    /// Checks what the types cannot.
+    ///
+    /// # Errors
+    /// When a share is outside its range or the durations contradict each other.
+    pub fn validate(&self) -> Result<(), PolicyError> {
+        let shares = [
+            ("exploration", self.exploration, 0.02),
+            ("holdback", self.holdback, 1.0),
+            ("min_gain", self.min_gain, 1.0),
+            ("hysteresis", self.hysteresis, 1.0),
+        ];
+        for (key, value, max) in shares {
+            if !(0.0..=max).contains(&value) {
+                return Err(PolicyError::Share { key, value, max });
+            }
+        }
+        let udp = &self.udp;
+        let ordered = [
+            ("1s", Duration::from_secs(1), "ma_min", self.ma_min),
+            ("ma_min", self.ma_min, "ma_max", self.ma_max),
+            ("1s", Duration::from_secs(1), "settle", self.settle),
+            (
+                "1s",
+                Duration::from_secs(1),
+                "session_idle",
+                self.session_idle,
+            ),
+            (
+                "session_idle",
+                self.session_idle,
+                "session_max",
+                self.session_max,
+            ),
+            (
+                "1s",
+                Duration::from_secs(1),
+                "half_life.rtt",
+                self.half_life.rtt,
+            ),
+            (
+                "1s",
+                Duration::from_secs(1),
+                "half_life.loss",
+                self.half_life.loss,
+            ),
+            (
+                "1s",
+                Duration::from_secs(1),
+                "half_life.rate",
+                self.half_life.rate,
+            ),
+            (
+                "1s",
+                Duration::from_secs(1),
+                "half_life.outcome",
+                self.half_life.outcome,
+            ),
+            (
+                "1s",
+                Duration::from_secs(1),
+                "half_life.samples",
+                self.half_life.samples,
+            ),
+            ("1s", Duration::from_secs(1), "udp.probe_min", udp.probe_min),
+            (
+                "udp.probe_min",
+                udp.probe_min,
+                "udp.probe_max",
+                udp.probe_max,
+            ),
+        ];
+        for (low, low_value, high, high_value) in ordered {
+            if low_value > high_value {
+                return Err(PolicyError::Order { low, high });
+            }
+        }
+        if udp.never_came_sessions == 0 {
+            return Err(PolicyError::NoSessions);
+        }
+        Ok(())
+    }
+}
+
+/// What may be chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VersionPolicy {
+    /// HTTP/2 or HTTP/3, per client.
+    Adaptive,
+    /// HTTP/1.1 for all.
+    H1,
+    /// HTTP/2 for all.
+    H2,
+    /// HTTP/3 is advertised to all.
+    H3,
+}
+
+impl VersionPolicy {
+    /// The version that all clients get; `None` when it is chosen per client.
+    #[must_use]
+    pub const fn pinned(self) -> Option<Version> {
+        match self {
+            Self::Adaptive => None,
+            Self::H1 => Some(Version::H1),
+            Self::H2 => Some(Version::H2),
+            Self::H3 => Some(Version::H3),
+        }
+    }
+}
+
+/// What a client gets without any knowledge of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Plain {
+    /// HTTP/3 is not advertised.
+    H2,
+    /// HTTP/3 is advertised.
+    H3,
+}
+
+impl Plain {
+    /// The HTTP version.
+    #[must_use]
+    pub const fn version(self) -> Version {
+        match self {
+            Self::H2 => Version::H2,
+            Self::H3 => Version::H3,
+        }
+    }
+}
+
+/// Time after which what was learnt counts half.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HalfLife {
+    /// How long the smallest round-trip time is kept: at least once, at most twice this. Default `10m`.
+    #[serde(with = "duration")]
+    pub rtt: Duration,
+    /// Packets sent and lost. Default `10m`.
+    #[serde(with = "duration")]
+    pub loss: Duration,
+    /// Delivery rates. Default `1h`.
+    #[serde(with = "duration")]
+    pub rate: Duration,
+    /// Outcomes and response sizes. Default `6h`.
+    #[serde(with = "duration")]
+    pub outcome: Duration,
+    /// The number of samples, which `min_samples` looks at. Default `1d`.
+    #[serde(with = "duration")]
+    pub samples: Duration,
+}
+
+impl Default for HalfLife {
+    fn default() -> Self {
+        Self {
+            rtt: MINUTE.saturating_mul(10),
+            loss: MINUTE.saturating_mul(10),
+            rate: HOUR,
+            outcome: HOUR.saturating_mul(6),
+            samples: DAY,
+        }
+    }
+}
+
+/// When UDP counts as failed, and when it is tried again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UdpPolicy {
+    /// Advertised sessions without a QUIC connection after which HTTP/3 is no longer advertised; at
+    /// least 1. Default 3.
+    pub never_came_sessions: u8,
+    /// Time to the first probe; also the time between probes of what broke or is throttled. Default
+    /// `1h`.
+    #[serde(with = "duration")]
+    pub probe_min: Duration,
+    /// Where QUIC never came the time between probes doubles up to this. Default `1d`.
+    #[serde(with = "duration")]
+    pub probe_max: Duration,
+}
+
+impl Default for UdpPolicy {
+    fn default() -> Self {
+        Self {
+            never_came_sessions: 3,
+            probe_min: HOUR,
+            probe_max: DAY,
+        }
+    }
+}
+
+/// Why settings are refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// A share is out of its range.
+    #[error("checking policy.{key}: {value} is not between 0 and {max}")]
+    Share {
+        /// The setting.
+        key: &'static str,
+        /// Its value.
+        value: f64,
+        /// The largest permitted one.
+        max: f64,
+    },
+    /// Two durations are in the wrong order.
+    #[error("checking policy.{high}: it must be at least {low}")]
+    Order {
+        /// What must be shorter: another setting, or a time.
+        low: &'static str,
+        /// The setting that must be longer.
+        high: &'static str,
+    },
+    /// HTTP/3 could never be advertised.
+    #[error("checking policy.udp.never_came_sessions: it must be at least 1")]
+    NoSessions,
+}
+
+fn pinned_congestion<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Congestion, D::Error> {
+    match &*std::borrow::Cow::<'de, str>::deserialize(deserializer)? {
+        "cubic" => Ok(Congestion::Cubic),
+        "bbr" => Ok(Congestion::Bbr),
+        "adaptive" => Err(D::Error::custom(
+            "congestion `adaptive` comes with a later release; expected `cubic` or `bbr`",
+        )),
+        other => Err(D::Error::custom(format_args!(
+            "unknown congestion control `{other}`; expected `cubic` or `bbr`"
+        ))),
+    }
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(86_400);
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, PolicyConfig, PolicyError, VersionPolicy};
+    use crate::arm::Congestion;
+
+    #[test]
+    fn the_empty_configuration_is_the_default_one() {
+        let empty: PolicyConfig = serde_json::from_str("{}").unwrap();
+        assert_eq!(empty, PolicyConfig::default());
+        assert_eq!(empty.validate(), Ok(()));
+        let text = serde_json::to_string(&empty).unwrap();
+        assert_eq!(serde_json::from_str::<PolicyConfig>(&text).unwrap(), empty);
+    }
+
+    #[test]
+    fn keys_are_read_strictly() {
+        let config: PolicyConfig = serde_json::from_str(
+            r#"{"version": "h2", "congestion": "bbr", "ma_max": "2d", "udp": {"probe_min": "5m"}}"#,
+        )
+        .unwrap();
+        assert_eq!(config.version, VersionPolicy::H2);
+        assert_eq!(config.congestion, Congestion::Bbr);
+        assert_eq!(config.ma_max, Duration::from_secs(172_800));
+        assert_eq!(config.udp.probe_min, Duration::from_secs(300));
+        let wrong = [
+            (
+                r#"{"congestion": "adaptive"}"#,
+                "comes with a later release",
+            ),
+            (
+                r#"{"congestion": "reno"}"#,
+                "unknown congestion control `reno`",
+            ),
+            (r#"{"versoin": "h2"}"#, "unknown field `versoin`"),
+            (r#"{"version": "h4"}"#, "unknown variant `h4`"),
+            (r#"{"ma_min": "60"}"#, "the unit is missing"),
+            (r#"{"half_life": {"losss": "1m"}}"#, "unknown field `losss`"),
+        ];
+        for (text, want) in wrong {
+            let error = serde_json::from_str::<PolicyConfig>(text)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(want), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let ok = PolicyConfig::default;
+        let cases = [
+            (
+                PolicyConfig {
+                    exploration: 0.03,
+                    ..ok()
+                },
+                "exploration: 0.03 is not between 0 and 0.02",
+            ),
+            (
+                PolicyConfig {
+                    holdback: f64::NAN,
+                    ..ok()
+                },
+                "holdback: NaN is not between 0 and 1",
+            ),
+            (
+                PolicyConfig {
+                    ma_min: Duration::ZERO,
+                    ..ok()
+                },
+                "ma_min: it must be at least 1s",
+            ),
+            (
+                PolicyConfig {
+                    ma_max: Duration::from_secs(1),
+                    ..ok()
+                },
+                "ma_max: it must be at least ma_min",
+            ),
+        ];
+        for (config, want) in cases {
+            let error = config.validate().unwrap_err().to_string();
+            assert_eq!(error, format!("checking policy.{want}"));
+        }
+        let mut config = ok();
+        config.udp.never_came_sessions = 0;
+        assert_eq!(config.validate(), Err(PolicyError::NoSessions));
+    }
+}
