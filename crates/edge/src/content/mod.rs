@@ -1,1 +1,104 @@
 //! What is served: files below a root, or a reverse proxy.
+//!
+//! One service for HTTP/1.1, 2 and 3: [`Content::respond`] takes a request and
+//! always gives a response. What went wrong is told to the client by status and
+//! a plain sentence, to the log by [`ErrorReason`] in the response's extensions.
+
+mod body;
+pub mod files;
+pub mod proxy;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hikyaku_core::arm::Version;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::combinators::UnsyncBoxBody;
+
+pub use body::Body;
+pub use files::{Files, FilesConfig};
+pub use proxy::ProxyConfig;
+
+/// Why a body ended early.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Body of a request, whatever the HTTP version it came on.
+pub type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// The connection that a request came on.
+///
+/// Every listener speaks TLS, so that the scheme is always `https`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Address and port of the client.
+    pub remote: SocketAddr,
+    /// Address and port of the server that the client connected to.
+    pub local: SocketAddr,
+    /// HTTP version of the connection.
+    pub version: Version,
+    /// Server name of the TLS handshake (RFC 6066 §3), where the client sent one.
+    pub server_name: Option<Arc<str>>,
+}
+
+/// What the server serves.
+#[derive(Debug)]
+pub enum Content {
+    /// Files below a root directory.
+    Files(Files),
+}
+
+impl Content {
+    /// Answers a request. Never fails: an error becomes a response, with its
+    /// [`ErrorReason`] in the extensions where the log should tell more.
+    ///
+    /// A `HEAD` request's response has the headers of `GET` and an empty body.
+    pub async fn respond(&self, request: Request<RequestBody>, peer: &Peer) -> Response<Body> {
+        match self {
+            Self::Files(files) => files.respond(&request.into_parts().0).await,
+        }
+    }
+}
+
+/// Why a response is an error: for the log only, since it may name files,
+/// addresses and causes that are no business of the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorReason(Arc<str>);
+
+impl ErrorReason {
+    /// The error and its causes, joined as `what: why: why`.
+    pub fn from_error(error: &dyn std::error::Error) -> Self {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        Self(text.into())
+    }
+}
+
+impl From<&str> for ErrorReason {
+    fn from(reason: &str) -> Self {
+        Self(reason.into())
+    }
+}
+
+impl fmt::Display for ErrorReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A response of nothing but its status, in words: `404 Not Found`.
+fn status_response(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::from(format!("{status}\n")));
+    *response.status_mut() = status;
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+    response
+}

@@ -1,0 +1,93 @@
+//! Settings of the file server.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hikyaku_core::units::ByteSize;
+use serde::Deserialize;
+
+use super::negotiate::Coding;
+
+/// How files below the root are served (`[files]` of the configuration).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FilesConfig {
+    /// Names tried in order for a path that ends in a slash.
+    /// Default `["index.html"]`.
+    pub index: Vec<String>,
+    /// Whether a directory without an index file is listed; otherwise it is not
+    /// found. Default `false`.
+    pub listing: bool,
+    /// Whether names that start with a dot are served. `/.well-known/` (RFC 8615)
+    /// is served in any case. Default `false`.
+    pub hidden: bool,
+    /// Which symbolic links are followed: `beneath`, those that stay below the
+    /// root (a link with an absolute target does not), or `never`.
+    /// Default `beneath`.
+    pub symlinks: Symlinks,
+    /// Precompressed siblings to look for (`style.css.br` beside `style.css`), by
+    /// the server's preference: it decides between codings that the client likes
+    /// equally well. A sibling must hold the same content as its file. An empty
+    /// list turns this off. Default `["br", "zstd", "gzip"]`.
+    pub precompressed: Vec<Coding>,
+    /// File below the root that is sent, with status 404, where nothing was found.
+    /// Default: none, a plain line of text.
+    pub not_found: Option<String>,
+    /// Media types by file name extension (without the dot, lower case), before
+    /// the built-in ones: `{ "geojson" = "application/geo+json" }`. Default: none.
+    pub types: BTreeMap<String, String>,
+    /// `Cache-Control` values; the first rule that matches holds.
+    /// Default: none, clients decide by `Last-Modified` and `ETag`.
+    pub cache_control: Vec<CacheRule>,
+    /// Paths of which the open file or its content is kept, with its prepared
+    /// headers. Each holds at most one file descriptor a coding, or a body of at
+    /// most `small_body` bytes. 0 turns the cache off. Default 2048.
+    pub cache_entries: usize,
+    /// Age at which a kept path is compared with the file system again; a
+    /// changed file is seen at most this much later. 0 compares at each request.
+    /// Default `1s`.
+    #[serde(with = "hikyaku_core::units::duration")]
+    pub revalidate: Duration,
+    /// Files up to this size are kept in memory. Default `16KiB`, at most `1MiB`.
+    pub small_body: ByteSize,
+}
+
+impl Default for FilesConfig {
+    fn default() -> Self {
+        Self {
+            index: vec!["index.html".to_owned()],
+            listing: false,
+            hidden: false,
+            symlinks: Symlinks::Beneath,
+            precompressed: vec![Coding::Br, Coding::Zstd, Coding::Gzip],
+            not_found: None,
+            types: BTreeMap::new(),
+            cache_control: Vec::new(),
+            cache_entries: 2048,
+            revalidate: Duration::from_secs(1),
+            small_body: ByteSize::from_kib(16),
+        }
+    }
+}
+
+/// Which symbolic links are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Symlinks {
+    /// Those that stay below the root at every step.
+    Beneath,
+    /// None.
+    Never,
+}
+
+/// A `Cache-Control` value for paths of a pattern.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheRule {
+    /// Glob against the file's path below the root, or, when it has no slash,
+    /// against its name: `*.css`, `assets/**`. `*` does not cross a slash.
+    #[serde(rename = "match")]
+    pub pattern: String,
+    /// The header's value: `public, max-age=31536000, immutable`.
+    pub value: String,
+}

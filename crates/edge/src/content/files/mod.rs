@@ -1,0 +1,362 @@
+//! Files below a root directory.
+//!
+//! The kernel keeps lookups below the root (`openat2` with `RESOLVE_BENEATH`).
+//! What was found is kept for a second by request path, small files with their
+//! content, so that a request for one costs no system call; whatever is in the
+//! page cache is read in place, and only a disk's wait goes to another thread.
+//!
+//! Conditions and ranges follow RFC 9110 §13 and §14.
+
+mod buffer;
+mod cache;
+mod conditional;
+mod config;
+mod listing;
+mod negotiate;
+mod path;
+mod range;
+mod representation;
+mod root;
+mod rules;
+mod site;
+mod stream;
+
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::header::{self, HeaderName};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use rustix::fd::OwnedFd;
+
+use super::{Body, ErrorReason, status_response};
+use cache::{Cache, Lookup};
+use conditional::Outcome;
+use path::Target;
+use range::{Multipart, Ranges};
+use representation::Representation;
+use root::Wait;
+use site::{FindError, Found, Resource, Site};
+
+pub use config::{CacheRule, FilesConfig, Symlinks};
+pub use negotiate::Coding;
+pub use stream::{FileStream, ReadError};
+
+/// Serves the files below a root directory to `GET` and `HEAD`.
+#[derive(Debug)]
+pub struct Files {
+    site: Arc<Site>,
+    cache: Cache<Arc<Resource>>,
+    /// Request path of the page that is sent where nothing was found.
+    not_found: Option<String>,
+    started: Instant,
+}
+
+impl Files {
+    /// Opens a root directory for serving.
+    ///
+    /// The directory is opened here once; one that takes its place later under
+    /// the same name is not noticed.
+    ///
+    /// # Errors
+    /// Where the directory cannot be opened, or a setting cannot be used.
+    pub fn open(root: &Path, config: &FilesConfig) -> Result<Self, FilesError> {
+        let page = config.not_found.as_ref();
+        Ok(Self {
+            site: Arc::new(Site::open(root, config)?),
+            cache: Cache::new(config.cache_entries, config.revalidate),
+            not_found: page.map(|page| format!("/{}", page.trim_start_matches('/'))),
+            started: Instant::now(),
+        })
+    }
+
+    /// Answers a request from its head; a request's content has no meaning here.
+    pub(super) async fn respond(&self, request: &Parts) -> Response<Body> {
+        match request.method {
+            Method::GET | Method::HEAD => {}
+            Method::OPTIONS => return allow(StatusCode::NO_CONTENT),
+            _ => return allow(StatusCode::METHOD_NOT_ALLOWED),
+        }
+        let mut response = match self.find(request.uri.path()).await {
+            Ok(Found::File(file)) => send(file.select(&request.headers), request),
+            Ok(Found::Unslashed(directory)) => redirect(&directory, request.uri.query()),
+            Ok(Found::Directory(target, directory)) => self.list(target, directory).await,
+            Err(error) => self.refuse(&error).await,
+        };
+        if request.method == Method::HEAD {
+            strip_body(&mut response);
+        }
+        response
+    }
+
+    async fn find(&self, path: &str) -> Result<Found, FindError> {
+        let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let known = match self.cache.lookup(path, now_ms) {
+            Lookup::Fresh(file) => return Ok(Found::File(file)),
+            Lookup::Due(file) => Some(file),
+            Lookup::Absent => None,
+        };
+        let mut found = self.site.find(path, known.as_ref(), Wait::Never);
+        if matches!(&found, Err(error) if error.would_wait()) {
+            found = self.find_waiting(path.to_owned(), known.clone()).await;
+        }
+        match (&found, known) {
+            (Ok(Found::File(file)), Some(known)) if Arc::ptr_eq(file, &known) => {}
+            (Ok(Found::File(file)), _) => self.cache.insert(path, Arc::clone(file), now_ms),
+            // Out of descriptors or memory: what was known a moment ago will do.
+            (Err(error), Some(known)) if error.status().is_server_error() => {
+                return Ok(Found::File(known));
+            }
+            (_, Some(_)) => self.cache.remove(path),
+            (_, None) => {}
+        }
+        found
+    }
+
+    async fn find_waiting(
+        &self,
+        path: String,
+        known: Option<Arc<Resource>>,
+    ) -> Result<Found, FindError> {
+        let site = Arc::clone(&self.site);
+        let find = move || site.find(&path, known.as_ref(), Wait::Allowed);
+        let found = tokio::task::spawn_blocking(find).await;
+        // Only a runtime that shuts down cancels it.
+        found.unwrap_or(Err(FindError::Canceled))
+    }
+
+    async fn list(&self, target: Target, directory: OwnedFd) -> Response<Body> {
+        let site = Arc::clone(&self.site);
+        let page = move || listing::page(&site, &target, &directory);
+        match tokio::task::spawn_blocking(page).await {
+            Ok(Ok(page)) => {
+                let mut response = Response::new(Body::from(page));
+                response.headers_mut().insert(
+                    header::CONTENT_TYPE,
+                    HeaderValue::from_static("text/html; charset=utf-8"),
+                );
+                response
+            }
+            Ok(Err(error)) => failed(StatusCode::INTERNAL_SERVER_ERROR, &error),
+            Err(error) => failed(StatusCode::INTERNAL_SERVER_ERROR, &error),
+        }
+    }
+
+    async fn refuse(&self, error: &FindError) -> Response<Body> {
+        let status = error.status();
+        let page = match &self.not_found {
+            Some(path) if status == StatusCode::NOT_FOUND => self.find(path).await.ok(),
+            _ => None,
+        };
+        let mut response = match page {
+            Some(Found::File(page)) => error_page(status, page.plain()),
+            _ => status_response(status),
+        };
+        if !error.is_plain_absence() {
+            let reason = ErrorReason::from_error(error);
+            response.extensions_mut().insert(reason);
+        }
+        response
+    }
+}
+
+/// A file, a part of it, or that the client has it already.
+fn send(file: &Representation, request: &Parts) -> Response<Body> {
+    if !conditional::is_conditional(&request.headers) {
+        return whole(file);
+    }
+    match conditional::evaluate(&request.headers, file) {
+        Outcome::Failed => return status_response(StatusCode::PRECONDITION_FAILED),
+        Outcome::NotModified => return not_modified(file),
+        Outcome::Send => {}
+    }
+    // §14.2: ranges are defined for GET alone.
+    if request.method != Method::GET || !conditional::range_holds(&request.headers, file) {
+        return whole(file);
+    }
+    match Ranges::of(&request.headers, file.len) {
+        Ranges::Whole => whole(file),
+        Ranges::Unsatisfiable => unsatisfiable(file.len),
+        Ranges::Parts(parts) => match <[Range<u64>; 1]>::try_from(parts) {
+            Ok([part]) => one_part(file, part),
+            Err(parts) => several_parts(file, parts),
+        },
+    }
+}
+
+fn whole(file: &Representation) -> Response<Body> {
+    let mut response = Response::new(file.body());
+    *response.headers_mut() = file.headers.clone();
+    response
+}
+
+/// §15.4.5: the headers that a 200 would have had and that caches need.
+fn not_modified(file: &Representation) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NOT_MODIFIED;
+    for name in [
+        header::ETAG,
+        header::LAST_MODIFIED,
+        header::CACHE_CONTROL,
+        header::VARY,
+    ] {
+        copy_header(&file.headers, response.headers_mut(), name);
+    }
+    response
+}
+
+fn one_part(file: &Representation, part: Range<u64>) -> Response<Body> {
+    let mut response = whole(file);
+    *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_LENGTH, (part.end - part.start).into());
+    insert_text(
+        headers,
+        header::CONTENT_RANGE,
+        range::content_range(&part, file.len),
+    );
+    *response.body_mut() = range::part_body(&file.source, part);
+    response
+}
+
+fn several_parts(file: &Representation, parts: Vec<Range<u64>>) -> Response<Body> {
+    let mut response = whole(file);
+    *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    let (body, content_type) = Multipart::new(file, parts);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_LENGTH, body.remaining().into());
+    headers.insert(header::CONTENT_TYPE, content_type);
+    *response.body_mut() = Body::boxed(body);
+    response
+}
+
+fn unsatisfiable(len: u64) -> Response<Body> {
+    let mut response = status_response(StatusCode::RANGE_NOT_SATISFIABLE);
+    insert_text(
+        response.headers_mut(),
+        header::CONTENT_RANGE,
+        format!("bytes */{len}"),
+    );
+    response
+}
+
+fn error_page(status: StatusCode, page: &Representation) -> Response<Body> {
+    let mut response = Response::new(page.body());
+    *response.status_mut() = status;
+    for name in [header::CONTENT_TYPE, header::CONTENT_LENGTH] {
+        copy_header(&page.headers, response.headers_mut(), name);
+    }
+    response
+}
+
+/// To the directory's path with its slash, so that relative links in it work.
+fn redirect(directory: &Target, query: Option<&str>) -> Response<Body> {
+    let mut response = status_response(StatusCode::MOVED_PERMANENTLY);
+    let location = directory.directory_location(query);
+    response.headers_mut().insert(header::LOCATION, location);
+    response
+}
+
+fn allow(status: StatusCode) -> Response<Body> {
+    let mut response = if status == StatusCode::NO_CONTENT {
+        Response::new(Body::empty())
+    } else {
+        status_response(status)
+    };
+    *response.status_mut() = status;
+    response.headers_mut().insert(
+        header::ALLOW,
+        HeaderValue::from_static("GET, HEAD, OPTIONS"),
+    );
+    response
+}
+
+fn failed(status: StatusCode, error: &dyn std::error::Error) -> Response<Body> {
+    let mut response = status_response(status);
+    response
+        .extensions_mut()
+        .insert(ErrorReason::from_error(error));
+    response
+}
+
+/// What `HEAD` has of a `GET`'s response: all but the body, whose length is told.
+fn strip_body(response: &mut Response<Body>) {
+    let body = std::mem::take(response.body_mut());
+    if !response.headers().contains_key(header::CONTENT_LENGTH)
+        && response.status() != StatusCode::NOT_MODIFIED
+        && let Some(len) = http_body::Body::size_hint(&body).exact()
+    {
+        response
+            .headers_mut()
+            .insert(header::CONTENT_LENGTH, len.into());
+    }
+}
+
+fn copy_header(from: &HeaderMap, to: &mut HeaderMap, name: HeaderName) {
+    if let Some(value) = from.get(&name) {
+        to.insert(name, value.clone());
+    }
+}
+
+/// Inserts a value made of digits and ASCII words, which always is one.
+fn insert_text(headers: &mut HeaderMap, name: HeaderName, text: String) {
+    if let Ok(value) = HeaderValue::try_from(text) {
+        headers.insert(name, value);
+    }
+}
+
+/// Why a root directory cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FilesError {
+    /// The root is not there, no directory, or may not be read.
+    #[error("opening the root directory `{}`", path.display())]
+    Root {
+        /// The root as it was given.
+        path: PathBuf,
+        /// The kernel's error.
+        #[source]
+        source: io::Error,
+    },
+    /// An index is a file's name within its directory.
+    #[error("`index`: `{name}` is not a plain file name")]
+    Index {
+        /// The entry of `index`.
+        name: String,
+    },
+    /// `small_body` is above its bound.
+    #[error("`small_body` is more than 1MiB")]
+    SmallBody,
+    /// A pattern of `cache_control` is no glob.
+    #[error("`cache_control`: reading the pattern `{pattern}`")]
+    Pattern {
+        /// The rule's pattern.
+        pattern: String,
+        /// What is wrong with it.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A configured header value has characters that no header may have.
+    #[error("`{key}`: `{value}` cannot be a header's value")]
+    HeaderValue {
+        /// The configuration key.
+        key: &'static str,
+        /// The value as configured.
+        value: String,
+        /// What is wrong with it.
+        #[source]
+        source: header::InvalidHeaderValue,
+    },
+}
+
+impl FilesError {
+    fn pattern(pattern: &str, source: globset::Error) -> Self {
+        Self::Pattern {
+            pattern: pattern.to_owned(),
+            source: source.into(),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The root directory: lookups that the kernel keeps below it.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::{Errno, Result, retry_on_intr};
+
+use super::config::Symlinks;
+
+/// Whether a lookup or a read may wait for the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// It fails with `EAGAIN` where the kernel has the data not in memory.
+    Never,
+    /// It may take long: only on a thread for blocking work.
+    Allowed,
+}
+
+/// An open directory that nothing can be opened above of.
+///
+/// The directory is opened once: one that takes its place under the same name is
+/// seen after the configuration is loaded again.
+#[derive(Debug)]
+pub(super) struct Root {
+    directory: OwnedFd,
+    symlinks: Symlinks,
+    lookup: Lookup,
+}
+
+/// How the kernel looks names up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lookup {
+    /// `openat2` (Linux 5.6); `RESOLVE_CACHED` came with Linux 5.12.
+    Openat2 { has_cached: bool },
+    /// Name by name without following any link.
+    Walk,
+}
+
+impl Root {
+    pub(super) fn open(path: &Path, symlinks: Symlinks) -> Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(CWD, path, flags, Mode::empty())?;
+        let lookup = Lookup::probe(&directory)?;
+        if lookup == Lookup::Walk && symlinks == Symlinks::Beneath {
+            tracing::warn!("the kernel has no openat2: symbolic links are not followed");
+        }
+        Ok(Self {
+            directory,
+            symlinks,
+            lookup,
+        })
+    }
+
+    /// Opens a path below the root for reading.
+    ///
+    /// Opening never waits for the other end of a pipe.
+    ///
+    /// # Errors
+    /// `EXDEV` or `ELOOP` for a path that leaves the root or has a link that is
+    /// not followed; `EAGAIN` when the lookup would have to wait.
+    pub(super) fn open_beneath(&self, path: &Path, wait: Wait) -> Result<OwnedFd> {
+        match self.lookup {
+            Lookup::Openat2 { has_cached } => {
+                let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+                if self.symlinks == Symlinks::Never {
+                    resolve |= ResolveFlags::NO_SYMLINKS;
+                }
+                match wait {
+                    Wait::Never if has_cached => resolve |= ResolveFlags::CACHED,
+                    Wait::Never => return Err(Errno::AGAIN),
+                    Wait::Allowed => {}
+                }
+                self.open_resolving(path, resolve)
+            }
+            Lookup::Walk if wait == Wait::Never => Err(Errno::AGAIN),
+            Lookup::Walk => self.walk(path),
+        }
+    }
+
+    /// Tries a few times: `openat2` gives `EAGAIN` also when a rename elsewhere
+    /// kept it from proving that the path stays beneath.
+    fn open_resolving(&self, path: &Path, resolve: ResolveFlags) -> Result<OwnedFd> {
+        let mut attempts = if resolve.contains(ResolveFlags::CACHED) {
+            1
+        } else {
+            8
+        };
+        loop {
+            attempts -= 1;
+            match openat2(&self.directory, path, READ, Mode::empty(), resolve) {
+                Err(Errno::AGAIN | Errno::INTR) if attempts > 0 => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn walk(&self, path: &Path) -> Result<OwnedFd> {
+        let mut names = path
+            .as_os_str()
+            .as_bytes()
+            .split(|&byte| byte == b'/')
+            .peekable();
+        let mut opened: Option<OwnedFd> = None;
+        while let Some(name) = names.next() {
+            if name == b".." || name.is_empty() {
+                return Err(Errno::XDEV);
+            }
+            let within = opened.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
+            let flags = if names.peek().is_some() {
+                OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC
+            } else {
+                READ
+            };
+            opened = Some(open_name(within, name, flags | OFlags::NOFOLLOW)?);
+        }
+        opened.ok_or(Errno::NOENT)
+    }
+}
+
+impl Lookup {
+    fn probe(directory: &OwnedFd) -> Result<Self> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let attempt = |resolve| openat2(directory, c".", flags, Mode::empty(), resolve);
+        match attempt(ResolveFlags::BENEATH) {
+            Ok(_) => {}
+            // Old container sandboxes refuse what they do not know with EPERM.
+            Err(Errno::NOSYS | Errno::PERM) => return Ok(Self::Walk),
+            Err(error) => return Err(error),
+        }
+        let cached = attempt(ResolveFlags::BENEATH | ResolveFlags::CACHED);
+        Ok(Self::Openat2 {
+            has_cached: matches!(cached, Ok(_) | Err(Errno::AGAIN)),
+        })
+    }
+}
+
+fn open_name(within: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> Result<OwnedFd> {
+    retry_on_intr(|| openat(within, name, flags, Mode::empty()))
+}
+
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::NONBLOCK);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    /// A root with a file, links in and out of it, and a secret beside it.
+    fn tree() -> tempfile::TempDir {
+        let outer = tempfile::tempdir().unwrap();
+        let root = outer.path().join("root");
+        fs::create_dir_all(root.join("dir/deep")).unwrap();
+        fs::write(outer.path().join("secret"), "secret").unwrap();
+        fs::write(root.join("file"), "file").unwrap();
+        fs::write(root.join("dir/deep/file"), "deep").unwrap();
+        symlink("file", root.join("link")).unwrap();
+        symlink("../../file", root.join("dir/deep/up")).unwrap();
+        symlink("dir", root.join("dirlink")).unwrap();
+        symlink("../secret", root.join("out")).unwrap();
+        symlink("..", root.join("outdir")).unwrap();
+        symlink(outer.path().join("secret"), root.join("absolute")).unwrap();
+        symlink("loop", root.join("loop")).unwrap();
+        outer
+    }
+
+    #[test]
+    fn lookups_stay_beneath() {
+        let outer = tree();
+        let path = outer.path().join("root");
+        // name, beneath, never, without openat2
+        let cases: &[(&str, Result<()>, Result<()>, Result<()>)] = &[
+            ("file", Ok(()), Ok(()), Ok(())),
+            (".", Ok(()), Ok(()), Ok(())),
+            ("dir/deep/file", Ok(()), Ok(()), Ok(())),
+            ("link", Ok(()), Err(Errno::LOOP), Err(Errno::LOOP)),
+            ("dir/deep/up", Ok(()), Err(Errno::LOOP), Err(Errno::LOOP)),
+            (
+                "dirlink/deep/file",
+                Ok(()),
+                Err(Errno::LOOP),
+                Err(Errno::NOTDIR),
+            ),
+            ("out", Err(Errno::XDEV), Err(Errno::LOOP), Err(Errno::LOOP)),
+            (
+                "outdir/secret",
+                Err(Errno::XDEV),
+                Err(Errno::LOOP),
+                Err(Errno::NOTDIR),
+            ),
+            (
+                "absolute",
+                Err(Errno::XDEV),
+                Err(Errno::LOOP),
+                Err(Errno::LOOP),
+            ),
+            ("loop", Err(Errno::LOOP), Err(Errno::LOOP), Err(Errno::LOOP)),
+            (
+                "../secret",
+                Err(Errno::XDEV),
+                Err(Errno::XDEV),
+                Err(Errno::XDEV),
+            ),
+            (
+                "dir/../../secret",
+                Err(Errno::XDEV),
+                Err(Errno::XDEV),
+                Err(Errno::XDEV),
+            ),
+            (
+                "/etc/passwd",
+                Err(Errno::XDEV),
+                Err(Errno::XDEV),
+                Err(Errno::XDEV),
+            ),
+            (
+                "file/x",
+                Err(Errno::NOTDIR),
+                Err(Errno::NOTDIR),
+                Err(Errno::NOTDIR),
+            ),
+            (
+                "absent",
+                Err(Errno::NOENT),
+                Err(Errno::NOENT),
+                Err(Errno::NOENT),
+            ),
+        ];
+        let beneath = Root::open(&path, Symlinks::Beneath).unwrap();
+        let never = Root::open(&path, Symlinks::Never).unwrap();
+        let mut walk = Root::open(&path, Symlinks::Beneath).unwrap();
+        walk.lookup = Lookup::Walk;
+        for (name, want_beneath, want_never, want_walk) in cases {
+            let open = |root: &Root| root.open_beneath(Path::new(name), Wait::Allowed).map(drop);
+            assert_eq!(open(&beneath), *want_beneath, "{name}, beneath");
+            assert_eq!(open(&never), *want_never, "{name}, never");
+            assert_eq!(open(&walk), *want_walk, "{name}, without openat2");
+        }
+    }
+
+    #[test]
+    fn a_lookup_that_must_not_wait_uses_only_what_is_in_memory() {
+        let outer = tree();
+        let root = Root::open(&outer.path().join("root"), Symlinks::Beneath).unwrap();
+        let path = Path::new("dir/deep/file");
+        root.open_beneath(path, Wait::Allowed).unwrap();
+        root.open_beneath(path, Wait::Never).unwrap();
+        let mut walk = root;
+        walk.lookup = Lookup::Walk;
+        assert_eq!(
+            walk.open_beneath(path, Wait::Never).unwrap_err(),
+            Errno::AGAIN
+        );
+    }
+
+    #[test]
+    fn opening_a_pipe_does_not_wait_for_its_writer() {
+        let outer = tree();
+        let path = outer.path().join("root");
+        rustix::fs::mkfifoat(CWD, path.join("pipe"), Mode::RUSR).unwrap();
+        let root = Root::open(&path, Symlinks::Beneath).unwrap();
+        root.open_beneath(Path::new("pipe"), Wait::Allowed).unwrap();
+    }
+}

@@ -1,0 +1,76 @@
+//! Settings of the reverse proxy.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// How requests are passed to an upstream server (`[proxy]` of the configuration).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProxyConfig {
+    /// HTTP version towards the upstream: `auto` (HTTP/1.1 in the clear, by ALPN
+    /// over TLS), `1.1`, or `2` (in the clear by prior knowledge, RFC 9113 §3.3).
+    /// A URL of scheme `h2c` means `2` in the clear. Default `auto`.
+    pub upstream_http: UpstreamHttp,
+    /// Whether the upstream sees the host that the client asked for; otherwise
+    /// the upstream URL's own. Default `true`.
+    pub preserve_host: bool,
+    /// Whether `Forwarded` and `X-Forwarded-*` of the client are kept and added
+    /// to. Only where another proxy of yours is in front: anybody can send them.
+    /// Default `false`: they are dropped.
+    pub trust_forwarded: bool,
+    /// PEM file of the certificate authorities that an `https` upstream's
+    /// certificate is checked against. Default: the system's.
+    pub ca: Option<PathBuf>,
+    /// Whether an `https` upstream's certificate is not checked at all. Default `false`.
+    pub insecure: bool,
+    /// Time to connect to the upstream, TLS included. Default `5s`.
+    #[serde(with = "hikyaku_core::units::duration")]
+    pub connect_timeout: Duration,
+    /// Time from the request's last byte, or the last one that the upstream took,
+    /// to the head of its response. Default `60s`.
+    #[serde(with = "hikyaku_core::units::duration")]
+    pub response_timeout: Duration,
+    /// Time without a byte after which a response's body or an upgraded
+    /// connection (WebSocket) is given up. Default `60s`.
+    #[serde(with = "hikyaku_core::units::duration")]
+    pub idle_timeout: Duration,
+    /// Time that an unused connection to the upstream is kept. Default `30s`.
+    #[serde(with = "hikyaku_core::units::duration")]
+    pub keep_alive: Duration,
+    /// Unused HTTP/1.1 connections to the upstream that are kept. Default 128.
+    pub keep_connections: usize,
+}
+
+impl Default for ProxyConfig {
+    fn default() -> Self {
+        Self {
+            upstream_http: UpstreamHttp::Auto,
+            preserve_host: true,
+            trust_forwarded: false,
+            ca: None,
+            insecure: false,
+            connect_timeout: Duration::from_secs(5),
+            response_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(60),
+            keep_alive: Duration::from_secs(30),
+            keep_connections: 128,
+        }
+    }
+}
+
+/// HTTP version towards the upstream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum UpstreamHttp {
+    /// HTTP/1.1 in the clear; what ALPN gives over TLS.
+    #[default]
+    #[serde(rename = "auto")]
+    Auto,
+    /// HTTP/1.1 only.
+    #[serde(rename = "1.1")]
+    Http1,
+    /// HTTP/2 only.
+    #[serde(rename = "2")]
+    Http2,
+}

@@ -1,0 +1,3 @@
+//! Reverse proxy.
+mod config;
+pub use config::{ProxyConfig, UpstreamHttp};
