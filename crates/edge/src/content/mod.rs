@@ -18,7 +18,7 @@ use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 
 pub use body::Body;
-pub use files::{Files, FilesConfig};
+pub use files::{Files, FilesConfig, FilesError, ReadError};
 pub use proxy::ProxyConfig;
 
 /// Why a body ended early.
