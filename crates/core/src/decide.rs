@@ -1,6 +1,9 @@
 //! The choice between HTTP/2 and HTTP/3 for one client, with its reason.
 
+mod compare;
+mod lease;
 mod reason;
+mod rules;
 
 use std::time::Duration;
 
@@ -10,6 +13,7 @@ use crate::arm::Version;
 use crate::units::{ByteSize, LossRate, Rate};
 
 pub use reason::{Missing, Reason, UdpFailure};
+pub use rules::decide;
 
 /// What to do for a client now, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,9 +7,16 @@
 
 pub mod arm;
 pub mod decide;
+pub mod estimate;
+pub mod explain;
 pub mod human;
 pub mod key;
 mod mix;
+pub mod model;
 pub mod policy;
 pub mod sample;
+mod stat;
+pub mod table;
+pub mod udp;
 pub mod units;
+pub mod view;

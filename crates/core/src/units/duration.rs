@@ -41,6 +41,39 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duratio
     parse(&Cow::<'de, str>::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
+/// [`Option`]s of durations as text or null, for `#[serde(with)]`.
+pub mod option {
+    use super::{Cow, Deserialize, Deserializer, Duration, Serializer, display, parse};
+    use serde::de::Error as _;
+
+    /// For `#[serde(with)]`.
+    ///
+    /// # Errors
+    /// Only those of the serializer.
+    pub fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match duration {
+            Some(duration) => serializer.collect_str(&display(*duration)),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    /// For `#[serde(with)]`.
+    ///
+    /// # Errors
+    /// When [`parse`] refuses the text.
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        let text = Option::<Cow<'de, str>>::deserialize(deserializer)?;
+        text.map(|text| parse(&text))
+            .transpose()
+            .map_err(D::Error::custom)
+    }
+}
+
 const NOTATION: Notation = Notation {
     what: "a duration",
     expected: "a number and one of ns, us, ms, s, m, h, d, such as `15s`",

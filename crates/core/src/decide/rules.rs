@@ -1,0 +1,309 @@
+//! The rules, in the order in which they hold.
+
+use super::compare::{Compared, compare};
+use super::lease::lease;
+use super::reason::{Missing, Reason, UdpFailure, other};
+use super::{AltSvc, Comparison, Decision, Group};
+use crate::arm::{Transport, Version};
+use crate::mix::draw;
+use crate::model::Model;
+use crate::policy::PolicyConfig;
+use crate::udp::{Failure, FailureKind, Verdict};
+use crate::units::{Secs, Timestamp};
+use crate::view::PathView;
+
+/// Decides which HTTP version a client gets, and why.
+///
+/// A pure function: equal arguments give equal decisions, on HTTP/2 and HTTP/3 and over a client's
+/// connections. `view` is the client's at `now`. `seed` draws the hold-back group and the explored
+/// sessions; all servers that share clients need the same. The steps: `docs/decisions.md`.
+#[must_use]
+pub fn decide(
+    view: &PathView,
+    model: &Model,
+    policy: &PolicyConfig,
+    now: Timestamp,
+    seed: u64,
+) -> Decision {
+    let compared = compare(view, model, policy);
+    let comparison = compared.as_ref().ok().map(|compared| compared.comparison);
+    let rules = Rules {
+        view,
+        policy,
+        compared,
+        now: now.into(),
+        seed,
+    };
+    let Pick {
+        version,
+        group,
+        reason,
+    } = rules.pick();
+    let alt_svc = match (policy.version.pinned(), version) {
+        (Some(_), Version::H3) => AltSvc::Advertise { ma: policy.ma_max },
+        (None, Version::H3) => {
+            let gain_low = comparison
+                .filter(|_| group == Group::Normal)
+                .map(|c| c.h3_gain_low);
+            AltSvc::Advertise {
+                ma: lease(view, gain_low, policy, now.into()),
+            }
+        }
+        (_, Version::H1 | Version::H2) => AltSvc::Withhold,
+    };
+    Decision {
+        version,
+        alt_svc,
+        clear_on_h3: alt_svc == AltSvc::Withhold,
+        reason,
+        group,
+        session: view.session,
+        h2: comparison.map(|comparison| comparison.h2),
+        h3: comparison.map(|comparison| comparison.h3),
+    }
+}
+
+struct Pick {
+    version: Version,
+    group: Group,
+    reason: Reason,
+}
+
+struct Rules<'a> {
+    view: &'a PathView,
+    policy: &'a PolicyConfig,
+    compared: Result<Compared, Missing>,
+    now: Secs,
+    seed: u64,
+}
+
+impl Rules<'_> {
+    fn pick(&self) -> Pick {
+        self.pinned()
+            .or_else(|| self.udp_fails())
+            .or_else(|| self.held_back())
+            .or_else(|| self.little_known())
+            .unwrap_or_else(|| match &self.compared {
+                Ok(compared) => self.best(compared),
+                Err(missing) => self.not_comparable(*missing),
+            })
+    }
+
+    fn pinned(&self) -> Option<Pick> {
+        let version = self.policy.version.pinned()?;
+        Some(Pick {
+            version,
+            group: Group::Plain,
+            reason: Reason::Pinned { version },
+        })
+    }
+
+    /// Holds for the hold-back group, too: an advertisement where UDP fails burns the client's HTTP/3
+    /// for days.
+    fn udp_fails(&self) -> Option<Pick> {
+        let prefix = self.view.udp_prefix;
+        let withdraw = |reason| Pick {
+            version: Version::H2,
+            group: Group::Udp,
+            reason,
+        };
+        match self.view.udp {
+            Verdict::Probe(failure) if self.worth_probing(&failure) => {
+                let reason = Reason::UdpProbe {
+                    failure: self.failure(&failure),
+                    prefix,
+                };
+                Some(Pick {
+                    version: Version::H3,
+                    group: Group::Udp,
+                    reason,
+                })
+            }
+            Verdict::Probe(failure) | Verdict::Failed(failure) => {
+                let probe_in = failure.next_probe.since(self.now);
+                let failure = self.failure(&failure);
+                Some(withdraw(Reason::UdpFails {
+                    failure,
+                    prefix,
+                    probe_in,
+                }))
+            }
+            Verdict::Unproven | Verdict::Works { .. } | Verdict::Doubtful => {
+                self.quic_loss().map(withdraw)
+            }
+        }
+    }
+
+    /// UDP is not probed for a client that would get HTTP/2 anyway. Throttling always is: what HTTP/3
+    /// did under it decides against HTTP/3, and would for ever.
+    fn worth_probing(&self, failure: &Failure) -> bool {
+        if failure.kind == FailureKind::Throttled {
+            return true;
+        }
+        match &self.compared {
+            Ok(Compared { comparison, .. }) => {
+                f64::from(comparison.h2_gain_low) <= self.policy.min_gain
+            }
+            Err(_) => self.policy.unknown.version() == Version::H3,
+        }
+    }
+
+    fn failure(&self, failure: &Failure) -> UdpFailure {
+        let ago = self.now.since(failure.since);
+        match failure.kind {
+            FailureKind::NeverCame { sessions } => UdpFailure::NeverCame { sessions },
+            FailureKind::Broken => UdpFailure::Broken { ago },
+            FailureKind::Throttled => UdpFailure::Throttled { ago },
+        }
+    }
+
+    fn quic_loss(&self) -> Option<Reason> {
+        let tcp = self.view.loss[Transport::Tcp.index()]?;
+        let quic = self.view.loss[Transport::Quic.index()]?;
+        let policed = quic.low.fraction() > POLICED_LOSS
+            && quic.low.fraction() > POLICED_RATIO * tcp.high.fraction();
+        policed.then_some(Reason::QuicLoss {
+            quic: quic.mean,
+            tcp: tcp.mean,
+        })
+    }
+
+    fn held_back(&self) -> Option<Pick> {
+        let held_back = draw([self.seed, HOLD_BACK, self.view.client, 0]) < self.policy.holdback;
+        let version = self.policy.unknown.version();
+        let reason = Reason::HoldBack { version };
+        held_back.then_some(Pick {
+            version,
+            group: Group::HoldBack,
+            reason,
+        })
+    }
+
+    fn little_known(&self) -> Option<Pick> {
+        let (samples, needed) = (self.view.samples, self.policy.min_samples);
+        let version = self.policy.unknown.version();
+        let reason = Reason::TooFewSamples {
+            version,
+            samples,
+            needed,
+        };
+        // Half a sample for those that have faded a little.
+        let few = samples + 0.5 < needed as f32;
+        few.then_some(Pick {
+            version,
+            group: Group::Plain,
+            reason,
+        })
+    }
+
+    fn not_comparable(&self, missing: Missing) -> Pick {
+        let version = self.current();
+        Pick {
+            version,
+            group: Group::Plain,
+            reason: Reason::NotComparable { version, missing },
+        }
+    }
+
+    /// The version that the client is kept on unless another is surely better.
+    fn current(&self) -> Version {
+        let plain = self.policy.unknown.version();
+        self.view.choice.map_or(plain, |choice| choice.version)
+    }
+
+    fn best(&self, compared: &Compared) -> Pick {
+        let comparison = compared.comparison;
+        let pick = self.steady(compared);
+        let explored = other(pick.version);
+        if self.explores(&comparison, explored) {
+            let reason = Reason::Explore {
+                version: explored,
+                comparison,
+            };
+            return Pick {
+                version: explored,
+                group: Group::Explore,
+                reason,
+            };
+        }
+        pick
+    }
+
+    fn steady(&self, compared: &Compared) -> Pick {
+        let comparison = compared.comparison;
+        let current = self.current();
+        let pick = |version, reason| Pick {
+            version,
+            group: Group::Normal,
+            reason,
+        };
+        let min_gain = self.policy.min_gain as f32;
+        let excess = compared.own_h3_excess.filter(|_| current == Version::H3);
+        if excess.is_some_and(|excess| excess > min_gain.ln_1p()) {
+            return pick(Version::H2, Reason::WayBack { comparison });
+        }
+        let needed = min_gain + self.hysteresis();
+        let next = other(current);
+        if comparison.gain_low(next) > needed {
+            return pick(
+                next,
+                Reason::Faster {
+                    version: next,
+                    comparison,
+                },
+            );
+        }
+        let version = current;
+        if comparison.load(current).time <= comparison.load(next).time {
+            return pick(
+                version,
+                Reason::Faster {
+                    version,
+                    comparison,
+                },
+            );
+        }
+        pick(
+            version,
+            Reason::Kept {
+                version,
+                comparison,
+                needed,
+            },
+        )
+    }
+
+    /// What a change back must gain on top: all of `hysteresis` right after a change, half of it after
+    /// each `settle`.
+    fn hysteresis(&self) -> f32 {
+        self.view.choice.map_or(0.0, |choice| {
+            let age = self.now.since(choice.since).as_secs_f32();
+            let left = (-age / self.policy.settle.as_secs_f32()).exp2();
+            self.policy.hysteresis as f32 * left
+        })
+    }
+
+    fn explores(&self, comparison: &Comparison, explored: Version) -> bool {
+        let doubtful = explored == Version::H3 && self.view.udp == Verdict::Doubtful;
+        let cost = comparison.load(explored).time.as_secs_f32()
+            / comparison.load(other(explored)).time.as_secs_f32();
+        if doubtful || cost > MAX_EXPLORE_COST {
+            return false;
+        }
+        let session = self.view.session.0.into();
+        draw([self.seed, EXPLORE, self.view.client, session]) < self.policy.exploration
+    }
+}
+
+/// QUIC's loss above which UDP may be policed.
+const POLICED_LOSS: f64 = 0.1;
+/// How many times TCP's loss it must be.
+const POLICED_RATIO: f64 = 3.0;
+/// An arm that is expected to take longer than this many times is not explored.
+const MAX_EXPLORE_COST: f32 = 2.0;
+/// Keep the two draws independent.
+const HOLD_BACK: u64 = 1;
+const EXPLORE: u64 = 2;
+
+#[cfg(test)]
+mod tests;

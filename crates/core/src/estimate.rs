@@ -1,0 +1,295 @@
+//! Everything that is known of one client address or one prefix.
+
+mod codec;
+mod loss;
+mod rtt;
+
+use crate::arm::{Congestion, Transport, Version};
+use crate::decide::{Decided, Group, Session};
+use crate::policy::PolicyConfig;
+use crate::sample::{PathSample, UdpEvent};
+use crate::stat::{Stat, faded};
+use crate::udp::UdpHealth;
+use crate::units::{ByteSize, Rate, Secs, Timestamp};
+
+pub use codec::{DecodeError, ENCODED_LEN};
+pub use loss::{LossBounds, LossCount};
+pub use rtt::MinRtt;
+
+/// What is known of one client address or prefix, in 136 bytes.
+///
+/// All counts fade: at every observation they are brought to its time. Fields that nothing was seen
+/// of are empty ([`Option`]s are `None`, counts 0).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// Time that the counts are faded to: that of the last observation.
+    pub(crate) at: Secs,
+    /// Start of the present or last session.
+    pub(crate) session: Session,
+    /// Path samples, faded.
+    pub(crate) samples: f32,
+    pub(crate) min_rtt: MinRtt,
+    /// Smoothed RTT in µs; 0 when unknown.
+    pub(crate) srtt: u32,
+    /// Packets lost, by [`Transport`].
+    pub(crate) loss: [LossCount; 2],
+    /// Natural logarithm of the delivery rate in bit/s, by [`Transport`].
+    pub(crate) rate: [Stat; 2],
+    /// Natural logarithm of real by predicted load time, by [`Transport`]: HTTP/2, HTTP/3.
+    pub(crate) outcome: [Stat; 2],
+    /// Natural logarithm of the response size in bytes.
+    pub(crate) size: f32,
+    /// Number of responses that `size` is the mean of, faded.
+    pub(crate) size_weight: f32,
+    pub(crate) udp: UdpHealth,
+    /// The version last chosen from a comparison.
+    pub(crate) choice: Option<Choice>,
+    /// Congestion control that the outcomes are of.
+    pub(crate) congestion: Option<Congestion>,
+}
+
+/// The version a client is kept on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// HTTP/2 or HTTP/3.
+    pub version: Version,
+    /// Since when.
+    pub since: Secs,
+}
+
+impl Estimate {
+    /// Time of the last observation; `None` before the first.
+    #[must_use]
+    pub fn last_seen(&self) -> Option<Timestamp> {
+        (self.at != Secs::default()).then(|| self.at.timestamp())
+    }
+
+    /// Path samples so far, faded.
+    #[must_use]
+    pub const fn samples(&self) -> f32 {
+        self.samples
+    }
+
+    /// Mean delivery rate (geometric) over a transport.
+    #[must_use]
+    pub fn delivery_rate(&self, transport: Transport) -> Option<Rate> {
+        let rate = &self.rate[transport.index()];
+        (rate.weight > 0.0).then(|| Rate::from_bits_per_sec(f64::from(rate.mean).exp() as u64))
+    }
+
+    /// Packets lost over a transport.
+    #[must_use]
+    pub const fn loss(&self, transport: Transport) -> &LossCount {
+        &self.loss[transport.index()]
+    }
+
+    /// Geometric mean of the client's response sizes.
+    #[must_use]
+    pub fn response_size(&self) -> Option<ByteSize> {
+        (self.size_weight > 0.0).then(|| ByteSize::from_bytes(f64::from(self.size).exp() as u64))
+    }
+
+    /// UDP between client and server.
+    #[must_use]
+    pub const fn udp(&self) -> &UdpHealth {
+        &self.udp
+    }
+
+    /// The version that the client is kept on.
+    #[must_use]
+    pub const fn choice(&self) -> Option<Choice> {
+        self.choice
+    }
+
+    /// This estimate as it is at `now`, all counts faded.
+    #[must_use]
+    pub fn faded_to(&self, now: Timestamp, policy: &PolicyConfig) -> Self {
+        let mut estimate = *self;
+        estimate.fade_to(now, policy);
+        estimate
+    }
+
+    fn fade_to(&mut self, now: Timestamp, policy: &PolicyConfig) {
+        let now = Secs::from(now);
+        let elapsed = now.since(self.at).as_secs_f32();
+        // A clock that steps back must not make knowledge younger.
+        self.at = self.at.max(now);
+        if elapsed == 0.0 {
+            return;
+        }
+        let half_life = &policy.half_life;
+        let loss = faded(elapsed, half_life.loss.as_secs_f32());
+        let rate = faded(elapsed, half_life.rate.as_secs_f32());
+        let outcome = faded(elapsed, half_life.outcome.as_secs_f32());
+        for transport in Transport::ALL {
+            self.loss[transport.index()].fade(loss);
+            self.rate[transport.index()].fade(rate);
+            self.outcome[transport.index()].fade(outcome);
+        }
+        self.size_weight *= outcome;
+        self.samples *= faded(elapsed, half_life.samples.as_secs_f32());
+    }
+
+    /// Takes a measurement of a connection's path.
+    pub fn on_path(&mut self, sample: &PathSample, now: Timestamp, policy: &PolicyConfig) {
+        self.touch(now, policy);
+        self.samples += 1.0;
+        self.min_rtt
+            .update(sample.min_rtt, self.at, policy.half_life.rtt);
+        self.update_srtt(sample);
+        let transport = sample.version.transport();
+        self.loss[transport.index()].add(sample.packets_sent, sample.packets_lost);
+        self.update_rate(transport, sample);
+        self.judge_throttling(policy);
+    }
+
+    fn update_srtt(&mut self, sample: &PathSample) {
+        let rtt = u32::try_from(sample.srtt.as_micros()).unwrap_or(u32::MAX);
+        if rtt > 0 {
+            // The sample is smoothed already, over one connection; this smooths over connections.
+            self.srtt = if self.srtt == 0 {
+                rtt
+            } else {
+                self.srtt - self.srtt / 4 + rtt / 4
+            };
+        }
+    }
+
+    fn update_rate(&mut self, transport: Transport, sample: &PathSample) {
+        let Some(rate) = sample.delivery_rate.filter(|rate| rate.bits_per_sec() > 0) else {
+            return;
+        };
+        let log_rate = (rate.bits_per_sec() as f32).ln();
+        let known = &mut self.rate[transport.index()];
+        // App-limited samples understate the path, so they may raise the estimate but never lower it.
+        if sample.app_limited && (known.weight == 0.0 || log_rate <= known.mean) {
+            if known.weight == 0.0 {
+                // The first sample is better than none, but any other outweighs it.
+                *known = Stat {
+                    mean: log_rate,
+                    var: 0.0,
+                    weight: APP_LIMITED_WEIGHT,
+                };
+            }
+            return;
+        }
+        known.push(log_rate, MAX_RATES);
+    }
+
+    /// Compares the transports' rates. HTTP/3's outcomes under throttling are void once it ends.
+    fn judge_throttling(&mut self, policy: &PolicyConfig) {
+        let [tcp, quic] = &self.rate;
+        if self.udp.judge_rates(tcp, quic, self.at, &policy.udp) {
+            self.outcome[Transport::Quic.index()] = Stat::default();
+        }
+    }
+
+    /// Takes a response of `size` bytes, and the logarithm of its real by its predicted load time where
+    /// the response says something of its arm.
+    pub fn on_outcome(
+        &mut self,
+        size: u64,
+        log_ratio: Option<(Version, Congestion, f32)>,
+        now: Timestamp,
+        policy: &PolicyConfig,
+    ) {
+        self.touch(now, policy);
+        let log_size = (size.max(1) as f32).ln();
+        self.size_weight = (self.size_weight + 1.0).min(MAX_OUTCOMES);
+        self.size += (log_size - self.size) / self.size_weight;
+        let Some((version, congestion, log_ratio)) = log_ratio.filter(|(.., r)| r.is_finite())
+        else {
+            return;
+        };
+        if self.congestion != Some(congestion) {
+            self.congestion = Some(congestion);
+            self.outcome = Default::default();
+        }
+        let log_ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO);
+        self.outcome[version.transport().index()].push(log_ratio, MAX_OUTCOMES);
+    }
+
+    /// Takes an event of UDP; for a client address.
+    pub fn on_udp(&mut self, event: UdpEvent, now: Timestamp, policy: &PolicyConfig) {
+        self.touch(now, policy);
+        self.prepare_probe(event);
+        self.udp.on_event(event, now, &policy.udp);
+    }
+
+    /// Takes an event of UDP of a client in this prefix, whose health it changed.
+    pub fn on_client_udp(
+        &mut self,
+        event: UdpEvent,
+        before: &UdpHealth,
+        after: &UdpHealth,
+        now: Timestamp,
+        policy: &PolicyConfig,
+    ) {
+        self.touch(now, policy);
+        self.prepare_probe(event);
+        self.udp
+            .on_client_event(event, before, after, now, &policy.udp);
+    }
+
+    /// When QUIC comes while throttled, the rates of this probe shall tell, not those that led here.
+    fn prepare_probe(&mut self, event: UdpEvent) {
+        if event == UdpEvent::Arrived && self.udp.is_throttled() {
+            let quic = &mut self.rate[Transport::Quic.index()];
+            quic.weight = quic.weight.min(1.0);
+        }
+    }
+
+    /// Remembers a decision that was applied.
+    pub fn on_decided(&mut self, decided: &Decided, now: Timestamp, policy: &PolicyConfig) {
+        self.fade_to(now, policy);
+        self.session = decided.session;
+        let kept = self
+            .choice
+            .is_some_and(|choice| choice.version == decided.version);
+        if decided.group == Group::Normal && !kept {
+            self.choice = Some(Choice {
+                version: decided.version,
+                since: self.at,
+            });
+        }
+    }
+
+    /// The session that `now` falls into: the present one, or a new one that starts with it.
+    #[must_use]
+    pub fn session_at(&self, now: Timestamp, policy: &PolicyConfig) -> Session {
+        let now = Secs::from(now);
+        let idle = now.since(self.at) >= policy.session_idle;
+        let long = now.since(Secs::new(self.session.0)) >= policy.session_max;
+        if self.session == Session::default() || idle || long {
+            Session(now.get())
+        } else {
+            self.session
+        }
+    }
+
+    /// What a prefix knows when this is its only client.
+    pub(crate) fn as_prefix(&self) -> Self {
+        Self {
+            choice: None,
+            session: Session::default(),
+            ..*self
+        }
+    }
+
+    fn touch(&mut self, now: Timestamp, policy: &PolicyConfig) {
+        self.session = self.session_at(now, policy);
+        self.fade_to(now, policy);
+    }
+}
+
+/// Largest weight of a rate: the last 32 samples dominate.
+const MAX_RATES: f32 = 32.0;
+/// Weight of a first rate when it is app-limited.
+const APP_LIMITED_WEIGHT: f32 = 0.1;
+/// Largest weight of outcomes: the last 64 dominate.
+const MAX_OUTCOMES: f32 = 64.0;
+/// A response that stalled for a client's own reasons must not count for ever: at most e^2, 7 times.
+const MAX_LOG_RATIO: f32 = 2.0;
+
+#[cfg(test)]
+mod tests;

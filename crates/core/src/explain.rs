@@ -1,0 +1,328 @@
+//! All that is known of a client and what follows from it, for people and for the admin API.
+
+mod print;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::arm::{Arm, Transport, Version};
+use crate::decide::{AltSvc, Decision, Group, Load, Session, decide};
+use crate::estimate::{Estimate, LossBounds};
+use crate::key::{Key, Prefix};
+use crate::model::Model;
+use crate::policy::PolicyConfig;
+use crate::udp::{FailureKind, UdpHealth, UdpState, Verdict};
+use crate::units::{ByteSize, LossRate, Rate, Timestamp, duration};
+use crate::view::{Knowledge, PathView};
+
+/// What is known of a client, what is expected of each arm, and the decision with its reason.
+///
+/// `Display` lays it out for a terminal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The client.
+    pub address: IpAddr,
+    /// The time it was asked at.
+    pub at: Timestamp,
+    /// What would be decided now.
+    pub decision: Decided,
+    /// What is expected of each arm; empty when too little is known.
+    pub arms: Vec<ArmLoad>,
+    /// The path that the arms are compared for.
+    pub path: Path,
+    /// Whether UDP works.
+    pub udp: Udp,
+    /// What is known of the address, then of its prefixes, as far as anything is.
+    pub levels: Vec<Level>,
+}
+
+/// A decision, for people.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decided {
+    /// The version.
+    pub version: Version,
+    /// `ma` of the advertisement; `None` when HTTP/3 is not advertised.
+    #[serde(with = "duration::option")]
+    pub advertised_for: Option<Duration>,
+    /// Responses over HTTP/3 carry `Alt-Svc: clear`.
+    pub clear_on_h3: bool,
+    /// The experimental group.
+    pub group: Group,
+    /// The session, by the second of its start.
+    pub session: Session,
+    /// A stable name of the reason.
+    pub reason_code: String,
+    /// The reason as a sentence.
+    pub reason: String,
+}
+
+/// An arm's expected load time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArmLoad {
+    /// The arm.
+    pub arm: Arm,
+    /// For a typical response of the client, corrected by outcomes.
+    pub load: Load,
+}
+
+/// The path as the decision sees it, blended from all levels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Path {
+    /// Samples; those of prefixes count less.
+    pub samples: f32,
+    /// Smallest round-trip time.
+    #[serde(with = "duration::option")]
+    pub min_rtt: Option<Duration>,
+    /// Delivery rate.
+    pub rate: Option<Rate>,
+    /// Loss over TCP.
+    pub loss_tcp: Option<Loss>,
+    /// Loss over QUIC.
+    pub loss_quic: Option<Loss>,
+    /// Response size that the arms are compared for.
+    pub size: ByteSize,
+}
+
+/// A loss rate with its confidence (one-sided 90 % bounds).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loss {
+    /// Measured.
+    pub mean: LossRate,
+    /// Lower bound.
+    pub low: LossRate,
+    /// Upper bound.
+    pub high: LossRate,
+}
+
+/// Whether UDP works for a client.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Udp {
+    /// A sentence.
+    pub health: String,
+    /// The prefix that this is known of; `None` when it is the client's own.
+    pub prefix: Option<Prefix>,
+    /// Time until the next probe, where UDP fails; zero when it is due.
+    #[serde(with = "duration::option")]
+    pub next_probe_in: Option<Duration>,
+}
+
+/// What is known of an address or a prefix. Counts are faded to the present.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Level {
+    /// The address or prefix.
+    pub key: Key,
+    /// Time since the last observation.
+    #[serde(with = "duration::option")]
+    pub age: Option<Duration>,
+    /// Path samples.
+    pub samples: f32,
+    /// Smallest round-trip time.
+    #[serde(with = "duration::option")]
+    pub min_rtt: Option<Duration>,
+    /// Smoothed round-trip time.
+    #[serde(with = "duration::option")]
+    pub srtt: Option<Duration>,
+    /// Over TCP.
+    pub tcp: TransportLevel,
+    /// Over QUIC.
+    pub quic: TransportLevel,
+    /// Typical response.
+    pub size: Option<ByteSize>,
+    /// State of UDP.
+    pub udp: String,
+    /// The version that the client is kept on.
+    pub choice: Option<Version>,
+}
+
+/// What is known over one transport.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TransportLevel {
+    /// Packets that the loss is counted of.
+    pub packets: f32,
+    /// Loss.
+    pub loss: Option<Loss>,
+    /// Delivery rate.
+    pub rate: Option<Rate>,
+    /// Responses that were compared with the model.
+    pub outcomes: f32,
+    /// Their real by predicted load time (geometric mean).
+    pub outcome_ratio: Option<f32>,
+}
+
+/// Explains what is known of a client and what is decided for it at `now`.
+#[must_use]
+pub fn explain(
+    knowledge: &Knowledge,
+    model: &Model,
+    policy: &PolicyConfig,
+    now: Timestamp,
+    seed: u64,
+) -> Explanation {
+    let view = knowledge.view(now, policy);
+    let decision = decide(&view, model, policy, now, seed);
+    let own = knowledge
+        .own
+        .iter()
+        .map(|own| (Key::address(knowledge.addr), own));
+    let prefixes = knowledge
+        .prefixes
+        .iter()
+        .flatten()
+        .map(|(p, known)| (Key::Prefix(*p), known));
+    Explanation {
+        address: knowledge.addr,
+        at: now,
+        arms: arms(&decision, policy),
+        decision: Decided::of(&decision),
+        path: Path::of(&view, policy),
+        udp: Udp::of(&view, now),
+        levels: own
+            .chain(prefixes)
+            .map(|(key, known)| Level::of(key, known, now))
+            .collect(),
+    }
+}
+
+fn arms(decision: &Decision, policy: &PolicyConfig) -> Vec<ArmLoad> {
+    let loads = [(Version::H2, decision.h2), (Version::H3, decision.h3)];
+    let arm = |version| Arm::new(version, policy.congestion);
+    let known = loads
+        .into_iter()
+        .filter_map(|(version, load)| Some((version, load?)));
+    known
+        .map(|(version, load)| ArmLoad {
+            arm: arm(version),
+            load,
+        })
+        .collect()
+}
+
+impl Decided {
+    fn of(decision: &Decision) -> Self {
+        Self {
+            version: decision.version,
+            advertised_for: match decision.alt_svc {
+                AltSvc::Advertise { ma } => Some(ma),
+                AltSvc::Withhold => None,
+            },
+            clear_on_h3: decision.clear_on_h3,
+            group: decision.group,
+            session: decision.session,
+            reason_code: decision.reason.code().to_owned(),
+            reason: decision.reason.to_string(),
+        }
+    }
+}
+
+impl Path {
+    fn of(view: &PathView, policy: &PolicyConfig) -> Self {
+        let loss = |transport: Transport| view.loss[transport.index()].map(Loss::of);
+        Self {
+            samples: view.samples,
+            min_rtt: view.min_rtt,
+            rate: view.rate,
+            loss_tcp: loss(Transport::Tcp),
+            loss_quic: loss(Transport::Quic),
+            size: view.size.unwrap_or(policy.typical_size),
+        }
+    }
+}
+
+impl Loss {
+    const fn of(bounds: LossBounds) -> Self {
+        Self {
+            mean: bounds.mean,
+            low: bounds.low,
+            high: bounds.high,
+        }
+    }
+}
+
+impl Udp {
+    fn of(view: &PathView, now: Timestamp) -> Self {
+        let failing = |next_probe: Timestamp| Some(next_probe.since(now));
+        let (health, next_probe_in) = match view.udp {
+            Verdict::Unproven => ("not seen to work yet".to_owned(), None),
+            Verdict::Works { since } => {
+                let since = crate::human::time(now.since(since.timestamp()));
+                (format!("has worked for {since}"), None)
+            }
+            Verdict::Doubtful => ("works, with trouble lately".to_owned(), None),
+            Verdict::Probe(failure) => (
+                format!("{}; being probed", kind(failure.kind)),
+                Some(Duration::ZERO),
+            ),
+            Verdict::Failed(failure) => {
+                (kind(failure.kind), failing(failure.next_probe.timestamp()))
+            }
+        };
+        Self {
+            health,
+            prefix: view.udp_prefix,
+            next_probe_in,
+        }
+    }
+}
+
+fn kind(kind: FailureKind) -> String {
+    match kind {
+        FailureKind::NeverCame { sessions } => {
+            format!("QUIC never came in {sessions} advertised sessions")
+        }
+        FailureKind::Broken => "QUIC connections break".to_owned(),
+        FailureKind::Throttled => "QUIC is throttled".to_owned(),
+    }
+}
+
+impl Level {
+    fn of(key: Key, known: &Estimate, now: Timestamp, policy: &PolicyConfig) -> Self {
+        let age = known.last_seen().map(|seen| now.since(seen));
+        let known = &known.faded_to(now, policy);
+        Self {
+            key,
+            age,
+            samples: known.samples,
+            min_rtt: known.min_rtt.get(),
+            srtt: (known.srtt > 0).then(|| Duration::from_micros(known.srtt.into())),
+            tcp: TransportLevel::of(known, Transport::Tcp),
+            quic: TransportLevel::of(known, Transport::Quic),
+            size: known.response_size(),
+            udp: state(known.udp()),
+            choice: known.choice.map(|choice| choice.version),
+        }
+    }
+}
+
+impl TransportLevel {
+    fn of(known: &Estimate, transport: Transport) -> Self {
+        let loss = known.loss(transport);
+        let outcome = &known.outcome[transport.index()];
+        Self {
+            packets: loss.sent,
+            loss: loss.bounds().map(Loss::of),
+            rate: known.delivery_rate(transport),
+            outcomes: outcome.weight,
+            outcome_ratio: (outcome.weight > 0.0).then(|| outcome.mean.exp()),
+        }
+    }
+}
+
+fn state(health: &UdpHealth) -> String {
+    let name = match health.state() {
+        UdpState::Unknown if health.unanswered > 0 => {
+            return format!("unknown, {} unanswered", health.unanswered);
+        }
+        UdpState::Unknown => "unknown",
+        UdpState::Working { .. } => "working",
+        UdpState::Suspect { .. } => "suspect",
+        UdpState::NeverCame { .. } => "never came",
+        UdpState::Broken { .. } => "broken",
+        UdpState::Throttled { .. } => "throttled",
+    };
+    name.to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! An explanation as aligned text.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{Explanation, Level, Loss, Path, TransportLevel};
+use crate::human;
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decision = &self.decision;
+        row(f, "client", &self.address)?;
+        row(f, "decision", &decision.reason)?;
+        row(f, "code", &decision.reason_code)?;
+        row(f, "group", &decision.group.name())?;
+        match decision.advertised_for {
+            Some(ma) => row(f, "Alt-Svc", &format_args!("h3 for {}", human::time(ma)))?,
+            None if decision.clear_on_h3 => row(f, "Alt-Svc", &"none; clear on HTTP/3")?,
+            None => row(f, "Alt-Svc", &"none")?,
+        }
+        self.udp(f)?;
+        for arm in &self.arms {
+            let (load, sd) = (
+                human::time(arm.load.time),
+                human::percent(arm.load.rel_sd.into()),
+            );
+            let size = human::size(self.path.size);
+            row(
+                f,
+                &arm.arm.to_string(),
+                &format_args!("{load} for {size}, ± {sd}"),
+            )?;
+        }
+        self.path.print(f)?;
+        self.levels(f)
+    }
+}
+
+impl Explanation {
+    fn udp(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = self.udp.health.clone();
+        if let Some(prefix) = self.udp.prefix {
+            text += &format!(" in {prefix}");
+        }
+        if let Some(wait) = self.udp.next_probe_in.filter(|wait| !wait.is_zero()) {
+            text += &format!("; next probe in {}", human::time(wait));
+        }
+        row(f, "UDP", &text)
+    }
+
+    /// One column for each level.
+    fn levels(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.levels.is_empty() {
+            return Ok(());
+        }
+        writeln!(f)?;
+        let columns: Vec<_> = self.levels.iter().map(cells).collect();
+        let width = |cells: &[String; FACTS.len()]| {
+            cells
+                .iter()
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        for (line, fact) in FACTS.iter().enumerate() {
+            write!(f, "{fact:LABEL$}")?;
+            for (position, column) in columns.iter().enumerate() {
+                // The last column is not padded: a line has no trailing blanks.
+                let last = position + 1 == columns.len();
+                let pad = if last { 0 } else { width(column) + 2 };
+                write!(f, "{:pad$}", column[line])?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl Path {
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rtt, rate) = (
+            or_dash(self.min_rtt.map(human::time)),
+            or_dash(self.rate.map(human::rate)),
+        );
+        let (tcp, quic) = (or_dash(self.loss_tcp), or_dash(self.loss_quic));
+        row(
+            f,
+            "path",
+            &format_args!("RTT {rtt}, {rate}, {:.0} samples", self.samples),
+        )?;
+        row(f, "loss", &format_args!("{tcp} on TCP, {quic} on QUIC"))
+    }
+}
+
+const FACTS: [&str; 15] = [
+    "known of",
+    "last seen",
+    "samples",
+    "min RTT",
+    "smoothed RTT",
+    "TCP packets",
+    "TCP loss",
+    "TCP rate",
+    "HTTP/2 took",
+    "QUIC packets",
+    "QUIC loss",
+    "QUIC rate",
+    "HTTP/3 took",
+    "response",
+    "UDP",
+];
+
+fn cells(level: &Level) -> [String; FACTS.len()] {
+    let ago = |age: Duration| format!("{} ago", human::time(age));
+    let [tcp_packets, tcp_loss, tcp_rate, tcp_took] = transport(&level.tcp);
+    let [quic_packets, quic_loss, quic_rate, quic_took] = transport(&level.quic);
+    [
+        level.key.to_string(),
+        or_dash(level.age.map(ago)),
+        format!("{:.0}", level.samples),
+        or_dash(level.min_rtt.map(human::time)),
+        or_dash(level.srtt.map(human::time)),
+        tcp_packets,
+        tcp_loss,
+        tcp_rate,
+        tcp_took,
+        quic_packets,
+        quic_loss,
+        quic_rate,
+        quic_took,
+        or_dash(level.size.map(human::size)),
+        level.udp.clone(),
+    ]
+}
+
+fn transport(known: &TransportLevel) -> [String; 4] {
+    let took = |ratio| format!("{ratio:.2} x predicted ({:.0} responses)", known.outcomes);
+    [
+        format!("{:.0}", known.packets),
+        or_dash(known.loss),
+        or_dash(known.rate.map(human::rate)),
+        or_dash(known.outcome_ratio.map(took)),
+    ]
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [mean, low, high] = [self.mean, self.low, self.high].map(human::loss);
+        write!(f, "{mean} ({low} to {high})")
+    }
+}
+
+fn or_dash(value: Option<impl fmt::Display>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+fn row(f: &mut fmt::Formatter<'_>, label: &str, value: &dyn fmt::Display) -> fmt::Result {
+    writeln!(f, "{label:LABEL$}{value}")
+}
+
+/// Width of the labels.
+const LABEL: usize = 14;

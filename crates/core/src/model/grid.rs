@@ -1,0 +1,274 @@
+//! Multilinear interpolation in a grid of four axes.
+
+use std::time::Duration;
+
+use super::LogLoad;
+use super::error::{AxisProblem, ModelError};
+use super::file::AxesFile;
+use crate::units::{LossRate, Rate};
+
+/// The grid's axes in the coordinates of interpolation.
+#[derive(Debug, Clone)]
+pub(super) struct Axes {
+    rtt: Axis,
+    loss: Axis,
+    rate: Axis,
+    size: Axis,
+}
+
+impl Axes {
+    pub(super) fn new(file: &AxesFile) -> Result<Self, ModelError> {
+        let rtt = Axis::new(
+            "rtt_ms",
+            &file.rtt_ms,
+            0.0..=1e6,
+            "ms from 0 to 1e6",
+            rtt_coordinate,
+        )?;
+        let loss = Axis::new(
+            "loss",
+            &file.loss,
+            0.0..=1.0,
+            "a share from 0 to 1",
+            loss_coordinate,
+        )?;
+        let rate = Axis::new(
+            "rate_mbps",
+            &file.rate_mbps,
+            1e-3..=1e6,
+            "Mbit/s from 0.001 to 1e6",
+            f64::ln,
+        )?;
+        let size = Axis::new(
+            "size_bytes",
+            &file.size_bytes,
+            1.0..=1e15,
+            "bytes from 1 to 1e15",
+            f64::ln,
+        )?;
+        Ok(Self {
+            rtt,
+            loss,
+            rate,
+            size,
+        })
+    }
+
+    /// Number of points of the grid. Each axis has at most [`MAX_POINTS`], so it cannot overflow.
+    pub(super) fn points(&self) -> usize {
+        [&self.rtt, &self.loss, &self.rate, &self.size]
+            .iter()
+            .map(|axis| axis.points.len())
+            .product()
+    }
+
+    pub(super) fn place(&self, min_rtt: Duration, rate: Rate, size: u64) -> Place {
+        // A rate of 0 is no rate; 1 bit/s is taken to the grid's edge just as well.
+        let rate = (rate.bits_per_sec().max(1) as f64 / 1e6) as f32;
+        let size = size.max(1) as f32;
+        let edge = self.size.last().exp();
+        Place {
+            rtt: self
+                .rtt
+                .locate(rtt_coordinate(min_rtt.as_secs_f64() * 1e3) as f32),
+            rate: self.rate.locate(rate.ln()),
+            size: self.size.locate(size.ln()),
+            beyond: (size - edge).max(0.0),
+            secs_per_byte: 8e-6 / rate,
+        }
+    }
+
+    pub(super) fn loss(&self, loss: LossRate) -> Spot {
+        self.loss.locate(loss_coordinate(loss.fraction()) as f32)
+    }
+}
+
+/// Where a path and a size lie in the grid.
+pub(super) struct Place {
+    rtt: Spot,
+    rate: Spot,
+    size: Spot,
+    /// Bytes beyond the largest size of the grid.
+    beyond: f32,
+    /// The path's rate, which no extrapolation may exceed.
+    secs_per_byte: f32,
+}
+
+/// A position on one axis: between a point and the next.
+#[derive(Clone, Copy)]
+pub(super) struct Spot {
+    below: usize,
+    /// Share of the way to the next point, from 0 to 1.
+    share: f32,
+    /// How far outside of the axis, in its coordinate.
+    outside: f32,
+}
+
+impl Spot {
+    /// The points on both sides with their weights. A weight of 0 is of a point that need not exist.
+    fn sides(self) -> [(usize, f32); 2] {
+        [(self.below, 1.0 - self.share), (self.below + 1, self.share)]
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Axis {
+    /// Ascending coordinates; at least one.
+    points: Vec<f32>,
+}
+
+impl Axis {
+    fn new(
+        axis: &'static str,
+        values: &[f64],
+        range: std::ops::RangeInclusive<f64>,
+        expected: &'static str,
+        coordinate: fn(f64) -> f64,
+    ) -> Result<Self, ModelError> {
+        let wrong = |problem| ModelError::Axis { axis, problem };
+        let len = values.len();
+        if len == 0 || len > MAX_POINTS {
+            return Err(wrong(AxisProblem::Len { len }));
+        }
+        if let Some(index) = values.iter().position(|value| !range.contains(value)) {
+            return Err(wrong(AxisProblem::Value {
+                index,
+                value: values[index],
+                expected,
+            }));
+        }
+        let points: Vec<f32> = values
+            .iter()
+            .map(|&value| coordinate(value) as f32)
+            .collect();
+        // Compared as coordinates: points too close to tell apart would divide by zero.
+        if let Some(index) = points.windows(2).position(|pair| pair[0] >= pair[1]) {
+            return Err(wrong(AxisProblem::NotAscending { index: index + 1 }));
+        }
+        Ok(Self { points })
+    }
+
+    fn last(&self) -> f32 {
+        self.points.last().copied().unwrap_or_default()
+    }
+
+    fn locate(&self, at: f32) -> Spot {
+        let first = self.points.first().copied().unwrap_or_default();
+        if at <= first {
+            return Spot {
+                below: 0,
+                share: 0.0,
+                outside: first - at,
+            };
+        }
+        let above = self.points.partition_point(|&point| point < at);
+        if above == self.points.len() {
+            return Spot {
+                below: above - 1,
+                share: 0.0,
+                outside: at - self.last(),
+            };
+        }
+        let (low, high) = (self.points[above - 1], self.points[above]);
+        Spot {
+            below: above - 1,
+            share: (at - low) / (high - low),
+            outside: 0.0,
+        }
+    }
+}
+
+/// One arm's values.
+#[derive(Debug, Clone)]
+pub(super) struct Grid {
+    /// Logarithm of the load time in seconds, and its standard error; size changes fastest.
+    cells: Vec<[f32; 2]>,
+}
+
+impl Grid {
+    pub(super) fn new(load_ms: &[f64], spread: &[f64]) -> Self {
+        let cell = |(ms, spread): (&f64, &f64)| [(ms / 1e3).ln() as f32, *spread as f32];
+        Self {
+            cells: load_ms.iter().zip(spread).map(cell).collect(),
+        }
+    }
+
+    pub(super) fn log_load(&self, axes: &Axes, place: &Place, loss: Spot) -> LogLoad {
+        let at = |size| self.interpolate(axes, place, loss, size);
+        let [ln_secs, spread] = at(place.size);
+        let outside = place.rtt.outside + place.rate.outside + loss.outside;
+        let rel_sd = spread + EDGE_SD * outside;
+        if place.beyond == 0.0 {
+            return LogLoad { ln_secs, rel_sd };
+        }
+        let ln_before = axes.size.points.len().checked_sub(2).map(|below| {
+            let [ln_before, _] = at(Spot {
+                below,
+                share: 0.0,
+                outside: 0.0,
+            });
+            (ln_before, axes.size.points[below])
+        });
+        let per_byte = marginal(ln_secs, axes.size.last(), ln_before).max(place.secs_per_byte);
+        LogLoad {
+            ln_secs: (ln_secs.exp() + place.beyond * per_byte).ln(),
+            rel_sd,
+        }
+    }
+
+    fn interpolate(&self, axes: &Axes, place: &Place, loss: Spot, size: Spot) -> [f32; 2] {
+        let mut sum = [0.0; 2];
+        for (rtt, rtt_weight) in place.rtt.sides() {
+            for (loss, loss_weight) in loss.sides() {
+                for (rate, rate_weight) in place.rate.sides() {
+                    let weight = rtt_weight * loss_weight * rate_weight;
+                    if weight == 0.0 {
+                        continue;
+                    }
+                    let row = (rtt * axes.loss.points.len() + loss) * axes.rate.points.len() + rate;
+                    let at = row * axes.size.points.len() + size.below;
+                    let [load, spread] = self.along_size(at, size.share);
+                    sum[0] += weight * load;
+                    sum[1] += weight * spread;
+                }
+            }
+        }
+        sum
+    }
+
+    fn along_size(&self, at: usize, share: f32) -> [f32; 2] {
+        let [load, spread] = self.cells[at];
+        if share == 0.0 {
+            return [load, spread];
+        }
+        let [next_load, next_spread] = self.cells[at + 1];
+        [
+            load + share * (next_load - load),
+            spread + share * (next_spread - spread),
+        ]
+    }
+}
+
+/// Seconds that a further byte takes after the last size, from the last two (logarithms of time and
+/// size); from the only one in proportion.
+fn marginal(ln_secs: f32, ln_size: f32, before: Option<(f32, f32)>) -> f32 {
+    match before {
+        Some((ln_before, ln_size_before)) => {
+            (ln_secs.exp() - ln_before.exp()) / (ln_size.exp() - ln_size_before.exp())
+        }
+        None => (ln_secs - ln_size).exp(),
+    }
+}
+
+fn rtt_coordinate(ms: f64) -> f64 {
+    (ms + 1.0).ln()
+}
+
+fn loss_coordinate(loss: f64) -> f64 {
+    (loss + 1e-4).ln()
+}
+
+/// Points that an axis may have.
+pub(super) const MAX_POINTS: usize = 64;
+/// Uncertainty added for each e-fold that a path lies outside of the grid.
+const EDGE_SD: f32 = 0.1;

@@ -1,0 +1,219 @@
+//! What is known of a client, blended from its own address and its prefixes.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::arm::Transport;
+use crate::decide::Session;
+use crate::estimate::{Choice, Estimate, LossBounds, LossCount};
+use crate::key::{Key, Prefix};
+use crate::mix::mix;
+use crate::policy::PolicyConfig;
+use crate::stat::Stat;
+use crate::udp::{UdpState, Verdict};
+use crate::units::{ByteSize, Rate, Secs, Timestamp};
+
+/// The estimates of a client's address and of its prefixes, as of their last observations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Knowledge {
+    /// The client.
+    pub addr: IpAddr,
+    /// Of the address itself.
+    pub own: Option<Estimate>,
+    /// Of its prefixes, nearest first, where clients other than this one were seen.
+    pub prefixes: [Option<(Prefix, Estimate)>; 2],
+}
+
+/// What a decision looks at. The client's own samples weigh more; its prefixes fill in what is missing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PathView {
+    /// A number for the client, the same on every machine.
+    pub client: u64,
+    /// The session that the client is in.
+    pub session: Session,
+    /// Path samples, faded; those of the prefixes count a quarter and an eighth.
+    pub samples: f32,
+    /// Smallest round-trip time.
+    pub min_rtt: Option<Duration>,
+    /// Loss by [`Transport`]. Where one transport is little known, the other's packets stand in.
+    pub loss: [Option<LossBounds>; 2],
+    /// The path's rate: the larger of the transports' mean delivery rates, since what one delivered, the
+    /// path can carry.
+    pub rate: Option<Rate>,
+    /// The client's typical response.
+    pub size: Option<ByteSize>,
+    /// Whether HTTP/3 may be advertised.
+    pub udp: Verdict,
+    /// The prefix that `udp` is known of, if it is not the client's own.
+    pub udp_prefix: Option<Prefix>,
+    /// The version that the client is kept on.
+    pub choice: Option<Choice>,
+    /// Log-ratios of real to predicted load time by [`Transport`].
+    pub(crate) outcome: [Stat; 2],
+    /// Those of the client alone.
+    pub(crate) own_outcome: [Stat; 2],
+}
+
+impl Knowledge {
+    /// Nothing is known.
+    #[must_use]
+    pub const fn none(addr: IpAddr) -> Self {
+        Self {
+            addr,
+            own: None,
+            prefixes: [None; 2],
+        }
+    }
+
+    /// Blends the levels.
+    #[must_use]
+    pub fn view(&self, now: Timestamp, policy: &PolicyConfig) -> PathView {
+        // Whether a session goes on shows in the time of the last observation, which fading moves.
+        let session = self.own.unwrap_or_default().session_at(now, policy);
+        let faded = self.faded_to(now, policy);
+        let own = faded.own.unwrap_or_default();
+        let (udp, udp_prefix) = faded.udp(&own, now);
+        PathView {
+            client: client_number(self.addr),
+            session,
+            samples: faded.blend(own.samples, |sum, prefix, part| {
+                sum + prefix.samples * part / 4.0
+            }),
+            min_rtt: faded.first(&own, |estimate| estimate.min_rtt.get()),
+            loss: faded.losses(&own),
+            rate: faded.rate(&own),
+            size: faded.first(&own, Estimate::response_size),
+            udp,
+            udp_prefix,
+            choice: own.choice,
+            outcome: faded.outcomes(&own, policy),
+            own_outcome: learnt(&own, policy),
+        }
+    }
+
+    /// The estimates with their counts faded to `now`.
+    #[must_use]
+    pub fn faded_to(&self, now: Timestamp, policy: &PolicyConfig) -> Self {
+        let fade = |estimate: Estimate| estimate.faded_to(now, policy);
+        let prefixes = self
+            .prefixes
+            .map(|known| known.map(|(prefix, known)| (prefix, fade(known))));
+        Self {
+            own: self.own.map(fade),
+            prefixes,
+            ..*self
+        }
+    }
+
+    fn neighbours(&self) -> impl Iterator<Item = &(Prefix, Estimate)> {
+        self.prefixes.iter().flatten()
+    }
+
+    /// Adds the prefixes to `own`, the nearer with a part of 1, the farther of a half.
+    fn blend<T>(&self, own: T, mut add: impl FnMut(T, &Estimate, f32) -> T) -> T {
+        let parts = [1.0, 0.5];
+        self.neighbours()
+            .zip(parts)
+            .fold(own, |sum, ((_, prefix), part)| add(sum, prefix, part))
+    }
+
+    fn first<T>(&self, own: &Estimate, known: impl Fn(&Estimate) -> Option<T>) -> Option<T> {
+        known(own).or_else(|| self.neighbours().find_map(|(_, prefix)| known(prefix)))
+    }
+
+    fn losses(&self, own: &Estimate) -> [Option<LossBounds>; 2] {
+        let counts = Transport::ALL.map(|transport| {
+            let add = |sum: LossCount, prefix: &Estimate, part| {
+                sum.joined(&prefix.loss[transport.index()], PREFIX_PACKETS * part)
+            };
+            self.blend(own.loss[transport.index()], add)
+        });
+        Transport::ALL.map(|transport| {
+            let other = &counts[transport.other().index()];
+            counts[transport.index()]
+                .joined(other, OTHER_TRANSPORT_PACKETS)
+                .bounds()
+        })
+    }
+
+    fn rate(&self, own: &Estimate) -> Option<Rate> {
+        let rates = Transport::ALL.map(|transport| {
+            let add = |sum: Stat, prefix: &Estimate, part| {
+                sum.joined(&prefix.rate[transport.index()], PREFIX_RATES * part)
+            };
+            self.blend(own.rate[transport.index()], add)
+        });
+        let log_rate = rates
+            .iter()
+            .filter(|rate| rate.weight > 0.0)
+            .map(|rate| rate.mean);
+        log_rate
+            .reduce(f32::max)
+            .map(|log| Rate::from_bits_per_sec(log.exp() as u64))
+    }
+
+    fn outcomes(&self, own: &Estimate, policy: &PolicyConfig) -> [Stat; 2] {
+        self.blend(learnt(own, policy), |[h2, h3], prefix, part| {
+            let theirs = learnt(prefix, policy);
+            let max = PREFIX_OUTCOMES * part;
+            [h2.joined(&theirs[0], max), h3.joined(&theirs[1], max)]
+        })
+    }
+
+    /// A client's own experience with UDP counts; its prefix's where it has none.
+    fn udp(&self, own: &Estimate, now: Timestamp) -> (Verdict, Option<Prefix>) {
+        let verdict = own.udp.verdict(now);
+        if own.udp.state() != UdpState::Unknown {
+            return (verdict, None);
+        }
+        for (prefix, estimate) in self.neighbours() {
+            let (Verdict::Probe(failure) | Verdict::Failed(failure)) = estimate.udp.verdict(now)
+            else {
+                continue;
+            };
+            // The probe belongs to the client that took it, not to every neighbour of that time.
+            let probes =
+                Secs::from(now) >= failure.next_probe || own.udp.offered_lately(now.into());
+            let verdict = if probes {
+                Verdict::Probe(failure)
+            } else {
+                Verdict::Failed(failure)
+            };
+            return (verdict, Some(*prefix));
+        }
+        (verdict, None)
+    }
+}
+
+/// Outcomes under the configured congestion control; those under another say nothing.
+fn learnt(estimate: &Estimate, policy: &PolicyConfig) -> [Stat; 2] {
+    if estimate.congestion == Some(policy.congestion) {
+        estimate.outcome
+    } else {
+        Default::default()
+    }
+}
+
+/// The same number for a client on every machine and after every restart.
+fn client_number(addr: IpAddr) -> u64 {
+    match Key::address(addr) {
+        Key::Address(IpAddr::V4(addr)) => mix(addr.to_bits().into()),
+        Key::Address(IpAddr::V6(addr)) => {
+            let bits = addr.to_bits();
+            mix(mix((bits >> 64) as u64) ^ bits as u64)
+        }
+        Key::Prefix(_) => 0,
+    }
+}
+
+/// A prefix speaks on loss with at most so many packets.
+const PREFIX_PACKETS: f32 = 500.0;
+/// One transport speaks for the other with at most so many packets.
+const OTHER_TRANSPORT_PACKETS: f32 = 300.0;
+/// A prefix speaks on rates with at most so many samples.
+const PREFIX_RATES: f32 = 4.0;
+/// A prefix speaks on outcomes with at most so many responses.
+const PREFIX_OUTCOMES: f32 = 4.0;
+
+#[cfg(test)]
+mod tests;
