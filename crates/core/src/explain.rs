@@ -162,15 +162,11 @@ pub fn explain(
 ) -> Explanation {
     let view = knowledge.view(now, policy);
     let decision = decide(&view, model, policy, now, seed);
-    let own = knowledge
-        .own
-        .iter()
-        .map(|own| (Key::address(knowledge.addr), own));
-    let prefixes = knowledge
-        .prefixes
-        .iter()
-        .flatten()
-        .map(|(p, known)| (Key::Prefix(*p), known));
+    let own = knowledge.own.map(|own| (Key::address(knowledge.addr), own));
+    let prefixes = knowledge.prefixes.into_iter().flatten();
+    let known = own
+        .into_iter()
+        .chain(prefixes.map(|(prefix, known)| (Key::Prefix(prefix), known)));
     Explanation {
         address: knowledge.addr,
         at: now,
@@ -178,9 +174,8 @@ pub fn explain(
         decision: Decided::of(&decision),
         path: Path::of(&view, policy),
         udp: Udp::of(&view, now),
-        levels: own
-            .chain(prefixes)
-            .map(|(key, known)| Level::of(key, known, now))
+        levels: known
+            .map(|(key, known)| Level::of(key, &known, now, policy))
             .collect(),
     }
 }
