@@ -1,1 +1,3 @@
-//! Part of hikyaku.
+//! The network lab of hikyaku: everything that measures.
+
+pub mod link;

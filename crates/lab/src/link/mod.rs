@@ -1,0 +1,27 @@
+//! Emulated links between network namespaces, with no kernel module.
+//!
+//! A [`Topology`] is a client and a server namespace, each with one TUN
+//! interface. A thread, the pump, carries packets between the two through a pair
+//! of [`hikyaku_netsim::Link`]s. Programs run inside the namespaces on the
+//! kernel's own stack and sockets, so what is measured is what would be shipped.
+//!
+//! Segmentation and checksum offload stay on, as on real interfaces: the pump
+//! reads super-packets of up to 64 KiB, queue, rate and loss act on each of their
+//! segments, and neighbours due together leave as one super-packet again.
+//!
+//! Needs root (`CAP_NET_ADMIN`, `CAP_SYS_ADMIN`), `/dev/net/tun` and iproute2.
+
+mod error;
+mod lateness;
+mod netns;
+mod pump;
+mod super_packet;
+mod sys;
+mod topology;
+mod tun;
+
+pub use error::LinkError;
+pub use lateness::Lateness;
+pub use netns::Netns;
+pub use pump::{LinkPair, Report};
+pub use topology::{CLIENT_V4, CLIENT_V6, SERVER_V4, SERVER_V6, Topology};

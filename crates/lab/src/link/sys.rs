@@ -1,0 +1,90 @@
+//! System calls that no safe library offers. Nothing else here is `unsafe`.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::AsFd;
+
+use libc::{c_char, c_int, c_short, c_uint};
+use rustix::ioctl::{IntegerSetter, Opcode, Setter, ioctl};
+
+/// Longest name of an interface, without its terminating zero.
+pub(super) const MAX_INTERFACE_NAME: usize = libc::IFNAMSIZ - 1;
+
+// The constants are those of the C header, whose `ioctl` numbers fit 32 bits.
+const TUNSETIFF: Opcode = libc::TUNSETIFF as Opcode;
+const TUNSETOFFLOAD: Opcode = libc::TUNSETOFFLOAD as Opcode;
+
+/// Offloads that every kernel with `IFF_VNET_HDR` knows: the other end may hand
+/// over packets without a checksum, and TCP super-packets.
+const TCP_OFFLOADS: c_uint =
+    libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+
+/// UDP super-packets, since Linux 6.2.
+const UDP_OFFLOADS: c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
+
+/// Makes the file, which is an open `/dev/net/tun`, a TUN interface in the
+/// calling thread's network namespace. Packets carry a `virtio_net_hdr`.
+///
+/// # Errors
+/// What the kernel says; `InvalidInput` for a name of a wrong length.
+pub(super) fn create_tun(file: impl AsFd, name: &str) -> io::Result<()> {
+    if name.is_empty() || name.len() > MAX_INTERFACE_NAME {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "interface name of wrong length",
+        ));
+    }
+    let mut ifr_name: [c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];
+    for (to, from) in ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from.cast_signed();
+    }
+    // The flags are small positive numbers, made for this field.
+    let ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as c_short;
+    let request = libc::ifreq {
+        ifr_name,
+        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags },
+    };
+    // SAFETY: TUNSETIFF reads and writes one `struct ifreq`, which `request` is,
+    // with a zero-terminated name. `Setter` passes a pointer to its own copy.
+    unsafe { ioctl(file, Setter::<TUNSETIFF, libc::ifreq>::new(request)) }?;
+    Ok(())
+}
+
+/// Turns on checksum, TCP and, where the kernel has it, UDP segmentation offload
+/// of a TUN interface.
+///
+/// # Errors
+/// What the kernel says.
+pub(super) fn enable_offloads(tun: impl AsFd) -> io::Result<()> {
+    let set = |offloads: c_uint| {
+        // SAFETY: TUNSETOFFLOAD takes its flags as the argument itself and
+        // dereferences nothing; unknown flags give EINVAL.
+        unsafe {
+            let flags = IntegerSetter::<TUNSETOFFLOAD>::new_usize(offloads as usize);
+            ioctl(tun.as_fd(), flags)
+        }
+    };
+    match set(TCP_OFFLOADS | UDP_OFFLOADS) {
+        Err(rustix::io::Errno::INVAL) => set(TCP_OFFLOADS)?,
+        result => result?,
+    }
+    Ok(())
+}
+
+/// Gives the calling thread the lowest real-time priority (`SCHED_FIFO` 1), so
+/// that it runs before every ordinary thread as soon as it wakes.
+///
+/// # Errors
+/// `PermissionDenied` without `CAP_SYS_NICE`.
+pub(super) fn become_realtime() -> io::Result<()> {
+    let param = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the kernel reads one `sched_param` through a valid pointer; process
+    // 0 is the calling thread.
+    let result: c_int = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
