@@ -1,3 +1,4 @@
 //! The network lab of hikyaku: everything that measures.
 
+pub mod client;
 pub mod link;

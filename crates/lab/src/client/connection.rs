@@ -1,0 +1,171 @@
+//! A connection to a server, whatever its version of HTTP.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hikyaku_h3::{OpenStreams, Payload};
+use http_body_util::Full;
+use hyper::client::conn::http1;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::sys;
+use super::tcp::WriteClock;
+use super::timeline::Opening;
+
+/// A version of HTTP in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum HttpVersion {
+    Http1,
+    Http2,
+    Http3,
+}
+
+impl HttpVersion {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Http1 => "1.1",
+            Self::Http2 => "2",
+            Self::Http3 => "3",
+        }
+    }
+}
+
+/// What a connection is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    Tcp,
+    /// Multipath TCP that both sides speak.
+    Mptcp,
+    Quic,
+}
+
+impl Transport {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Mptcp => "mptcp",
+            Self::Quic => "quic",
+        }
+    }
+}
+
+/// An open connection.
+pub(super) struct Connection {
+    /// Counted from 1 in the order of opening, over the whole process.
+    pub(super) id: u64,
+    pub(super) version: HttpVersion,
+    pub(super) transport: Transport,
+    pub(super) local: SocketAddr,
+    pub(super) remote: SocketAddr,
+    /// `1.2` or `1.3`; `None` on cleartext.
+    pub(super) tls: Option<&'static str>,
+    pub(super) opening: Opening,
+    /// When it was begun to be opened.
+    pub(super) begun: Instant,
+    pub(super) sender: Sender,
+    pub(super) probe: Probe,
+    pub(super) closed: Arc<AtomicBool>,
+    pub(super) requests: AtomicU64,
+}
+
+/// The way in for requests.
+#[derive(Clone)]
+pub(super) enum Sender {
+    Http1(Arc<Mutex<http1::SendRequest<Full<Bytes>>>>, Arc<WriteClock>),
+    Http2(h2::client::SendRequest<Bytes>),
+    Http3(h3::client::SendRequest<OpenStreams, Payload>),
+}
+
+/// Where a connection's path is looked up.
+pub(super) enum Probe {
+    Tcp(OwnedFd),
+    Quic(quinn::Connection, quinn::Endpoint),
+}
+
+/// What the client's transport knows of the path; of packets sent by the client, mostly
+/// acknowledgements in a download.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PathStats {
+    /// Smoothed round trip time.
+    pub(super) rtt: Duration,
+    pub(super) min_rtt: Duration,
+    /// Packets (TCP: segments) sent.
+    pub(super) sent: u64,
+    /// QUIC: packets lost; TCP: segments sent again.
+    pub(super) lost: u64,
+    pub(super) received: u64,
+}
+
+impl Connection {
+    /// Whether new requests may be sent on it.
+    pub(super) fn is_usable(&self) -> bool {
+        let quic_closed = match &self.probe {
+            Probe::Quic(connection, _) => connection.close_reason().is_some(),
+            Probe::Tcp(_) => false,
+        };
+        !quic_closed && !self.closed.load(Ordering::Acquire)
+    }
+
+    /// What the transport knows now; `None` where the kernel does not tell.
+    pub(super) fn path(&self) -> Option<PathStats> {
+        match &self.probe {
+            Probe::Tcp(socket) => sys::tcp_info(socket).ok().map(|info| PathStats {
+                rtt: Duration::from_micros(info.rtt_us.into()),
+                min_rtt: Duration::from_micros(info.min_rtt_us.into()),
+                sent: info.segs_out.into(),
+                lost: info.total_retrans.into(),
+                received: info.segs_in.into(),
+            }),
+            Probe::Quic(connection, _) => {
+                let stats = connection.stats();
+                Some(PathStats {
+                    rtt: stats.path.rtt,
+                    min_rtt: stats.path.min_rtt,
+                    sent: stats.path.sent_packets,
+                    lost: stats.path.lost_packets,
+                    received: stats.udp_rx.datagrams,
+                })
+            }
+        }
+    }
+
+    /// Requests that were sent on it.
+    pub(super) fn request_count(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_quic(&self) -> bool {
+        self.transport == Transport::Quic
+    }
+
+    /// Whether the connection ended because nothing came through any more, or because of a
+    /// violation of QUIC, rather than at the server's wish.
+    pub(super) fn path_died(&self) -> bool {
+        use quinn::ConnectionError::{Reset, TimedOut, TransportError};
+        match &self.probe {
+            Probe::Quic(connection, _) => matches!(
+                connection.close_reason(),
+                Some(TimedOut | Reset | TransportError(_))
+            ),
+            Probe::Tcp(_) => false,
+        }
+    }
+
+    /// Says goodbye. On TCP the last request to be dropped does.
+    pub(super) async fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        if let Probe::Quic(connection, endpoint) = &self.probe {
+            let no_error = h3::error::Code::H3_NO_ERROR.value();
+            connection.close(quinn::VarInt::from_u64(no_error).unwrap_or_default(), b"");
+            // Long enough to be sent; the draining that follows is nobody's concern.
+            let _ = timeout(CLOSE_PATIENCE, endpoint.wait_idle()).await;
+        }
+    }
+}
+
+const CLOSE_PATIENCE: Duration = Duration::from_millis(10);

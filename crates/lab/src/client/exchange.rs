@@ -1,0 +1,289 @@
+//! One request and its response on an open connection.
+
+use std::fs::File;
+use std::future::Future;
+use std::io::Write;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::{Buf, Bytes};
+use h3::client::RequestStream;
+use h3::quic;
+use hikyaku_h3::Payload;
+use http::{HeaderMap, Request, StatusCode, Version};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+use super::connection::Sender;
+use super::error::FetchError;
+use super::progress::Progress;
+use super::target::{Target, Template};
+use super::tcp::WriteClock;
+use super::timeline::Timeline;
+
+/// A response whose header section has arrived.
+pub(super) struct Response {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    body: Body,
+}
+
+enum Body {
+    /// With the connection's turn, which ends with the body.
+    Http1(hyper::body::Incoming, Turn),
+    Http2(h2::RecvStream),
+    Http3(RequestStream<hikyaku_h3::RecvStream, Payload>),
+}
+
+type Turn = OwnedMutexGuard<http1::SendRequest<Full<Bytes>>>;
+
+/// Sends the request for `target` and waits for the response's header section.
+pub(super) async fn send(
+    sender: &mut Sender,
+    template: &Template,
+    target: &Target,
+    timeline: &mut Timeline,
+) -> Result<Response, FetchError> {
+    let body = template.body.clone();
+    let response = match sender {
+        Sender::Http1(sender, clock) => {
+            let request = template.request(target, Version::HTTP_11);
+            http1(sender, clock, request, body, timeline).await
+        }
+        Sender::Http2(sender) => {
+            let request = template.request(target, Version::HTTP_2);
+            http2(sender, request, body, timeline).await
+        }
+        Sender::Http3(sender) => {
+            let request = template.request(target, Version::HTTP_3);
+            http3(sender, request, body, timeline).await
+        }
+    }?;
+    timeline.first_byte = Some(Instant::now());
+    Ok(response)
+}
+
+async fn http1(
+    sender: &Arc<Mutex<http1::SendRequest<Full<Bytes>>>>,
+    clock: &WriteClock,
+    request: Request<()>,
+    body: Bytes,
+    timeline: &mut Timeline,
+) -> Result<Response, FetchError> {
+    let mut turn = sender.clone().lock_owned().await;
+    turn.ready().await.map_err(sending)?;
+    timeline.send = Some(Instant::now());
+    let (parts, ()) = request.into_parts();
+    let request = Request::from_parts(parts, Full::new(body));
+    let response = turn.send_request(request).await;
+    timeline.sent = Some(clock.last_write());
+    let (head, body) = response.map_err(waiting)?.into_parts();
+    Ok(Response {
+        status: head.status,
+        headers: head.headers,
+        body: Body::Http1(body, turn),
+    })
+}
+
+async fn http2(
+    sender: &mut h2::client::SendRequest<Bytes>,
+    request: Request<()>,
+    body: Bytes,
+    timeline: &mut Timeline,
+) -> Result<Response, FetchError> {
+    futures_util::future::poll_fn(|cx| sender.poll_ready(cx))
+        .await
+        .map_err(sending)?;
+    timeline.send = Some(Instant::now());
+    let (response, stream) = sender
+        .send_request(request, body.is_empty())
+        .map_err(sending)?;
+    let sent = &mut timeline.sent;
+    let upload = async {
+        if !body.is_empty() {
+            upload_http2(stream, body).await?;
+        }
+        *sent = Some(Instant::now());
+        Ok(())
+    };
+    let response = async { response.await.map_err(waiting) };
+    let (head, body) = answer(upload, response).await?.into_parts();
+    Ok(Response {
+        status: head.status,
+        headers: head.headers,
+        body: Body::Http2(body),
+    })
+}
+
+async fn upload_http2(
+    mut stream: h2::SendStream<Bytes>,
+    mut body: Bytes,
+) -> Result<(), FetchError> {
+    while !body.is_empty() {
+        stream.reserve_capacity(body.len());
+        let capacity = futures_util::future::poll_fn(|cx| stream.poll_capacity(cx)).await;
+        let granted = match capacity {
+            Some(granted) => granted.map_err(sending)?,
+            // The server reset the stream; its answer tells why.
+            None => return Ok(()),
+        };
+        let chunk = body.split_to(granted.min(body.len()));
+        stream.send_data(chunk, body.is_empty()).map_err(sending)?;
+    }
+    Ok(())
+}
+
+async fn http3(
+    sender: &mut h3::client::SendRequest<hikyaku_h3::OpenStreams, Payload>,
+    request: Request<()>,
+    body: Bytes,
+    timeline: &mut Timeline,
+) -> Result<Response, FetchError> {
+    timeline.send = Some(Instant::now());
+    let stream = sender.send_request(request).await.map_err(sending)?;
+    let (mut upload, mut response) = stream.split();
+    let sent = &mut timeline.sent;
+    let upload = async {
+        if !body.is_empty() {
+            let payload = Payload::from(body);
+            upload.send_data(payload).await.map_err(sending)?;
+        }
+        upload.finish().await.map_err(sending)?;
+        *sent = Some(Instant::now());
+        Ok(())
+    };
+    let head = answer(upload, async {
+        response.recv_response().await.map_err(waiting)
+    })
+    .await?;
+    let (head, ()) = head.into_parts();
+    Ok(Response {
+        status: head.status,
+        headers: head.headers,
+        body: Body::Http3(response),
+    })
+}
+
+/// The response, which may come before the request is complete: what is left of the request
+/// is then not sent.
+async fn answer<T>(
+    upload: impl Future<Output = Result<(), FetchError>>,
+    response: impl Future<Output = Result<T, FetchError>>,
+) -> Result<T, FetchError> {
+    let mut upload = pin!(upload);
+    let mut response = pin!(response);
+    tokio::select! {
+        biased;
+        result = &mut upload => {
+            // A server may refuse the upload and answer all the same.
+            match (result, response.await) {
+                (Err(error), Err(_)) => Err(error),
+                (_, response) => response,
+            }
+        }
+        result = &mut response => result,
+    }
+}
+
+impl Response {
+    /// Reads the body to its end into `sink`; counts it in `received` while it comes.
+    pub(super) async fn read(
+        self,
+        sink: &mut Sink,
+        received: &mut u64,
+        progress: &Progress,
+    ) -> Result<(), FetchError> {
+        let mut arrived = |sink: &mut Sink, data: Bytes| {
+            *received += data.len() as u64;
+            progress.received(data.len() as u64);
+            sink.take(&data)
+        };
+        match self.body {
+            Body::Http1(mut body, _turn) => {
+                while let Some(frame) = body.frame().await {
+                    if let Ok(data) = frame.map_err(reading)?.into_data() {
+                        arrived(sink, data)?;
+                    }
+                }
+            }
+            Body::Http2(mut body) => {
+                while let Some(data) = body.data().await {
+                    let data = data.map_err(reading)?;
+                    // Fails only where the stream is over.
+                    let _ = body.flow_control().release_capacity(data.len());
+                    arrived(sink, data)?;
+                }
+                body.trailers().await.map_err(reading)?;
+            }
+            Body::Http3(mut stream) => read_http3(&mut stream, |data| arrived(sink, data)).await?,
+        }
+        sink.finish()
+    }
+}
+
+async fn read_http3<S: quic::RecvStream>(
+    stream: &mut RequestStream<S, Payload>,
+    mut arrived: impl FnMut(Bytes) -> Result<(), FetchError>,
+) -> Result<(), FetchError> {
+    while let Some(mut data) = stream.recv_data().await.map_err(reading)? {
+        arrived(data.copy_to_bytes(data.remaining()))?;
+    }
+    stream.recv_trailers().await.map_err(reading)?;
+    Ok(())
+}
+
+fn sending(error: impl std::error::Error + Send + Sync + 'static) -> FetchError {
+    FetchError::exchange("sending the request", error)
+}
+
+fn waiting(error: impl std::error::Error + Send + Sync + 'static) -> FetchError {
+    FetchError::exchange("waiting for the response", error)
+}
+
+fn reading(error: impl std::error::Error + Send + Sync + 'static) -> FetchError {
+    FetchError::exchange("reading the body", error)
+}
+
+/// Where a body goes.
+pub(super) enum Sink {
+    /// Counted and dropped.
+    Discard,
+    /// Kept, as far as [`Sink::LARGEST_DOCUMENT`].
+    Collect(Vec<u8>),
+    /// To a file.
+    File(File, PathBuf),
+}
+
+impl Sink {
+    /// What is read of a document in search of its resources.
+    const LARGEST_DOCUMENT: usize = 16 << 20;
+
+    fn take(&mut self, data: &[u8]) -> Result<(), FetchError> {
+        match self {
+            Self::Discard => Ok(()),
+            Self::Collect(document) => {
+                let room = Self::LARGEST_DOCUMENT.saturating_sub(document.len());
+                document.extend_from_slice(&data[..data.len().min(room)]);
+                Ok(())
+            }
+            Self::File(file, path) => file.write_all(data).map_err(|e| output(path, e)),
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), FetchError> {
+        match self {
+            Self::File(file, path) => file.flush().map_err(|e| output(path, e)),
+            Self::Discard | Self::Collect(_) => Ok(()),
+        }
+    }
+}
+
+fn output(path: &std::path::Path, source: std::io::Error) -> FetchError {
+    FetchError::Output {
+        path: path.to_owned(),
+        source: Arc::new(source),
+    }
+}

@@ -1,0 +1,101 @@
+//! `hikyaku get`: a client that measures.
+//!
+//! [`run`] takes the options that [`GetArgs`] describes, fetches what they name over HTTP/1.1,
+//! 2 or 3, and writes what it measured. Inside, a `Session` sends every request over one of
+//! the connections of its `Pool`s, chooses the pool by what Alt-Svc announced, and keeps the
+//! moments of the request in a `Timeline`; `record` turns them into what is reported.
+
+pub mod alt_svc;
+mod args;
+mod connection;
+mod dial;
+mod error;
+mod exchange;
+mod load;
+mod measure;
+mod page;
+mod pool;
+mod progress;
+mod quic;
+mod record;
+mod report;
+mod session;
+mod settings;
+mod stats;
+mod sys;
+mod table;
+mod target;
+mod tcp;
+mod timeline;
+mod tls;
+mod units;
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::thread::available_parallelism;
+
+use tokio::runtime::{Builder, Runtime};
+
+pub use args::{AltSvcMode, GetArgs, HttpChoice};
+pub use error::{FetchError, GetError};
+
+/// How a measurement ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitStatus {
+    /// Every request succeeded.
+    Success,
+    /// A request failed or timed out.
+    Failed,
+    /// Nothing failed but for HTTP statuses of 400 and more, with `--fail`.
+    HttpStatus,
+}
+
+impl From<ExitStatus> for ExitCode {
+    /// 0, 1, and 22 as curl has it for `--fail`.
+    fn from(status: ExitStatus) -> Self {
+        match status {
+            ExitStatus::Success => Self::SUCCESS,
+            ExitStatus::Failed => Self::FAILURE,
+            ExitStatus::HttpStatus => Self::from(22),
+        }
+    }
+}
+
+/// Measures what `args` ask for and writes the results to `out`.
+///
+/// Makes its own threads, so it must not be called from within an asynchronous runtime. A
+/// progress bar is shown on standard error where that is a terminal, unless the results are
+/// JSON.
+///
+/// # Errors
+/// Where the measurement could not be started or its results not be written. Requests that
+/// fail are results, and told by the [`ExitStatus`].
+pub fn run(args: &GetArgs, out: &mut dyn Write) -> Result<ExitStatus, GetError> {
+    let show_progress = !args.json && io::stderr().is_terminal();
+    runtime(args)
+        .map_err(GetError::Runtime)?
+        .block_on(async move {
+            match args.requests {
+                Some(requests) => load::run(args, requests, show_progress, out).await,
+                None => measure::measure(args, show_progress, out).await,
+            }
+        })
+}
+
+fn threads(args: &GetArgs) -> usize {
+    args.threads.map_or_else(
+        || available_parallelism().map_or(1, usize::from),
+        usize::from,
+    )
+}
+
+/// A single thread drives everything itself and needs no hand-over between threads.
+fn runtime(args: &GetArgs) -> io::Result<Runtime> {
+    match threads(args) {
+        1 => Builder::new_current_thread().enable_all().build(),
+        threads => Builder::new_multi_thread()
+            .worker_threads(threads)
+            .enable_all()
+            .build(),
+    }
+}

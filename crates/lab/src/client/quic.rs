@@ -1,0 +1,159 @@
+//! Connections over QUIC: HTTP/3.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use hikyaku_h3::Payload;
+use quinn::crypto::rustls::QuicClientConfig;
+use quinn::{ClientConfig, Endpoint, EndpointConfig, TransportConfig, VarInt};
+use quinn::{TokioRuntime, congestion};
+use rustix::net::sockopt;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::connection::{Connection, HttpVersion, Probe, Sender, Transport};
+use super::dial;
+use super::error::{FetchError, GetError};
+use super::settings::Settings;
+use super::target::Origin;
+use super::tcp::{MAX_HEADER_BYTES, socket_error};
+use super::timeline::Opening;
+
+/// The QUIC configuration with `tls`, whose ALPN is set here.
+pub(super) fn config(
+    settings: &Settings,
+    mut tls: rustls::ClientConfig,
+) -> Result<ClientConfig, GetError> {
+    tls.alpn_protocols = vec![b"h3".to_vec()];
+    let crypto =
+        QuicClientConfig::try_from(tls).map_err(|error| GetError::Tls(error.to_string()))?;
+    let mut transport = TransportConfig::default();
+    let window = VarInt::from_u32(settings.receive_window);
+    transport
+        .stream_receive_window(window)
+        .receive_window(window)
+        .max_concurrent_bidi_streams(VarInt::from_u32(0))
+        .datagram_receive_buffer_size(None);
+    match settings.congestion.as_deref() {
+        None | Some("cubic") => {}
+        Some("newreno") => {
+            let newreno = Arc::new(congestion::NewRenoConfig::default());
+            transport.congestion_controller_factory(newreno);
+        }
+        Some("bbr") => {
+            let bbr = Arc::new(congestion::BbrConfig::default());
+            transport.congestion_controller_factory(bbr);
+        }
+        // Another one may still be meant for TCP.
+        Some(name) if settings.http == super::args::HttpChoice::Http3 => {
+            return Err(GetError::Usage(format!(
+                "QUIC has no congestion control `{name}` here; use cubic, newreno or bbr"
+            )));
+        }
+        Some(_) => {}
+    }
+    let mut config = ClientConfig::new(Arc::new(crypto));
+    config.transport_config(Arc::new(transport));
+    Ok(config)
+}
+
+/// Opens a connection to the service of `origin` that listens at `host`:`port`.
+///
+/// RFC 7838 §2.1: the certificate has to be that of the origin, wherever the service is.
+pub(super) async fn open(
+    settings: &Settings,
+    config: &ClientConfig,
+    origin: &Origin,
+    (host, port): (&str, u16),
+    id: u64,
+) -> Result<Connection, FetchError> {
+    let begun = Instant::now();
+    let (addresses, resolve) = dial::resolve(settings, host, port).await?;
+    let connected = dial::first_to_connect(addresses, |address| async move {
+        let start = Instant::now();
+        let (quic, endpoint) = connect(settings, config, origin, address).await?;
+        Ok((quic, endpoint, start.elapsed()))
+    });
+    let (quic, endpoint, connect) = connected.await?;
+    let (mut driver, sender) = h3::client::builder()
+        .max_field_section_size(MAX_HEADER_BYTES.into())
+        .send_grease(false)
+        .build::<_, _, Payload>(hikyaku_h3::Connection::new(quic.clone()))
+        .await
+        .map_err(|error| FetchError::exchange("starting HTTP/3", error))?;
+    let closed = Arc::new(AtomicBool::new(false));
+    let ended = closed.clone();
+    tokio::spawn(async move {
+        // Requests get the error themselves.
+        let _ = driver.wait_idle().await;
+        ended.store(true, Ordering::Release);
+    });
+    Ok(Connection {
+        id,
+        version: HttpVersion::Http3,
+        transport: Transport::Quic,
+        local: local_address(&quic, &endpoint),
+        remote: quic.remote_address(),
+        tls: Some("1.3"),
+        opening: Opening {
+            resolve,
+            connect,
+            tls: None,
+        },
+        begun,
+        sender: Sender::Http3(sender),
+        probe: Probe::Quic(quic, endpoint),
+        closed,
+        requests: AtomicU64::new(0),
+    })
+}
+
+async fn connect(
+    settings: &Settings,
+    config: &ClientConfig,
+    origin: &Origin,
+    remote: SocketAddr,
+) -> Result<(quinn::Connection, Endpoint), FetchError> {
+    let local = settings.local.unwrap_or(match remote {
+        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    });
+    let endpoint =
+        endpoint(SocketAddr::new(local, 0)).map_err(|source| socket_error("UDP socket", source))?;
+    let failed = |source| FetchError::Quic { remote, source };
+    let quic = endpoint
+        .connect_with(config.clone(), remote, &origin.host)
+        .map_err(|error| failed(Arc::new(error)))?
+        .await
+        .map_err(|error| failed(Arc::new(error)))?;
+    Ok((quic, endpoint))
+}
+
+fn local_address(quic: &quinn::Connection, endpoint: &Endpoint) -> SocketAddr {
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let bound = endpoint.local_addr().unwrap_or(any);
+    SocketAddr::new(quic.local_ip().unwrap_or(bound.ip()), bound.port())
+}
+
+/// A socket for one connection: connections do not share ports, so that they may take
+/// different paths.
+fn endpoint(local: SocketAddr) -> io::Result<Endpoint> {
+    let domain = Domain::for_address(local);
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+    socket.bind(&local.into())?;
+    // Beyond net.core.rmem_max only with CAP_NET_ADMIN; less is no failure.
+    if sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
+        let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER);
+    }
+    Endpoint::new(
+        EndpointConfig::default(),
+        None,
+        socket.into(),
+        Arc::new(TokioRuntime),
+    )
+}
+
+/// 40 ms at 1.6 Gbit/s: what may pile up while another process has the CPU.
+const RECEIVE_BUFFER: usize = 8 << 20;

@@ -1,0 +1,414 @@
+//! A client that keeps its connections, and chooses among them for each request.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use http::header::{ALT_SVC, CONTENT_LENGTH, HeaderName};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use parking_lot::Mutex;
+use tokio::time::{sleep, timeout};
+
+use super::alt_svc::cache::{Authority, Cache, is_http3};
+use super::alt_svc::{self, AltSvc, Alternative};
+use super::args::{AltSvcMode, GetArgs, HttpChoice};
+use super::connection::{Connection, PathStats};
+use super::error::{FetchError, GetError};
+use super::exchange::{self, Sink};
+use super::pool::{Checkout, Place, Pool};
+use super::progress::Progress;
+use super::settings::Settings;
+use super::target::{Origin, Target, Template};
+use super::timeline::Timeline;
+use super::{quic, tls};
+
+/// What all sessions of the process share.
+pub(super) struct Client {
+    pub(super) settings: Settings,
+    pub(super) tls: Arc<rustls::ClientConfig>,
+    pub(super) quic: quinn::ClientConfig,
+    pub(super) cache: Mutex<Cache>,
+    pub(super) progress: Progress,
+    cache_file: Option<PathBuf>,
+    connections: AtomicU64,
+    /// The start of the measurement, from which absolute times are counted.
+    pub(super) epoch: Instant,
+}
+
+impl Client {
+    pub(super) fn new(args: &GetArgs, progress: Progress) -> Result<Self, GetError> {
+        let settings = Settings::new(args)?;
+        let mut tls = tls::config(args)?;
+        let quic = quic::config(&settings, tls.clone())?;
+        tls.alpn_protocols = match settings.http {
+            HttpChoice::Http1 => vec![b"http/1.1".to_vec()],
+            HttpChoice::Http2 => vec![b"h2".to_vec()],
+            _ => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+        };
+        let cache = match &args.alt_svc_cache {
+            Some(path) => Cache::load(path).map_err(|source| GetError::File {
+                doing: "reading the Alt-Svc cache",
+                path: path.clone(),
+                source,
+            })?,
+            None => Cache::default(),
+        };
+        Ok(Self {
+            settings,
+            tls: Arc::new(tls),
+            quic,
+            cache: Mutex::new(cache),
+            progress,
+            cache_file: args.alt_svc_cache.clone(),
+            connections: AtomicU64::new(0),
+            epoch: Instant::now(),
+        })
+    }
+
+    pub(super) fn next_connection_id(&self) -> u64 {
+        self.connections.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Makes the next session that of a client that was never here, unless the cache is kept
+    /// in a file.
+    pub(super) fn forget(&self) {
+        if self.cache_file.is_none() {
+            *self.cache.lock() = Cache::default();
+        }
+    }
+
+    pub(super) fn save_cache(&self) -> Result<(), GetError> {
+        let Some(path) = &self.cache_file else {
+            return Ok(());
+        };
+        self.cache
+            .lock()
+            .save(path)
+            .map_err(|source| GetError::File {
+                doing: "writing the Alt-Svc cache",
+                path: path.clone(),
+                source,
+            })
+    }
+}
+
+/// A set of connections that requests share.
+pub(super) struct Session {
+    client: Arc<Client>,
+    pools: Mutex<HashMap<Place, Arc<Pool>>>,
+}
+
+/// A request to be made.
+pub(super) struct Order<'a> {
+    pub(super) target: &'a Target,
+    pub(super) template: &'a Template,
+    /// Whether more requests to this origin are to follow, so that an alternative service is
+    /// to be connected as soon as it is announced.
+    pub(super) more_follow: bool,
+}
+
+/// What came of a request, as far as it came.
+pub(super) struct Fetched {
+    pub(super) timeline: Timeline,
+    pub(super) connection: Option<Arc<Connection>>,
+    pub(super) status: Option<StatusCode>,
+    pub(super) headers: HeaderMap,
+    /// Bytes of the body.
+    pub(super) body: u64,
+    /// Why it was sent a second time, or over TCP after all.
+    pub(super) retry: Option<String>,
+    /// The path at the end.
+    pub(super) path: Option<PathStats>,
+    pub(super) error: Option<FetchError>,
+}
+
+/// What browsers give HTTP/3 as a head start over TCP, where it is known from an earlier
+/// visit (observed in Chromium: about 0.1 s).
+const TCP_DELAY: Duration = Duration::from_millis(100);
+const ALT_USED: HeaderName = HeaderName::from_static("alt-used");
+
+impl Session {
+    pub(super) fn new(client: Arc<Client>) -> Self {
+        Self {
+            client,
+            pools: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// Makes one request; failures are part of the result.
+    pub(super) async fn fetch(&self, order: Order<'_>, sink: &mut Sink) -> Fetched {
+        let settings = &self.client.settings;
+        let mut fetched = Fetched::new();
+        let attempts = self.attempts(&order, sink, &mut fetched);
+        let outcome = timeout(settings.timeout, attempts).await;
+        fetched.timeline.end = Some(Instant::now());
+        fetched.path = fetched.connection.as_ref().and_then(|c| c.path());
+        fetched.error = match outcome {
+            Err(_) => Some(FetchError::Timeout(settings.timeout)),
+            Ok(Err(error)) => Some(error),
+            Ok(Ok(())) => fetched
+                .status
+                .map(|status| status.as_u16())
+                .filter(|status| settings.fail && *status >= 400)
+                .map(FetchError::Status),
+        };
+        fetched
+    }
+
+    /// Attempts until one gets an answer, or fails for good.
+    async fn attempts(
+        &self,
+        order: &Order<'_>,
+        sink: &mut Sink,
+        fetched: &mut Fetched,
+    ) -> Result<(), FetchError> {
+        let origin = &order.target.origin;
+        let mut may_reconnect = true;
+        loop {
+            let alternative = self.alternative(origin);
+            let error = match self
+                .attempt(order, alternative.as_ref(), sink, fetched)
+                .await
+            {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            let dead = fetched.connection.as_ref().is_none_or(|c| !c.is_usable());
+            let reused = fetched.connection.is_some() && fetched.timeline.opening.is_none();
+            if let Some(authority) = alternative.as_ref().filter(|_| dead)
+                && (fetched.connection.as_ref()).is_some_and(|c| c.path_died() || !reused)
+            {
+                let mut cache = self.client.cache.lock();
+                cache.failed(SystemTime::now(), authority);
+            }
+            let unanswered = fetched.timeline.first_byte.is_none();
+            let safe = fetched.timeline.send.is_none() || order.template.method.is_idempotent();
+            let hope = alternative.is_some() && self.alternative(origin) != alternative;
+            let reconnect = std::mem::take(&mut may_reconnect) && reused && dead;
+            if !(unanswered && safe && (hope || reconnect)) {
+                return Err(error);
+            }
+            fetched.retry = Some(match &alternative {
+                Some(at) => format!("HTTP/3 at {}:{}: {}", at.host, at.port, error.chain()),
+                None => error.chain(),
+            });
+            fetched.timeline.retry();
+            fetched.connection = None;
+        }
+    }
+
+    async fn attempt(
+        &self,
+        order: &Order<'_>,
+        alternative: Option<&Authority>,
+        sink: &mut Sink,
+        fetched: &mut Fetched,
+    ) -> Result<(), FetchError> {
+        let Order {
+            target, template, ..
+        } = order;
+        let checkout = self.checkout(&target.origin, alternative).await?;
+        let connection = &checkout.connection;
+        fetched.timeline.opening = checkout.opening;
+        fetched.connection = Some(connection.clone());
+        connection.requests.fetch_add(1, Ordering::Relaxed);
+        let mut sender = connection.sender.clone();
+        let timeline = &mut fetched.timeline;
+        let over_alternative = alternative.filter(|_| connection.is_quic());
+        let response = match over_alternative {
+            Some(at) => {
+                let template = with_alt_used(template, at);
+                exchange::send(&mut sender, &template, target, timeline).await?
+            }
+            None => exchange::send(&mut sender, template, target, timeline).await?,
+        };
+        if let Some(at) = over_alternative {
+            self.client.cache.lock().works(at);
+        }
+        fetched.status = Some(response.status);
+        fetched.headers.clone_from(&response.headers);
+        self.take_in_alt_svc(&target.origin, &response.headers, order.more_follow);
+        let progress = &self.client.progress;
+        let announced = content_length(&response.headers);
+        progress.expect(announced.unwrap_or(0));
+        response.read(sink, &mut fetched.body, progress).await
+    }
+
+    /// A connection for a request to `origin`.
+    pub(super) async fn checkout(
+        &self,
+        origin: &Origin,
+        alternative: Option<&Authority>,
+    ) -> Result<Checkout, FetchError> {
+        let settings = &self.client.settings;
+        if settings.http == HttpChoice::Http3 {
+            let own = Authority {
+                host: origin.host.clone(),
+                port: origin.port,
+            };
+            return self
+                .pool(&Place::Quic(origin.clone(), own))
+                .checkout()
+                .await;
+        }
+        let tcp = self.pool(&Place::Tcp(origin.clone()));
+        let Some(authority) = alternative else {
+            return tcp.checkout().await;
+        };
+        let quic = self.pool(&Place::Quic(origin.clone(), authority.clone()));
+        if settings.alt_svc == AltSvcMode::Race {
+            race(&quic, &tcp).await
+        } else {
+            quic.checkout().await
+        }
+    }
+
+    /// Where to send requests to `origin` instead of over TCP, as announced.
+    fn alternative(&self, origin: &Origin) -> Option<Authority> {
+        if self.client.settings.alt_svc == AltSvcMode::Ignore {
+            return None;
+        }
+        let cache = self.client.cache.lock();
+        cache
+            .lookup(SystemTime::now(), &origin.to_string())
+            .cloned()
+    }
+
+    fn take_in_alt_svc(&self, origin: &Origin, headers: &HeaderMap, more_follow: bool) {
+        let mode = self.client.settings.alt_svc;
+        // RFC 7838 §2.1: only what an authenticated origin says counts.
+        if mode == AltSvcMode::Ignore || !origin.secure {
+            return;
+        }
+        let Some(mut value) = joined(headers).and_then(|text| alt_svc::parse(&text).ok()) else {
+            return;
+        };
+        if mode == AltSvcMode::Race && !keep_what_browsers_take(origin, &mut value) {
+            return;
+        }
+        let name = origin.to_string();
+        let now = SystemTime::now();
+        (self.client.cache.lock()).announce(now, &name, &origin.host, &value);
+        if mode == AltSvcMode::Follow
+            && more_follow
+            && let Some(authority) = self.alternative(origin)
+        {
+            self.pool(&Place::Quic(origin.clone(), authority))
+                .preconnect();
+        }
+    }
+
+    fn pool(&self, place: &Place) -> Arc<Pool> {
+        let mut pools = self.pools.lock();
+        let new = || Arc::new(Pool::new(self.client.clone(), place.clone()));
+        pools.entry(place.clone()).or_insert_with(new).clone()
+    }
+
+    /// Every connection that was opened, in the order of opening.
+    pub(super) fn connections(&self) -> Vec<Arc<Connection>> {
+        let pools = self.pools.lock();
+        let mut all: Vec<_> = pools.values().flat_map(|pool| pool.opened()).collect();
+        all.sort_by_key(|connection| connection.id);
+        all
+    }
+
+    /// Closes all connections.
+    pub(super) async fn close(&self) {
+        for connection in self.connections() {
+            connection.close().await;
+        }
+    }
+}
+
+/// As browsers: requests go on over TCP while HTTP/3 is being connected. Where neither is
+/// there yet, HTTP/3 has a head start.
+async fn race(quic: &Arc<Pool>, tcp: &Arc<Pool>) -> Result<Checkout, FetchError> {
+    if quic.is_up() {
+        return quic.checkout().await;
+    }
+    quic.preconnect();
+    if tcp.is_up() {
+        return tcp.checkout().await;
+    }
+    let later = async {
+        sleep(TCP_DELAY).await;
+        tcp.checkout().await
+    };
+    let mut later = pin!(later);
+    tokio::select! {
+        Ok(checkout) = quic.checkout() => Ok(checkout),
+        result = &mut later => result,
+    }
+}
+
+/// RFC 7838 §5: "When using an alternative service, clients SHOULD include an Alt-Used header
+/// field in all requests."
+fn with_alt_used(template: &Template, at: &Authority) -> Template {
+    let mut template = template.clone();
+    let authority = if at.host.contains(':') {
+        format!("[{}]:{}", at.host, at.port)
+    } else {
+        format!("{}:{}", at.host, at.port)
+    };
+    if let Ok(value) = HeaderValue::from_str(&authority) {
+        template.headers.insert(ALT_USED, value);
+    }
+    template
+}
+
+/// Chromium takes no `ma=0` and no move from a privileged port to another one. `false` where
+/// nothing is left to be taken in.
+fn keep_what_browsers_take(origin: &Origin, value: &mut AltSvc) -> bool {
+    const PRIVILEGED: u16 = 1024;
+    let AltSvc::Alternatives(alternatives) = value else {
+        return true;
+    };
+    let takes = |alternative: &Alternative| {
+        is_http3(alternative)
+            && !alternative.ma.is_zero()
+            && (origin.port >= PRIVILEGED || alternative.port < PRIVILEGED)
+    };
+    alternatives.retain(takes);
+    !alternatives.is_empty()
+}
+
+/// RFC 9110 §5.2: several fields are one list.
+fn joined(headers: &HeaderMap) -> Option<String> {
+    let fields: Vec<_> = headers
+        .get_all(ALT_SVC)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .collect();
+    (!fields.is_empty()).then(|| fields.join(", "))
+}
+
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+impl Fetched {
+    fn new() -> Self {
+        Self {
+            timeline: Timeline::new(Instant::now()),
+            connection: None,
+            status: None,
+            headers: HeaderMap::new(),
+            body: 0,
+            retry: None,
+            path: None,
+            error: None,
+        }
+    }
+
+    /// Whether the request came to a good end.
+    pub(super) fn succeeded(&self) -> bool {
+        self.error.is_none()
+    }
+
+    pub(super) fn alt_svc(&self) -> Option<String> {
+        joined(&self.headers)
+    }
+}

@@ -1,0 +1,303 @@
+//! A server for the client to be tested against, on loopback, in all versions of HTTP.
+
+use std::convert::Infallible;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use hikyaku_h3::Payload;
+use http::{HeaderMap, Request, Response, StatusCode, Version};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use quinn::crypto::rustls::QuicServerConfig;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio::runtime::Runtime;
+use tokio_rustls::TlsAcceptor;
+
+/// What the server saw of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) version: Version,
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// Counted from 1 over all versions.
+    pub(crate) connection: u64,
+}
+
+/// How the server behaves.
+#[derive(Default)]
+pub(crate) struct State {
+    /// Alt-Svc on HTTP/1.1 and 2; `PORT` stands for the server's own.
+    pub(crate) alt_svc_tcp: Option<String>,
+    /// Alt-Svc on HTTP/3.
+    pub(crate) alt_svc_quic: Option<String>,
+    /// Documents by path; others are made up from the path.
+    pub(crate) documents: Vec<(String, &'static str, String)>,
+    pub(crate) seen: Vec<Seen>,
+}
+
+/// What is served.
+#[derive(Clone, Copy)]
+pub(crate) struct Offer {
+    pub(crate) alpn: &'static [&'static str],
+    /// `None`: nothing listens. `Some(false)`: packets are swallowed.
+    pub(crate) http3: Option<bool>,
+    pub(crate) tls: bool,
+}
+
+pub(crate) const ALL: Offer = Offer {
+    alpn: &["h2", "http/1.1"],
+    http3: Some(true),
+    tls: true,
+};
+
+/// A running server; it ends with its value.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) certificate: tempfile::NamedTempFile,
+    shared: Arc<Shared>,
+    /// Swallows what is sent to it.
+    _blackhole: Option<UdpSocket>,
+    _runtime: Runtime,
+}
+
+struct Shared {
+    port: u16,
+    state: Mutex<State>,
+    connections: AtomicU64,
+}
+
+impl Server {
+    pub(crate) fn start(offer: Offer) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let (tcp, udp) = sockets();
+        let address = tcp.local_addr().unwrap();
+        let shared = Arc::new(Shared {
+            port: address.port(),
+            state: Mutex::default(),
+            connections: AtomicU64::new(0),
+        });
+        let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let mut certificate = tempfile::NamedTempFile::new().unwrap();
+        certificate
+            .write_all(certified.cert.pem().as_bytes())
+            .unwrap();
+        let config = |alpn: &[&str]| {
+            let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_no_client_auth()
+                .with_single_cert(vec![certified.cert.der().clone()], key.into())
+                .unwrap();
+            tls.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+            tls
+        };
+        let _guard = runtime.enter();
+        let acceptor = offer
+            .tls
+            .then(|| TlsAcceptor::from(Arc::new(config(offer.alpn))));
+        tcp.set_nonblocking(true).unwrap();
+        let listener = tokio::net::TcpListener::from_std(tcp).unwrap();
+        runtime.spawn(serve_tcp(listener, acceptor, shared.clone()));
+        let mut blackhole = None;
+        match offer.http3 {
+            Some(true) => {
+                let crypto = QuicServerConfig::try_from(config(&["h3"])).unwrap();
+                let endpoint = quinn::Endpoint::new(
+                    quinn::EndpointConfig::default(),
+                    Some(quinn::ServerConfig::with_crypto(Arc::new(crypto))),
+                    udp,
+                    Arc::new(quinn::TokioRuntime),
+                )
+                .unwrap();
+                runtime.spawn(serve_quic(endpoint, shared.clone()));
+            }
+            Some(false) => blackhole = Some(udp),
+            None => {}
+        }
+        drop(_guard);
+        Self {
+            address,
+            certificate,
+            shared,
+            _blackhole: blackhole,
+            _runtime: runtime,
+        }
+    }
+
+    /// `https://localhost:PORT` and the path.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}{path}", self.address.port())
+    }
+
+    /// Options that make the client trust and find the server.
+    pub(crate) fn trust(&self) -> String {
+        format!("-4 --cacert {}", self.certificate.path().display())
+    }
+
+    pub(crate) fn set(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.shared.state.lock().unwrap());
+    }
+
+    pub(crate) fn document(&self, path: &str, kind: &'static str, text: impl Into<String>) {
+        self.set(|state| state.documents.push((path.to_owned(), kind, text.into())));
+    }
+
+    /// What came so far; forgotten with the call.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        std::mem::take(&mut self.shared.state.lock().unwrap().seen)
+    }
+}
+
+/// TCP and UDP on the same free port.
+fn sockets() -> (TcpListener, UdpSocket) {
+    for _ in 0..100 {
+        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let udp = UdpSocket::bind(tcp.local_addr().unwrap());
+        if let Ok(udp) = udp {
+            return (tcp, udp);
+        }
+    }
+    panic!("no port is free for TCP and UDP");
+}
+
+async fn serve_tcp(
+    listener: tokio::net::TcpListener,
+    acceptor: Option<TlsAcceptor>,
+    shared: Arc<Shared>,
+) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let shared = shared.clone();
+        let acceptor = acceptor.clone();
+        tokio::spawn(async move {
+            let connection = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
+            let service = service_fn(move |request: Request<Incoming>| {
+                let shared = shared.clone();
+                async move {
+                    let (head, body) = request.into_parts();
+                    let body = body.collect().await.map(|body| body.to_bytes());
+                    let request = Request::from_parts(head, body.unwrap_or_default());
+                    let answer = shared.answer(request, connection).await;
+                    Ok::<_, Infallible>(answer.map(Full::new))
+                }
+            });
+            let Some(acceptor) = acceptor else {
+                let http = hyper::server::conn::http1::Builder::new();
+                let _ = http.serve_connection(TokioIo::new(stream), service).await;
+                return;
+            };
+            let Ok(stream) = acceptor.accept(stream).await else {
+                return;
+            };
+            let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            let stream = TokioIo::new(stream);
+            if is_h2 {
+                let http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                let _ = http.serve_connection(stream, service).await;
+            } else {
+                let http = hyper::server::conn::http1::Builder::new();
+                let _ = http.serve_connection(stream, service).await;
+            }
+        });
+    }
+}
+
+async fn serve_quic(endpoint: quinn::Endpoint, shared: Arc<Shared>) {
+    while let Some(incoming) = endpoint.accept().await {
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            let Ok(quic) = incoming.await else { return };
+            let connection = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
+            let Ok(mut http) = h3::server::builder()
+                .build::<_, Payload>(hikyaku_h3::Connection::new(quic))
+                .await
+            else {
+                return;
+            };
+            while let Ok(Some(resolver)) = http.accept().await {
+                let shared = shared.clone();
+                tokio::spawn(async move {
+                    let Ok((head, mut stream)) = resolver.resolve_request().await else {
+                        return;
+                    };
+                    let mut body = Vec::new();
+                    while let Ok(Some(data)) = stream.recv_data().await {
+                        body.extend_from_slice(data.chunk());
+                    }
+                    let (head, ()) = head.into_parts();
+                    let request = Request::from_parts(head, Bytes::from(body));
+                    let answer = shared.answer(request, connection).await;
+                    let (head, body) = answer.into_parts();
+                    let _ = stream.send_response(Response::from_parts(head, ())).await;
+                    if !body.is_empty() {
+                        let _ = stream.send_data(Payload::from(body)).await;
+                    }
+                    let _ = stream.finish().await;
+                });
+            }
+        });
+    }
+}
+
+impl Shared {
+    async fn answer(&self, request: Request<Bytes>, connection: u64) -> Response<Bytes> {
+        let path = request.uri().path().to_owned();
+        let version = request.version();
+        let mut answer = Response::new(Bytes::new());
+        {
+            let mut state = self.state.lock().unwrap();
+            state.seen.push(Seen {
+                version,
+                method: request.method().to_string(),
+                path: path.clone(),
+                headers: request.headers().clone(),
+                body: request.body().clone(),
+                connection,
+            });
+            let alt_svc = match version {
+                Version::HTTP_3 => &state.alt_svc_quic,
+                _ => &state.alt_svc_tcp,
+            };
+            if let Some(value) = alt_svc {
+                let value = value.replace("PORT", &self.port.to_string());
+                answer
+                    .headers_mut()
+                    .insert("alt-svc", value.parse().unwrap());
+            }
+            let document = state.documents.iter().find(|(at, ..)| *at == path);
+            if let Some((_, kind, text)) = document {
+                *answer.body_mut() = Bytes::from(text.clone());
+                answer
+                    .headers_mut()
+                    .insert("content-type", kind.parse().unwrap());
+                return answer;
+            }
+        }
+        match path.split('/').collect::<Vec<_>>()[..] {
+            ["", "bytes", count] => *answer.body_mut() = vec![7; count.parse().unwrap()].into(),
+            ["", "echo"] => *answer.body_mut() = request.into_body(),
+            ["", "status", code] => {
+                *answer.status_mut() = StatusCode::from_bytes(code.as_bytes()).unwrap()
+            }
+            ["", "delay", ms] => {
+                tokio::time::sleep(Duration::from_millis(ms.parse().unwrap())).await
+            }
+            ["", "never"] => std::future::pending().await,
+            _ => *answer.status_mut() = StatusCode::NOT_FOUND,
+        }
+        answer
+    }
+}
