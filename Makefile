@@ -1,0 +1,27 @@
+# The daily commands; the work is done in scripts/.
+
+.PHONY: help run test check first-model clean
+
+help:
+	@echo 'make run          serve the sample site on https://localhost:8443'
+	@echo '                  (ARGS="--set policy.version=h2" adds to the command line)'
+	@echo 'make test         install what tests need, then run every test'
+	@echo 'make check        formatting, lints, documentation, scripts, dependencies'
+	@echo 'make first-model  measure anew what models/default.json was made from (root)'
+	@echo 'make clean        remove everything that was built or generated'
+
+run:
+	@bash scripts/run.sh $(ARGS)
+
+test:
+	@bash scripts/test.sh
+
+check:
+	@bash scripts/check.sh
+
+first-model:
+	@cargo run --quiet --release --locked -p hikyaku-lab --example first-model -- $(ARGS)
+
+clean:
+	@cargo clean --quiet
+	@rm -rf build site/generated site/*.gz site/*.br

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Installs what is missing for a task, and nothing else.
+#
+# usage: scripts/setup.sh run|test|check
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# The advisory and licence checks depend on its version, so it is pinned.
+readonly CARGO_DENY=0.20.2
+
+# command:package pairs of Debian.
+readonly BUILD=(cc:gcc ld:binutils)
+readonly SITE=(python3:python3 brotli:brotli gzip:gzip)
+readonly TESTS=(
+    chromium:chromium
+    curl:curl
+    h2load:nghttp2-client
+    ip:iproute2
+    nginx:nginx
+    openssl:openssl
+)
+
+fail() {
+    printf 'setup: %s\n' "$@" >&2
+    exit 1
+}
+
+# Packages whose command is not there, one a line.
+missing_of() {
+    local pair
+    for pair in "$@"; do
+        PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null || echo "${pair#*:}"
+    done
+    # A compiler without the C library's headers builds nothing.
+    [[ -e /usr/include/stdlib.h ]] || echo libc6-dev
+}
+
+install_packages() {
+    local packages=("$@") as_root=()
+    if ((EUID != 0)); then
+        command -v sudo >/dev/null || needs_root "${packages[@]}"
+        sudo -n true 2>/dev/null || [[ -t 0 ]] || needs_root "${packages[@]}"
+        as_root=(sudo)
+    fi
+    command -v apt-get >/dev/null || fail \
+        "these commands' Debian packages are missing, and there is no apt-get here:" \
+        "  ${packages[*]}" \
+        "install them by this system's package manager, then try again"
+    echo "setup: installing ${packages[*]}"
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive bash scripts/apt-install.sh "${packages[@]}"
+}
+
+needs_root() {
+    fail "missing packages, and neither root nor sudo to install them; let root run:" \
+        "  apt-get update && apt-get install --no-install-recommends $*"
+}
+
+ensure_rust() {
+    command -v cargo >/dev/null ||
+        fail "Rust is missing: install rustup (https://rustup.rs), then try again"
+    cargo --version >/dev/null 2>&1 && return
+    # `cargo` is rustup's, and the version that rust-toolchain.toml pins is not there.
+    command -v rustup >/dev/null || fail "\`cargo --version\` fails; install Rust again"
+    local channel
+    channel=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
+    echo "setup: installing Rust $channel"
+    rustup toolchain install "$channel" --profile minimal --component rustfmt --component clippy
+}
+
+ensure_cargo_deny() {
+    [[ $(cargo deny --version 2>/dev/null) == "cargo-deny $CARGO_DENY" ]] && return
+    echo "setup: building cargo-deny $CARGO_DENY; this takes some minutes, once"
+    cargo install --quiet --locked cargo-deny --version "$CARGO_DENY"
+}
+
+main() {
+    local wanted=("${BUILD[@]}")
+    case "${1-}" in
+    run) wanted+=("${SITE[@]}") ;;
+    test) wanted+=("${SITE[@]}" "${TESTS[@]}") ;;
+    check) wanted+=(shellcheck:shellcheck) ;;
+    *) fail "usage: scripts/setup.sh run|test|check" ;;
+    esac
+
+    local missing
+    mapfile -t missing < <(missing_of "${wanted[@]}")
+    ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
+    ensure_rust
+    [[ $1 != check ]] || ensure_cargo_deny
+}
+
+main "$@"
