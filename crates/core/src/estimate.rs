@@ -269,9 +269,11 @@ impl Estimate {
 
     /// What a prefix knows when this is its only client.
     pub(crate) fn as_prefix(&self) -> Self {
+        let udp = self.udp.as_prefix();
         Self {
             choice: None,
             session: Session::default(),
+            udp,
             ..*self
         }
     }

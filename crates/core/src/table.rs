@@ -4,8 +4,9 @@
 //! to its only client's record, which holds the very same knowledge; so a million clients of a million
 //! prefixes cost a million records.
 //!
-//! When the table is full, the CLOCK algorithm (Corbató 1968) evicts a record that was not used since
-//! the hand last passed. A table belongs to one thread; [`shard_of`](crate::key::shard_of) spreads
+//! When the table is full, a generalised CLOCK (Smith, "Sequentiality and prefetching in database
+//! systems", TODS 1978) evicts a record that was not used since the hand last passed, and only later one
+//! whose client returned. A table belongs to one thread; [`shard_of`](crate::key::shard_of) spreads
 //! clients over several.
 
 mod index;
@@ -311,8 +312,7 @@ impl ClientTable {
     /// Changes a record, which counts as a use and as a change.
     fn update<T>(&mut self, slot: u32, change: impl FnOnce(&mut Estimate) -> T) -> Option<T> {
         let record = self.slab.get_mut(slot)?;
-        record.touch();
-        let changed = change(&mut record.estimate);
+        let changed = record.update(change);
         if let Some(journal) = &mut self.journal {
             journal.changed(slot);
         }

@@ -116,19 +116,19 @@ mod tests {
     #[test]
     fn joining_limits_the_others_voice() {
         let own = LossCount {
-            sent: 500.0,
+            sent: 512.0,
             lost: 0.0,
         };
         let other = LossCount {
-            sent: 1e6,
-            lost: 5e4,
+            sent: 1_024_000.0,
+            lost: 64_000.0,
         };
-        let joined = own.joined(&other, 500.0);
+        let joined = own.joined(&other, 512.0);
         assert_eq!(
             joined,
             LossCount {
-                sent: 1000.0,
-                lost: 25.0
+                sent: 1024.0,
+                lost: 32.0
             }
         );
     }

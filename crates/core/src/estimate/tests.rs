@@ -1,1 +1,419 @@
+use std::time::Duration;
 
+use proptest::prelude::*;
+
+use super::{DecodeError, ENCODED_LEN, Estimate};
+use crate::arm::{Congestion, Transport, Version};
+use crate::decide::{Decided, Group, Session};
+use crate::policy::PolicyConfig;
+use crate::sample::{PathSample, UdpEvent};
+use crate::units::{Rate, Timestamp};
+
+const START: u64 = 1_800_000_000;
+
+fn at(secs: u64) -> Timestamp {
+    Timestamp::from_secs(START + secs)
+}
+
+fn sample(version: Version) -> PathSample {
+    PathSample {
+        version,
+        congestion: Congestion::Cubic,
+        packets_sent: 100,
+        packets_lost: 0,
+        min_rtt: Duration::from_millis(20),
+        srtt: Duration::from_millis(25),
+        delivery_rate: None,
+        app_limited: false,
+    }
+}
+
+fn rated(version: Version, mbps: u64, app_limited: bool) -> PathSample {
+    let delivery_rate = Some(Rate::from_mbps(mbps));
+    PathSample {
+        delivery_rate,
+        app_limited,
+        ..sample(version)
+    }
+}
+
+fn mbps(estimate: &Estimate, transport: Transport) -> Option<f64> {
+    estimate.delivery_rate(transport).map(Rate::mbps)
+}
+
+#[test]
+fn app_limited_samples_raise_but_never_lower() {
+    // name, [(Mbit/s, app-limited)], Mbit/s within 1 %
+    let cases: &[(&str, &[(u64, bool)], Option<f64>)] = &[
+        ("no sample", &[], None),
+        ("one is better than none", &[(5, true)], Some(5.0)),
+        (
+            "a real one outweighs it",
+            &[(5, true), (80, false)],
+            Some(80.0 * (5f64 / 80.0).powf(0.1 / 1.1)),
+        ),
+        (
+            "lower is ignored",
+            &[(80, false), (5, true), (5, true)],
+            Some(80.0),
+        ),
+        ("higher counts", &[(20, false), (80, true)], Some(40.0)),
+        (
+            "a real lower one counts",
+            &[(80, false), (20, false)],
+            Some(40.0),
+        ),
+    ];
+    let policy = PolicyConfig::default();
+    for (name, rates, want) in cases {
+        let mut estimate = Estimate::default();
+        for &(rate, app_limited) in *rates {
+            estimate.on_path(&rated(Version::H2, rate, app_limited), at(0), &policy);
+        }
+        let got = mbps(&estimate, Transport::Tcp);
+        let near = |(got, want): (f64, f64)| (got / want - 1.0).abs() < 0.01;
+        assert_eq!(got.is_some(), want.is_some(), "{name}");
+        assert!(got.zip(*want).is_none_or(near), "{name}: {got:?}");
+    }
+}
+
+#[test]
+fn transports_are_counted_apart() {
+    let policy = PolicyConfig::default();
+    let mut estimate = Estimate::default();
+    estimate.on_path(
+        &PathSample {
+            packets_lost: 5,
+            ..sample(Version::H1)
+        },
+        at(0),
+        &policy,
+    );
+    estimate.on_path(&sample(Version::H3), at(0), &policy);
+    let loss = |transport| estimate.loss(transport).bounds().unwrap().mean.ppm();
+    assert_eq!((loss(Transport::Tcp), loss(Transport::Quic)), (50_000, 0));
+}
+
+#[test]
+fn knowledge_fades_at_its_own_pace() {
+    let policy = PolicyConfig::default();
+    let mut estimate = Estimate::default();
+    for _ in 0..8 {
+        estimate.on_path(&rated(Version::H2, 20, false), at(0), &policy);
+        let ratio = Some((Version::H2, Congestion::Cubic, 0.3));
+        estimate.on_outcome(1_000_000, ratio, at(0), &policy);
+    }
+    let later = estimate.faded_to(at(3600), &policy);
+    let near = |got: f32, want: f32| (got / want - 1.0).abs() < 1e-3;
+    assert!(
+        near(later.loss[0].sent, 800.0 / 64.0),
+        "six half-lives of loss: {later:?}"
+    );
+    assert!(near(later.rate[0].weight, 4.0), "one of rate: {later:?}");
+    assert!(
+        near(later.outcome[0].weight, 8.0 * 0.5f32.powf(1.0 / 6.0)),
+        "{later:?}"
+    );
+    assert!(
+        near(later.samples, 8.0 * 0.5f32.powf(1.0 / 24.0)),
+        "{later:?}"
+    );
+    assert_eq!(
+        mbps(&later, Transport::Tcp),
+        mbps(&estimate, Transport::Tcp)
+    );
+    assert!(later.response_size().unwrap().bytes().abs_diff(1_000_000) < 1000);
+
+    // Fading in many small steps is fading in one.
+    let mut steps = estimate;
+    for second in 1..=3600 {
+        steps.fade_to(at(second), &policy);
+    }
+    assert!(near(steps.loss[0].sent, later.loss[0].sent), "{steps:?}");
+
+    // A clock that steps back changes nothing.
+    assert_eq!(later.faded_to(at(0), &policy), later);
+}
+
+#[test]
+fn outcomes_of_another_congestion_control_are_forgotten() {
+    let policy = PolicyConfig::default();
+    let mut estimate = Estimate::default();
+    estimate.on_outcome(
+        1000,
+        Some((Version::H2, Congestion::Cubic, 0.5)),
+        at(0),
+        &policy,
+    );
+    estimate.on_outcome(
+        1000,
+        Some((Version::H3, Congestion::Bbr, f32::NAN)),
+        at(0),
+        &policy,
+    );
+    assert_eq!(estimate.outcome[0].weight, 1.0);
+    estimate.on_outcome(
+        1000,
+        Some((Version::H3, Congestion::Bbr, 100.0)),
+        at(0),
+        &policy,
+    );
+    assert_eq!(
+        (estimate.outcome[0].weight, estimate.outcome[1].mean),
+        (0.0, 2.0)
+    );
+}
+
+#[test]
+fn sessions_end_by_silence_or_length() {
+    // name, [observed at s], asked at s, session's start
+    let cases: &[(&str, &[u64], u64, u64)] = &[
+        ("unknown client", &[], 5, 5),
+        ("goes on", &[0, 600], 1200, 0),
+        ("idle", &[0, 600], 1500, 1500),
+        ("idle, then seen", &[0, 1500], 1600, 1500),
+        ("an hour is enough", &[0, 800, 1600, 2400, 3200], 3600, 3600),
+    ];
+    let policy = PolicyConfig::default();
+    for (name, seen, asked, want) in cases {
+        let mut estimate = Estimate::default();
+        for &time in *seen {
+            estimate.on_path(&sample(Version::H2), at(time), &policy);
+        }
+        let want = Session((START + want) as u32);
+        assert_eq!(estimate.session_at(at(*asked), &policy), want, "{name}");
+    }
+}
+
+#[test]
+fn a_choice_keeps_its_time_until_it_changes() {
+    let policy = PolicyConfig::default();
+    let mut estimate = Estimate::default();
+    let mut decided = |version, group, time| {
+        let session = Session((START + time) as u32);
+        estimate.on_decided(
+            &Decided {
+                version,
+                group,
+                session,
+            },
+            at(time),
+            &policy,
+        );
+        estimate
+            .choice()
+            .map(|c| (c.version, u64::from(c.since.get()) - START))
+    };
+    assert_eq!(decided(Version::H3, Group::Plain, 0), None);
+    assert_eq!(
+        decided(Version::H3, Group::Normal, 1),
+        Some((Version::H3, 1))
+    );
+    assert_eq!(
+        decided(Version::H2, Group::Explore, 2),
+        Some((Version::H3, 1))
+    );
+    assert_eq!(decided(Version::H2, Group::Udp, 3), Some((Version::H3, 1)));
+    assert_eq!(
+        decided(Version::H3, Group::Normal, 4),
+        Some((Version::H3, 1))
+    );
+    assert_eq!(
+        decided(Version::H2, Group::Normal, 5),
+        Some((Version::H2, 5))
+    );
+}
+
+#[test]
+fn throttling_is_judged_from_rates() {
+    // name, TCP Mbit/s, QUIC Mbit/s, samples of each, app-limited, throttled
+    let cases: &[(&str, u64, u64, usize, bool, bool)] = &[
+        ("a fifth", 50, 10, 12, false, true),
+        ("too few samples", 50, 10, 7, false, false),
+        (
+            "app-limited samples are no evidence",
+            50,
+            10,
+            12,
+            true,
+            false,
+        ),
+        ("a little slower", 50, 35, 30, false, false),
+        ("half is within the doubt", 50, 25, 12, false, false),
+        ("QUIC faster", 10, 50, 12, false, false),
+    ];
+    let policy = PolicyConfig::default();
+    for &(name, tcp, quic, samples, app_limited, want) in cases {
+        let mut estimate = Estimate::default();
+        estimate.on_udp(UdpEvent::Arrived, at(0), &policy);
+        for second in 0..samples {
+            let now = at(second as u64);
+            estimate.on_path(&rated(Version::H2, tcp, false), now, &policy);
+            estimate.on_path(&rated(Version::H3, quic, app_limited), now, &policy);
+        }
+        assert_eq!(estimate.udp().is_throttled(), want, "{name}");
+    }
+}
+
+#[test]
+fn a_probe_finds_that_throttling_ended() {
+    let policy = PolicyConfig::default();
+    let mut estimate = Estimate::default();
+    for second in 0..20 {
+        estimate.on_path(&rated(Version::H2, 50, false), at(second), &policy);
+        estimate.on_path(&rated(Version::H3, 5, false), at(second), &policy);
+        estimate.on_outcome(
+            1,
+            Some((Version::H3, Congestion::Cubic, 2.0)),
+            at(second),
+            &policy,
+        );
+    }
+    assert!(estimate.udp().is_throttled());
+    let probe = at(3700);
+    estimate.on_udp(UdpEvent::Advertised, probe, &policy);
+    estimate.on_udp(UdpEvent::Arrived, probe, &policy);
+    for second in 0..8 {
+        assert!(estimate.udp().is_throttled(), "after {second} samples");
+        let now = probe.saturating_add(Duration::from_secs(second));
+        estimate.on_path(&rated(Version::H2, 50, false), now, &policy);
+        estimate.on_path(&rated(Version::H3, 48, false), now, &policy);
+    }
+    assert!(!estimate.udp().is_throttled());
+    assert_eq!(
+        estimate.outcome[1].weight, 0.0,
+        "outcomes under throttling are void"
+    );
+}
+
+#[test]
+fn damaged_records_are_told_apart() {
+    let bytes = Estimate::default().encode();
+    assert_eq!(
+        Estimate::decode(&bytes[1..]),
+        Err(DecodeError::Length {
+            len: ENCODED_LEN - 1
+        })
+    );
+    assert_eq!(Estimate::decode(&[]), Err(DecodeError::Length { len: 0 }));
+    let mut foreign = bytes;
+    foreign[0] = 9;
+    assert_eq!(
+        Estimate::decode(&foreign),
+        Err(DecodeError::Version { version: 9 })
+    );
+    for position in 1..ENCODED_LEN {
+        let mut flipped = bytes;
+        flipped[position] ^= 0x10;
+        assert_eq!(
+            Estimate::decode(&flipped),
+            Err(DecodeError::Check),
+            "byte {position}"
+        );
+    }
+}
+
+#[test]
+fn impossible_values_are_refused_even_with_a_right_check() {
+    let sound = {
+        let mut estimate = Estimate::default();
+        estimate.on_path(
+            &rated(Version::H2, 20, false),
+            at(0),
+            &PolicyConfig::default(),
+        );
+        estimate
+    };
+    type Change = fn(&mut Estimate);
+    let cases: &[(&str, Change)] = &[
+        ("sample count", |e| e.samples = f32::NAN),
+        ("packet count", |e| e.loss[0].sent = -1.0),
+        ("packet count", |e| e.loss[1].lost = 1.0),
+        ("rate", |e| e.rate[0].mean = 1e9),
+        ("rate", |e| e.rate[1].var = -1.0),
+        ("outcome", |e| e.outcome[1].weight = f32::INFINITY),
+        ("response size", |e| e.size = f32::NAN),
+    ];
+    for (field, change) in cases {
+        let mut estimate = sound;
+        change(&mut estimate);
+        assert_eq!(
+            Estimate::decode(&estimate.encode()),
+            Err(DecodeError::Field { field })
+        );
+    }
+}
+
+fn observations() -> impl Strategy<Value = Vec<(u8, u32, u32, u64)>> {
+    proptest::collection::vec((0u8..10, any::<u32>(), 0u32..100_000, any::<u64>()), 0..60)
+}
+
+/// An estimate after arbitrary observations.
+fn observed(steps: &[(u8, u32, u32, u64)]) -> Estimate {
+    let policy = PolicyConfig::default();
+    let (mut estimate, mut now) = (Estimate::default(), at(0));
+    for &(kind, packets, secs, number) in steps {
+        now = now.saturating_add(Duration::from_secs(secs.into()));
+        let version = if number % 2 == 0 {
+            Version::H2
+        } else {
+            Version::H3
+        };
+        let path = PathSample {
+            packets_sent: packets,
+            packets_lost: (number >> 40) as u32,
+            min_rtt: Duration::from_nanos(number),
+            srtt: Duration::from_nanos(number),
+            delivery_rate: Some(Rate::from_bits_per_sec(number)),
+            app_limited: packets % 3 == 0,
+            ..sample(version)
+        };
+        match kind {
+            0..=2 => estimate.on_path(&path, now, &policy),
+            3 => {
+                let ratio = (version, Congestion::Cubic, number as f32 / 1e18);
+                estimate.on_outcome(number, Some(ratio), now, &policy);
+            }
+            4 => estimate.on_udp(UdpEvent::Advertised, now, &policy),
+            5 => estimate.on_udp(UdpEvent::SessionEnded, now, &policy),
+            6 => estimate.on_udp(UdpEvent::Arrived, now, &policy),
+            7 => estimate.on_udp(UdpEvent::Broke, now, &policy),
+            8 => estimate.on_udp(UdpEvent::BackOnTcp, now, &policy),
+            _ => {
+                let session = estimate.session_at(now, &policy);
+                let decided = Decided {
+                    version,
+                    group: Group::Normal,
+                    session,
+                };
+                estimate.on_decided(&decided, now, &policy);
+            }
+        }
+    }
+    estimate
+}
+
+proptest! {
+    #[test]
+    fn encoding_goes_round(steps in observations()) {
+        let estimate = observed(&steps);
+        prop_assert_eq!(Estimate::decode(&estimate.encode()), Ok(estimate));
+    }
+
+    #[test]
+    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2 * ENCODED_LEN)) {
+        let _ = Estimate::decode(&bytes);
+    }
+
+    #[test]
+    fn an_app_limited_sample_never_lowers_the_rate(steps in observations(), mbps in 0u64..10_000) {
+        let mut estimate = observed(&steps);
+        let now = estimate.last_seen().unwrap_or(at(0));
+        for transport in Transport::ALL {
+            let version = [Version::H2, Version::H3][transport.index()];
+            let before = estimate.delivery_rate(transport);
+            estimate.on_path(&rated(version, mbps, true), now, &PolicyConfig::default());
+            prop_assert!(estimate.delivery_rate(transport) >= before);
+        }
+    }
+}

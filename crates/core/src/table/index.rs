@@ -53,7 +53,7 @@ impl Target {
     }
 
     /// The key that leads here.
-    fn key(self, slab: &Slab) -> Option<Key> {
+    pub(super) fn key(self, slab: &Slab) -> Option<Key> {
         let key = slab.get(self.slot())?.key;
         match (self, key) {
             (Self::Record(_), key) => Some(key),
@@ -105,6 +105,11 @@ impl Index {
         if let Ok(entry) = self.targets.find_entry(hash(&key, self.hash_key), same) {
             entry.remove();
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn targets(&self) -> impl Iterator<Item = Target> {
+        self.targets.iter().map(|packed| Target::unpacked(*packed))
     }
 
     pub(super) fn clear(&mut self) {

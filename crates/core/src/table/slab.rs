@@ -1,30 +1,40 @@
 //! Records in numbered slots.
 
+use std::time::Duration;
+
 use crate::estimate::Estimate;
 use crate::key::Key;
+use crate::units::Secs;
 
 /// What is kept for an address or a prefix.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) key: Key,
     pub(super) estimate: Estimate,
-    /// Used since the clock's hand last passed.
-    referenced: bool,
+    /// How many passes of the clock's hand it outlives.
+    uses: u8,
 }
 
 impl Record {
-    /// A new record has to be used again to outlive those that were: a flood of new clients evicts
-    /// itself first.
+    /// A new record is not used yet: a flood of clients that come once evicts itself first.
     pub(super) const fn new(key: Key, estimate: Estimate) -> Self {
         Self {
             key,
             estimate,
-            referenced: false,
+            uses: 0,
         }
     }
 
-    pub(super) const fn touch(&mut self) {
-        self.referenced = true;
+    /// Changes the estimate, which is a use unless it is the first, and more of one after a pause: a
+    /// client that returns is worth more than one that loads a long page.
+    pub(super) fn update<T>(&mut self, change: impl FnOnce(&mut Estimate) -> T) -> T {
+        let before = self.estimate.at;
+        let changed = change(&mut self.estimate);
+        if before != Secs::default() {
+            let returned = self.estimate.at.since(before) >= PAUSE;
+            self.uses = (self.uses + u8::from(returned)).clamp(1, MAX_USES);
+        }
+        changed
     }
 }
 
@@ -83,8 +93,9 @@ impl Slab {
 
     /// The record to evict, never `pinned`; `None` when there is no other.
     pub(super) fn victim(&mut self, pinned: Option<u32>) -> Option<u32> {
-        // The first round may only clear marks; the second finds an unmarked record.
-        for _ in 0..2 * self.slots() as usize + 1 {
+        // Rounds that only take uses away, and one more that finds a record without any.
+        let rounds = usize::from(MAX_USES) + 1;
+        for _ in 0..rounds * self.slots() as usize + 1 {
             let slot = self.hand;
             self.hand = if slot + 1 < self.slots() { slot + 1 } else { 0 };
             if pinned == Some(slot) {
@@ -93,9 +104,10 @@ impl Slab {
             let Some(record) = self.get_mut(slot) else {
                 continue;
             };
-            if !std::mem::take(&mut record.referenced) {
+            let Some(uses) = record.uses.checked_sub(1) else {
                 return Some(slot);
-            }
+            };
+            record.uses = uses;
         }
         None
     }
@@ -118,5 +130,8 @@ const fn split(slot: u32) -> (usize, usize) {
     (slot as usize / CHUNK, slot as usize % CHUNK)
 }
 
+/// A record used again after this long belongs to a client that returned.
+const PAUSE: Duration = Duration::from_secs(60);
+const MAX_USES: u8 = 3;
 /// Slots in a chunk: about 160 KiB.
 const CHUNK: usize = 1024;

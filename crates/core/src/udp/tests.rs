@@ -1,1 +1,392 @@
+use std::time::Duration;
 
+use super::{
+    Failure, FailureKind, Secs, Timestamp, UdpEvent, UdpHealth, UdpPolicy, UdpState, Verdict,
+};
+use UdpEvent::{Advertised, Arrived, BackOnTcp, Broke, SessionEnded};
+
+const START: u64 = 1_800_000_000;
+const MINUTE: u64 = 60;
+const HOUR: u64 = 3600;
+const DAY: u64 = 86_400;
+
+fn at(secs: u64) -> Timestamp {
+    Timestamp::from_secs(START + secs)
+}
+
+fn secs(secs: u64) -> Secs {
+    Secs::new((START + secs) as u32)
+}
+
+fn after(events: &[(u64, UdpEvent)]) -> UdpHealth {
+    let mut health = UdpHealth::default();
+    for &(time, event) in events {
+        health.on_event(event, at(time), &UdpPolicy::default());
+    }
+    health
+}
+
+#[test]
+fn clients_move_between_states() {
+    let working = |since| UdpState::Working { since: secs(since) };
+    let suspect = |since| UdpState::Suspect { since: secs(since) };
+    let never_came = |probe| UdpState::NeverCame {
+        next_probe: secs(probe),
+    };
+    let broken = |since, probe| UdpState::Broken {
+        since: secs(since),
+        next_probe: secs(probe),
+    };
+    let cases: &[(&str, &[(u64, UdpEvent)], UdpState)] = &[
+        ("nothing seen", &[], UdpState::Unknown),
+        ("advertised", &[(0, Advertised)], UdpState::Unknown),
+        (
+            "a session that was not advertised",
+            &[(0, SessionEnded)],
+            UdpState::Unknown,
+        ),
+        (
+            "one unanswered session",
+            &[(0, Advertised), (9, SessionEnded)],
+            UdpState::Unknown,
+        ),
+        ("arrived", &[(0, Advertised), (1, Arrived)], working(1)),
+        (
+            "keeps the first time",
+            &[(0, Arrived), (99, Arrived)],
+            working(0),
+        ),
+        ("broke once", &[(0, Arrived), (50, Broke)], suspect(50)),
+        (
+            "first handshake failed",
+            &[(0, Advertised), (4, Broke)],
+            suspect(4),
+        ),
+        (
+            "broke twice in an hour",
+            &[(0, Broke), (HOUR, Broke)],
+            broken(HOUR, 2 * HOUR),
+        ),
+        (
+            "broke twice in a day",
+            &[(0, Broke), (5 * HOUR, Broke)],
+            suspect(5 * HOUR),
+        ),
+        (
+            "back on TCP at once",
+            &[(0, Broke), (7, BackOnTcp)],
+            broken(7, HOUR + 7),
+        ),
+        (
+            "back on TCP much later",
+            &[(0, Broke), (70, BackOnTcp)],
+            suspect(0),
+        ),
+        (
+            "TCP beside a healthy QUIC",
+            &[(0, Arrived), (7, BackOnTcp)],
+            working(0),
+        ),
+        (
+            "QUIC again, too early to tell",
+            &[(0, Broke), (60, Arrived)],
+            suspect(0),
+        ),
+        (
+            "breaks and returns and breaks",
+            &[(0, Broke), (60, Arrived), (90, Broke)],
+            broken(90, HOUR + 90),
+        ),
+        (
+            "QUIC lasted after a break",
+            &[(0, Broke), (11 * MINUTE, Arrived)],
+            working(11 * MINUTE),
+        ),
+        (
+            "a probe of what was broken is on trial",
+            &[
+                (0, Broke),
+                (1, BackOnTcp),
+                (HOUR + 1, Advertised),
+                (HOUR + 2, Arrived),
+            ],
+            suspect(HOUR + 2),
+        ),
+        (
+            "a probe breaks",
+            &[
+                (0, Broke),
+                (1, BackOnTcp),
+                (HOUR + 1, Advertised),
+                (HOUR + 2, Arrived),
+                (HOUR + 9, Broke),
+            ],
+            broken(HOUR + 9, 2 * HOUR + 9),
+        ),
+        (
+            "three sessions and never came",
+            &[
+                (0, Advertised),
+                (9, SessionEnded),
+                (20, Advertised),
+                (29, SessionEnded),
+                (40, Advertised),
+                (49, SessionEnded),
+            ],
+            never_came(HOUR + 49),
+        ),
+        (
+            "a session is counted once",
+            &[
+                (0, Advertised),
+                (9, SessionEnded),
+                (10, SessionEnded),
+                (11, SessionEnded),
+            ],
+            UdpState::Unknown,
+        ),
+    ];
+    for (name, events, want) in cases {
+        assert_eq!(after(events).state(), *want, "{name}");
+    }
+}
+
+/// A client to which QUIC does not get through.
+fn never_came() -> UdpHealth {
+    let sessions = (0..3).flat_map(|n| [(10 * n, Advertised), (10 * n + 9, SessionEnded)]);
+    after(&sessions.collect::<Vec<_>>())
+}
+
+#[test]
+fn probes_of_what_never_came_grow_apart_to_a_day() {
+    let (mut health, mut now, policy) = (never_came(), 29, UdpPolicy::default());
+    for want in [HOUR, 2 * HOUR, 4 * HOUR, 8 * HOUR, 16 * HOUR, DAY, DAY] {
+        let failure = |verdict| match verdict {
+            Verdict::Failed(failure) => failure,
+            other => panic!("{other:?}"),
+        };
+        let Failure {
+            kind, next_probe, ..
+        } = failure(health.verdict(at(now)));
+        assert!(matches!(kind, FailureKind::NeverCame { sessions } if sessions >= 3));
+        assert_eq!(next_probe, secs(now + want), "after {now} s");
+        failure(health.verdict(at(now + want - 1)));
+        now += want;
+        assert!(
+            matches!(health.verdict(at(now)), Verdict::Probe(_)),
+            "due at {now} s"
+        );
+        health.on_event(Advertised, at(now), &policy);
+        assert!(
+            matches!(health.verdict(at(now + 1)), Verdict::Probe(_)),
+            "its session goes on"
+        );
+        health.on_event(SessionEnded, at(now), &policy);
+    }
+}
+
+#[test]
+fn a_probe_that_arrives_ends_the_failure() {
+    let mut health = never_came();
+    health.on_event(Advertised, at(2 * HOUR), &UdpPolicy::default());
+    health.on_event(Arrived, at(2 * HOUR + 1), &UdpPolicy::default());
+    assert_eq!(
+        health.state(),
+        UdpState::Working {
+            since: secs(2 * HOUR + 1)
+        }
+    );
+    assert_eq!(health.unanswered, 0);
+}
+
+#[test]
+fn a_probe_is_one_session() {
+    let mut health = after(&[(0, Broke), (1, BackOnTcp)]);
+    let policy = UdpPolicy::default();
+    health.on_event(Advertised, at(HOUR + 1), &policy);
+    health.on_event(Advertised, at(HOUR + 10 * MINUTE), &policy);
+    assert!(matches!(
+        health.verdict(at(HOUR + 15 * MINUTE)),
+        Verdict::Probe(_)
+    ));
+    let over = health.verdict(at(HOUR + 15 * MINUTE + 1));
+    assert!(
+        matches!(over, Verdict::Failed(f) if f.next_probe == secs(2 * HOUR + 1)),
+        "{over:?}"
+    );
+}
+
+#[test]
+fn verdicts() {
+    let works = |since| Verdict::Works { since: secs(since) };
+    let cases: &[(&str, &[(u64, UdpEvent)], Verdict)] = &[
+        ("unknown", &[], Verdict::Unproven),
+        ("works", &[(5, Arrived)], works(5)),
+        (
+            "did not come last time",
+            &[(5, Arrived), (6, Advertised), (7, SessionEnded)],
+            Verdict::Doubtful,
+        ),
+        (
+            "came again",
+            &[
+                (5, Arrived),
+                (6, Advertised),
+                (7, SessionEnded),
+                (8, Arrived),
+            ],
+            works(5),
+        ),
+        ("broke once", &[(5, Arrived), (6, Broke)], Verdict::Doubtful),
+    ];
+    for (name, events, want) in cases {
+        assert_eq!(after(events).verdict(at(MINUTE)), *want, "{name}");
+    }
+    // A client that used to work and stops coming is given up like a new one.
+    let mut lost = after(&[(0, Arrived)]);
+    for n in 1..=3 {
+        lost.on_event(Advertised, at(n * HOUR), &UdpPolicy::default());
+        lost.on_event(SessionEnded, at(n * HOUR + 60), &UdpPolicy::default());
+    }
+    assert!(matches!(
+        lost.verdict(at(3 * HOUR + 61)),
+        Verdict::Failed(_)
+    ));
+}
+
+/// A prefix and its clients.
+#[derive(Default)]
+struct Network {
+    prefix: UdpHealth,
+    clients: [UdpHealth; 4],
+}
+
+impl Network {
+    fn event(&mut self, client: usize, event: UdpEvent, time: u64) {
+        let policy = UdpPolicy::default();
+        let before = self.clients[client];
+        self.clients[client].on_event(event, at(time), &policy);
+        let after = &self.clients[client];
+        self.prefix
+            .on_client_event(event, &before, after, at(time), &policy);
+    }
+}
+
+#[test]
+fn one_client_does_not_condemn_its_prefix() {
+    let mut network = Network::default();
+    for n in 0..3 {
+        network.event(0, Advertised, 10 * n);
+        network.event(0, SessionEnded, 10 * n + 9);
+    }
+    assert!(matches!(
+        network.clients[0].state(),
+        UdpState::NeverCame { .. }
+    ));
+    assert_eq!(network.prefix.verdict(at(MINUTE)), Verdict::Unproven);
+    network.event(1, Broke, 100);
+    network.event(1, BackOnTcp, 101);
+    assert!(matches!(
+        network.clients[1].state(),
+        UdpState::Broken { .. }
+    ));
+    assert_eq!(network.prefix.verdict(at(102)), Verdict::Doubtful);
+    network.event(2, Arrived, 103);
+    assert_eq!(
+        network.prefix.verdict(at(104)),
+        Verdict::Works { since: secs(103) }
+    );
+}
+
+#[test]
+fn three_clients_that_never_came_condemn_it() {
+    let mut network = Network::default();
+    for client in 0..3 {
+        for n in 0..3 {
+            network.event(client, Advertised, 10 * n);
+            network.event(client, SessionEnded, 10 * n + 9);
+        }
+    }
+    assert!(matches!(
+        network.prefix.verdict(at(MINUTE)),
+        Verdict::Failed(_)
+    ));
+
+    // One client takes the probe; until it is answered no other is due.
+    assert!(matches!(
+        network.prefix.verdict(at(HOUR + 29)),
+        Verdict::Probe(_)
+    ));
+    network.event(3, Advertised, HOUR + 29);
+    let UdpState::NeverCame { next_probe } = network.prefix.state() else {
+        panic!()
+    };
+    assert!(next_probe > secs(2 * HOUR));
+    network.event(3, SessionEnded, HOUR + 40);
+    assert_eq!(
+        network.prefix.state(),
+        UdpState::NeverCame {
+            next_probe: secs(3 * HOUR + 40)
+        }
+    );
+    network.event(3, Advertised, 3 * HOUR + 40);
+    network.event(3, Arrived, 3 * HOUR + 41);
+    assert_eq!(
+        network.prefix.state(),
+        UdpState::Working {
+            since: secs(3 * HOUR + 41)
+        }
+    );
+}
+
+#[test]
+fn two_clients_that_broke_condemn_it_until_quic_lasts() {
+    let mut network = Network::default();
+    for client in 0..2 {
+        network.event(client, Broke, 100);
+        network.event(client, BackOnTcp, 101);
+    }
+    assert!(matches!(network.prefix.state(), UdpState::Broken { .. }));
+    network.event(2, Advertised, 2 * HOUR);
+    network.event(2, Arrived, 2 * HOUR + 1);
+    assert_eq!(network.prefix.verdict(at(2 * HOUR + 2)), Verdict::Doubtful);
+    network.event(3, Arrived, 2 * HOUR + 9);
+    assert_eq!(
+        network.prefix.state(),
+        UdpState::Working {
+            since: secs(2 * HOUR + 9)
+        }
+    );
+}
+
+#[test]
+fn no_order_of_events_leaves_the_machine_without_a_way_back() {
+    // All sequences of five events, ten minutes apart: a probe is due within a day, and QUIC that then
+    // arrives and lasts makes it work.
+    let events = [Advertised, SessionEnded, Arrived, Broke, BackOnTcp];
+    let policy = UdpPolicy::default();
+    for number in 0..5usize.pow(5) {
+        let mut health = UdpHealth::default();
+        for position in 0..5 {
+            let event = events[number / 5usize.pow(position) % 5];
+            health.on_event(event, at(u64::from(position) * 10 * MINUTE), &policy);
+        }
+        let later = at(HOUR).saturating_add(policy.probe_max);
+        assert!(
+            !matches!(health.verdict(later), Verdict::Failed(_)),
+            "{number}: {health:?}"
+        );
+        health.on_event(Advertised, later, &policy);
+        for wait in [0, 1200, 2400] {
+            health.on_event(
+                Arrived,
+                later.saturating_add(Duration::from_secs(wait)),
+                &policy,
+            );
+        }
+        assert!(
+            matches!(health.state(), UdpState::Working { .. }),
+            "{number}: {health:?}"
+        );
+    }
+}
