@@ -19,7 +19,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 
 pub use body::Body;
 pub use files::{Files, FilesConfig, FilesError, ReadError};
-pub use proxy::ProxyConfig;
+pub use proxy::{Proxy, ProxyConfig, ProxyError};
 
 /// Why a body ended early.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -44,9 +44,15 @@ pub struct Peer {
 
 /// What the server serves.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one of it, and it is not moved"
+)]
 pub enum Content {
     /// Files below a root directory.
     Files(Files),
+    /// Responses of an upstream server.
+    Proxy(Proxy),
 }
 
 impl Content {
@@ -57,6 +63,7 @@ impl Content {
     pub async fn respond(&self, request: Request<RequestBody>, peer: &Peer) -> Response<Body> {
         match self {
             Self::Files(files) => files.respond(&request.into_parts().0).await,
+            Self::Proxy(proxy) => proxy.respond(request, peer).await,
         }
     }
 }

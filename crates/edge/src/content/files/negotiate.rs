@@ -126,7 +126,8 @@ mod tests {
     fn coding_follows_the_weights() {
         use Coding::{Br, Gzip, Zstd};
         const ALL: &[Coding] = &[Br, Zstd, Gzip];
-        let cases: &[(&str, &[&str], &[Coding], Option<Coding>)] = &[
+        type Case<'a> = (&'a str, &'a [&'a str], &'a [Coding], Option<Coding>);
+        let cases: &[Case<'_>] = &[
             ("no field", &[], ALL, None),
             ("empty field", &[""], ALL, None),
             ("one", &["gzip"], ALL, Some(Gzip)),

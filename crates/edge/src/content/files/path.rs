@@ -132,7 +132,8 @@ mod tests {
     #[test]
     fn paths_are_decoded_once_and_never_climb() {
         use PathError::{Hidden, Malformed};
-        let cases: &[(&str, Result<(&str, bool), PathError>)] = &[
+        type Case<'a> = (&'a str, Result<(&'a str, bool), PathError>);
+        let cases: &[Case<'_>] = &[
             ("/", Ok((".", true))),
             ("", Ok((".", false))),
             ("/a", Ok(("a", false))),

@@ -174,7 +174,8 @@ mod tests {
         let outer = tree();
         let path = outer.path().join("root");
         // name, beneath, never, without openat2
-        let cases: &[(&str, Result<()>, Result<()>, Result<()>)] = &[
+        type Case<'a> = (&'a str, Result<()>, Result<()>, Result<()>);
+        let cases: &[Case<'_>] = &[
             ("file", Ok(()), Ok(()), Ok(())),
             (".", Ok(()), Ok(()), Ok(())),
             ("dir/deep/file", Ok(()), Ok(()), Ok(())),

@@ -93,8 +93,8 @@ const MAX_SMALL_BODY: u64 = 1024 * 1024;
 mod tests {
     use super::*;
 
-    fn rules(config: FilesConfig) -> Result<Rules, FilesError> {
-        Rules::new(&config)
+    fn rules(config: &FilesConfig) -> Result<Rules, FilesError> {
+        Rules::new(config)
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
                 "text/html; charset=shift_jis".to_owned(),
             ),
         ]);
-        let rules = rules(FilesConfig {
+        let rules = rules(&FilesConfig {
             types,
             ..FilesConfig::default()
         })
@@ -145,7 +145,7 @@ mod tests {
             rule("/top.html", "no-cache"),
             rule("img/*.png", "max-age=5"),
         ];
-        let rules = rules(FilesConfig {
+        let rules = rules(&FilesConfig {
             cache_control,
             ..FilesConfig::default()
         })
@@ -186,7 +186,7 @@ mod tests {
                 cache_control: vec![rule],
                 ..FilesConfig::default()
             };
-            let error = rules(config).unwrap_err().to_string();
+            let error = rules(&config).unwrap_err().to_string();
             assert!(error.contains(want), "{error}");
         }
     }

@@ -108,9 +108,9 @@ impl FindError {
             Self::Path(PathError::Hidden) | Self::Irregular { .. } => StatusCode::NOT_FOUND,
             Self::Canceled => StatusCode::SERVICE_UNAVAILABLE,
             Self::Open { source, .. } => match *source {
-                Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG => StatusCode::NOT_FOUND,
+                Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG
                 // Links out of the root, links that are not followed, sockets.
-                Errno::XDEV | Errno::LOOP | Errno::NXIO => StatusCode::NOT_FOUND,
+                | Errno::XDEV | Errno::LOOP | Errno::NXIO => StatusCode::NOT_FOUND,
                 Errno::ACCESS | Errno::PERM => StatusCode::FORBIDDEN,
                 Errno::MFILE | Errno::NFILE | Errno::NOMEM => StatusCode::SERVICE_UNAVAILABLE,
                 _ => StatusCode::INTERNAL_SERVER_ERROR,

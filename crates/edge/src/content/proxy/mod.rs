@@ -1,3 +1,199 @@
-//! Reverse proxy.
+//! A reverse proxy: requests are answered by an upstream server.
+//!
+//! Bodies stream both ways as they are asked for. What holds for one connection
+//! stays on it, and what the upstream should know of the client is told in
+//! `Forwarded` and `X-Forwarded-*`. The upstream may speak HTTP/1.0, 1.1 or 2.
+
+mod activity;
 mod config;
+mod connect;
+mod error;
+mod headers;
+mod idle;
+mod outgoing;
+mod pool;
+mod tls;
+mod tunnel;
+mod upstream;
+
+use std::time::Duration;
+
+use http::request::Parts;
+use http::uri::Authority;
+use http::{Method, Request, Response, StatusCode, Uri};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+
+use super::{Body, ErrorReason, Peer, RequestBody, status_response};
+use activity::{Activity, Download, Upload};
+use connect::Connector;
+use error::SendError;
+use headers::InvalidHost;
+use hikyaku_core::arm::Version;
+use outgoing::Outgoing;
+use pool::Pool;
+use upstream::Upstream;
+
 pub use config::{ProxyConfig, UpstreamHttp};
+pub use error::{BodyError, ProxyError};
+
+/// Passes requests to an upstream server.
+#[derive(Debug)]
+pub struct Proxy {
+    upstream: Upstream,
+    pool: Pool,
+    preserves_host: bool,
+    trusts_forwarded: bool,
+    idle_timeout: Duration,
+}
+
+impl Proxy {
+    /// Prepares for an upstream: `http://`, `https://` or `h2c://` (HTTP/2 in the
+    /// clear), a host, and optionally a port and a path before all paths. Does
+    /// not connect.
+    ///
+    /// # Errors
+    /// Where the URL cannot be used, or certificate authorities cannot be read.
+    pub fn new(url: &str, config: &ProxyConfig) -> Result<Self, ProxyError> {
+        let upstream = Upstream::parse(url, config)?;
+        Ok(Self {
+            pool: Pool::new(Connector::new(upstream.clone(), config)?, config),
+            upstream,
+            preserves_host: config.preserve_host,
+            trusts_forwarded: config.trust_forwarded,
+            idle_timeout: config.idle_timeout,
+        })
+    }
+
+    pub(super) async fn respond(
+        &self,
+        request: Request<RequestBody>,
+        peer: &Peer,
+    ) -> Response<Body> {
+        match self.forward(request, peer).await {
+            Ok(response) => response,
+            Err(refusal) => {
+                let mut response = status_response(refusal.status());
+                let reason = ErrorReason::from_error(&refusal);
+                response.extensions_mut().insert(reason);
+                response
+            }
+        }
+    }
+
+    async fn forward(
+        &self,
+        request: Request<RequestBody>,
+        peer: &Peer,
+    ) -> Result<Response<Body>, Refusal> {
+        let (mut parts, body) = request.into_parts();
+        if parts.method == Method::CONNECT {
+            return Err(Refusal::Connect);
+        }
+        let host = headers::requested_host(&parts)?;
+        let client = parts.extensions.remove::<OnUpgrade>();
+        let upgrade = headers::upgrade_of(&parts.headers)
+            .filter(|_| peer.version == Version::H1 && self.pool.has_upgrades())
+            .zip(client);
+        headers::prepare_request(&mut parts, host.as_ref(), peer, self.trusts_forwarded);
+        let client = upgrade.map(|(protocol, client)| {
+            headers::set_upgrade(&mut parts.headers, protocol);
+            client
+        });
+        let target = self.target(&parts.uri, host)?;
+        let response = self
+            .pool
+            .send(outgoing(parts, body, target, client.is_some()))
+            .await;
+        response
+            .and_then(|response| self.pass(response, client))
+            .map_err(|source| Refusal::Upstream {
+                authority: self.upstream.authority.clone(),
+                source,
+            })
+    }
+
+    /// The absolute URI that the upstream is asked for.
+    fn target(&self, requested: &Uri, host: Option<Authority>) -> Result<Uri, Refusal> {
+        let host = host.filter(|_| self.preserves_host);
+        let mut target = http::uri::Parts::default();
+        target.scheme = Some(self.upstream.scheme());
+        target.authority = Some(host.unwrap_or_else(|| self.upstream.authority.clone()));
+        target.path_and_query = self.upstream.path_of(requested);
+        Uri::from_parts(target).map_err(Refusal::Target)
+    }
+
+    fn pass(
+        &self,
+        mut response: Response<Incoming>,
+        client: Option<OnUpgrade>,
+    ) -> Result<Response<Body>, SendError> {
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let client = client.ok_or(SendError::UnaskedUpgrade)?;
+            let upstream = hyper::upgrade::on(&mut response);
+            tokio::spawn(tunnel::run(client, upstream, self.idle_timeout));
+            return Ok(switched(response));
+        }
+        let (mut parts, body) = response.into_parts();
+        headers::prepare_response(&mut parts);
+        parts.extensions.clear();
+        let body = if body.is_end_stream() {
+            Body::empty()
+        } else {
+            Body::boxed(Download::new(body, self.idle_timeout))
+        };
+        Ok(Response::from_parts(parts, body))
+    }
+}
+
+fn outgoing(mut parts: Parts, body: RequestBody, target: Uri, is_upgrade: bool) -> Outgoing {
+    let activity = Activity::new();
+    parts.version = http::Version::HTTP_11;
+    parts.extensions.clear();
+    Outgoing {
+        request: Request::from_parts(parts, Upload::new(body, activity.clone())),
+        target,
+        activity,
+        is_upgrade,
+    }
+}
+
+/// The response after which the connection is another protocol's.
+fn switched(response: Response<Incoming>) -> Response<Body> {
+    let (mut parts, _) = response.into_parts();
+    let protocol = headers::upgrade_of(&parts.headers);
+    headers::prepare_response(&mut parts);
+    if let Some(protocol) = protocol {
+        headers::set_upgrade(&mut parts.headers, protocol);
+    }
+    parts.extensions.clear();
+    Response::from_parts(parts, Body::empty())
+}
+
+/// Why a request is answered here and not by the upstream.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error("refusing CONNECT: this is no forward proxy")]
+    Connect,
+    #[error(transparent)]
+    Host(#[from] InvalidHost),
+    #[error("making the upstream's URL")]
+    Target(#[source] http::uri::InvalidUriParts),
+    #[error("upstream {authority}")]
+    Upstream {
+        authority: Authority,
+        #[source]
+        source: SendError,
+    },
+}
+
+impl Refusal {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Host(_) | Self::Target(_) => StatusCode::BAD_REQUEST,
+            Self::Upstream { source, .. } => source.status(),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What can go wrong on the way to the upstream.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::StatusCode;
+use http_body_util::LengthLimitError;
+
+/// Why a reverse proxy cannot be set up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProxyError {
+    /// The upstream's URL cannot be used.
+    #[error("reading the upstream's URL `{url}`: {problem}")]
+    Url {
+        /// The URL as it was given.
+        url: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The file of certificate authorities cannot be read.
+    #[error("reading certificate authorities from `{}`", path.display())]
+    Ca {
+        /// The setting `ca`.
+        path: PathBuf,
+        /// What is wrong with the file.
+        #[source]
+        source: rustls::pki_types::pem::Error,
+    },
+    /// There is nothing that an `https` upstream could be checked against.
+    #[error("no usable certificate authority in {place}; name a PEM file with `ca`")]
+    NoCa {
+        /// Where they were looked for.
+        place: String,
+    },
+    /// TLS cannot be set up for this host.
+    #[error("setting up TLS towards `{host}`")]
+    Tls {
+        /// Host of the upstream's URL.
+        host: String,
+        /// What rustls says.
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+/// Why a request got no response from the upstream.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SendError {
+    #[error("connecting")]
+    Connect(#[source] io::Error),
+    #[error("connecting: no connection within {0:?}")]
+    ConnectTimeout(Duration),
+    #[error("TLS handshake")]
+    Tls(#[source] io::Error),
+    #[error("starting HTTP")]
+    Handshake(#[source] hyper::Error),
+    #[error("waiting for the response: none within {0:?}")]
+    ResponseTimeout(Duration),
+    #[error("exchanging request and response")]
+    Exchange(#[source] hyper::Error),
+    #[error("switching protocols: it was not asked to")]
+    UnaskedUpgrade,
+}
+
+impl SendError {
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            Self::ConnectTimeout(_) | Self::ResponseTimeout(_) => StatusCode::GATEWAY_TIMEOUT,
+            Self::Exchange(error) if is_too_large(error) => StatusCode::PAYLOAD_TOO_LARGE,
+            // The client's own body ended in an error.
+            Self::Exchange(error) if error.is_user() => StatusCode::BAD_REQUEST,
+            _ => StatusCode::BAD_GATEWAY,
+        }
+    }
+}
+
+fn is_too_large(error: &hyper::Error) -> bool {
+    std::iter::successors(error.source(), |error| (*error).source())
+        .any(<dyn Error>::is::<LengthLimitError>)
+}
+
+/// Why a response's body from the upstream ended early.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BodyError {
+    /// The connection failed, or what came over it was malformed.
+    #[error("reading the upstream's response")]
+    Upstream(#[source] hyper::Error),
+    /// Nothing came for too long.
+    #[error("reading the upstream's response: nothing came for {limit:?}")]
+    Idle {
+        /// The setting `idle_timeout`.
+        limit: Duration,
+    },
+}

@@ -1,0 +1,133 @@
+//! TLS towards an `https` upstream.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio_rustls::TlsConnector;
+
+use super::config::{ProxyConfig, UpstreamHttp};
+use super::error::ProxyError;
+use super::upstream::Upstream;
+
+/// What connections to an `https` upstream are made with.
+pub(super) struct Tls {
+    pub(super) name: ServerName<'static>,
+    /// Offers the HTTP versions that the configuration allows.
+    pub(super) negotiating: TlsConnector,
+    /// Offers HTTP/1.1 alone, which has upgrades.
+    pub(super) http1: TlsConnector,
+}
+
+impl Tls {
+    pub(super) fn new(upstream: &Upstream, config: &ProxyConfig) -> Result<Self, ProxyError> {
+        let refuse = |source: Box<dyn std::error::Error + Send + Sync>| ProxyError::Tls {
+            host: upstream.host.clone(),
+            source,
+        };
+        let name = ServerName::try_from(upstream.host.clone());
+        let name = name.map_err(|source| refuse(source.into()))?;
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|source| refuse(source.into()))?;
+        let client = if config.insecure {
+            tracing::warn!(
+                upstream = %upstream.authority,
+                "the upstream's certificate is not checked (`insecure`): \
+                 whoever is on the way can read and change everything"
+            );
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+                .with_no_client_auth()
+        } else {
+            builder
+                .with_root_certificates(authorities(config.ca.as_deref())?)
+                .with_no_client_auth()
+        };
+        let offering = |protocols: &[&[u8]]| {
+            let mut client = client.clone();
+            client.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+            TlsConnector::from(Arc::new(client))
+        };
+        Ok(Self {
+            name,
+            negotiating: offering(match upstream.http {
+                UpstreamHttp::Auto => &[b"h2", b"http/1.1"],
+                UpstreamHttp::Http1 => &[b"http/1.1"],
+                UpstreamHttp::Http2 => &[b"h2"],
+            }),
+            http1: offering(&[b"http/1.1"]),
+        })
+    }
+}
+
+fn authorities(file: Option<&Path>) -> Result<RootCertStore, ProxyError> {
+    let mut store = RootCertStore::empty();
+    let place = match file {
+        Some(path) => {
+            let failed = |source| ProxyError::Ca {
+                path: path.to_owned(),
+                source,
+            };
+            for certificate in CertificateDer::pem_file_iter(path).map_err(failed)? {
+                store.add_parsable_certificates([certificate.map_err(failed)?]);
+            }
+            format!("`{}`", path.display())
+        }
+        None => {
+            store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            "the system's store".to_owned()
+        }
+    };
+    if store.is_empty() {
+        return Err(ProxyError::NoCa { place });
+    }
+    Ok(store)
+}
+
+/// Takes any certificate, but has the handshake prove that the peer owns it.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
