@@ -3,5 +3,6 @@
 pub mod parse;
 
 pub(super) mod cache;
+pub(super) mod field;
 
 pub use parse::{AltSvc, Alternative, ParseError, parse};

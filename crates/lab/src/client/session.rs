@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use http::header::{ALT_SVC, CONTENT_LENGTH, HeaderName};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use tokio::time::{sleep, timeout};
 
-use super::alt_svc::cache::{Authority, Cache, is_http3};
-use super::alt_svc::{self, AltSvc, Alternative};
+use super::alt_svc;
+use super::alt_svc::cache::{Authority, Cache};
+use super::alt_svc::field::{alt_used, field, keep_what_browsers_take};
 use super::args::{AltSvcMode, GetArgs, HttpChoice};
 use super::connection::{Connection, PathStats};
 use super::error::{FetchError, GetError};
@@ -128,7 +129,6 @@ pub(super) struct Fetched {
 /// What browsers give HTTP/3 as a head start over TCP, where it is known from an earlier
 /// visit (observed in Chromium: about 0.1 s).
 const TCP_DELAY: Duration = Duration::from_millis(100);
-const ALT_USED: HeaderName = HeaderName::from_static("alt-used");
 
 impl Session {
     pub(super) fn new(client: Arc<Client>) -> Self {
@@ -220,7 +220,8 @@ impl Session {
         let over_alternative = alternative.filter(|_| connection.is_quic());
         let response = match over_alternative {
             Some(at) => {
-                let template = with_alt_used(template, at);
+                let mut template = (*template).clone();
+                template.headers.extend(alt_used(at));
                 exchange::send(&mut sender, &template, target, timeline).await?
             }
             None => exchange::send(&mut sender, template, target, timeline).await?,
@@ -283,10 +284,10 @@ impl Session {
         if mode == AltSvcMode::Ignore || !origin.secure {
             return;
         }
-        let Some(mut value) = joined(headers).and_then(|text| alt_svc::parse(&text).ok()) else {
+        let Some(mut value) = field(headers).and_then(|text| alt_svc::parse(&text).ok()) else {
             return;
         };
-        if mode == AltSvcMode::Race && !keep_what_browsers_take(origin, &mut value) {
+        if mode == AltSvcMode::Race && !keep_what_browsers_take(origin.port, &mut value) {
             return;
         }
         let name = origin.to_string();
@@ -344,47 +345,6 @@ async fn race(quic: &Arc<Pool>, tcp: &Arc<Pool>) -> Result<Checkout, FetchError>
     }
 }
 
-/// RFC 7838 §5: "When using an alternative service, clients SHOULD include an Alt-Used header
-/// field in all requests."
-fn with_alt_used(template: &Template, at: &Authority) -> Template {
-    let mut template = template.clone();
-    let authority = if at.host.contains(':') {
-        format!("[{}]:{}", at.host, at.port)
-    } else {
-        format!("{}:{}", at.host, at.port)
-    };
-    if let Ok(value) = HeaderValue::from_str(&authority) {
-        template.headers.insert(ALT_USED, value);
-    }
-    template
-}
-
-/// Chromium takes no `ma=0` and no move from a privileged port to another one. `false` where
-/// nothing is left to be taken in.
-fn keep_what_browsers_take(origin: &Origin, value: &mut AltSvc) -> bool {
-    const PRIVILEGED: u16 = 1024;
-    let AltSvc::Alternatives(alternatives) = value else {
-        return true;
-    };
-    let takes = |alternative: &Alternative| {
-        is_http3(alternative)
-            && !alternative.ma.is_zero()
-            && (origin.port >= PRIVILEGED || alternative.port < PRIVILEGED)
-    };
-    alternatives.retain(takes);
-    !alternatives.is_empty()
-}
-
-/// RFC 9110 §5.2: several fields are one list.
-fn joined(headers: &HeaderMap) -> Option<String> {
-    let fields: Vec<_> = headers
-        .get_all(ALT_SVC)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .collect();
-    (!fields.is_empty()).then(|| fields.join(", "))
-}
-
 fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
@@ -409,6 +369,6 @@ impl Fetched {
     }
 
     pub(super) fn alt_svc(&self) -> Option<String> {
-        joined(&self.headers)
+        field(&self.headers)
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Seen {
     pub(crate) body: Bytes,
     /// Counted from 1 over all versions.
     pub(crate) connection: u64,
+    /// Place in the order of arrival, which is not that in which tasks answer.
+    arrival: u64,
 }
 
 /// How the server behaves.
@@ -72,6 +74,7 @@ struct Shared {
     port: u16,
     state: Mutex<State>,
     connections: AtomicU64,
+    arrivals: AtomicU64,
 }
 
 impl Server {
@@ -87,6 +90,7 @@ impl Server {
             port: address.port(),
             state: Mutex::default(),
             connections: AtomicU64::new(0),
+            arrivals: AtomicU64::new(0),
         });
         let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let mut certificate = tempfile::NamedTempFile::new().unwrap();
@@ -156,9 +160,11 @@ impl Server {
         self.set(|state| state.documents.push((path.to_owned(), kind, text.into())));
     }
 
-    /// What came so far; forgotten with the call.
+    /// What came so far, in the order of arrival; forgotten with the call.
     pub(crate) fn seen(&self) -> Vec<Seen> {
-        std::mem::take(&mut self.shared.state.lock().unwrap().seen)
+        let mut seen = std::mem::take(&mut self.shared.state.lock().unwrap().seen);
+        seen.sort_by_key(|request| request.arrival);
+        seen
     }
 }
 
@@ -186,11 +192,12 @@ async fn serve_tcp(
             let connection = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
             let service = service_fn(move |request: Request<Incoming>| {
                 let shared = shared.clone();
+                let arrival = shared.arrive();
                 async move {
                     let (head, body) = request.into_parts();
                     let body = body.collect().await.map(|body| body.to_bytes());
                     let request = Request::from_parts(head, body.unwrap_or_default());
-                    let answer = shared.answer(request, connection).await;
+                    let answer = shared.answer(request, connection, arrival).await;
                     Ok::<_, Infallible>(answer.map(Full::new))
                 }
             });
@@ -222,24 +229,30 @@ async fn serve_quic(endpoint: quinn::Endpoint, shared: Arc<Shared>) {
             let Ok(quic) = incoming.await else { return };
             let connection = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
             let Ok(mut http) = h3::server::builder()
-                .build::<_, Payload>(hikyaku_h3::Connection::new(quic))
+                .build::<_, Payload>(hikyaku_h3::Connection::new(quic.clone()))
                 .await
             else {
                 return;
             };
             while let Ok(Some(resolver)) = http.accept().await {
                 let shared = shared.clone();
+                let quic = quic.clone();
+                let arrival = shared.arrive();
                 tokio::spawn(async move {
                     let Ok((head, mut stream)) = resolver.resolve_request().await else {
                         return;
                     };
+                    if head.uri().path() == "/hangup" {
+                        quic.close(0x0102u32.into(), b"");
+                        return;
+                    }
                     let mut body = Vec::new();
                     while let Ok(Some(data)) = stream.recv_data().await {
                         body.extend_from_slice(data.chunk());
                     }
                     let (head, ()) = head.into_parts();
                     let request = Request::from_parts(head, Bytes::from(body));
-                    let answer = shared.answer(request, connection).await;
+                    let answer = shared.answer(request, connection, arrival).await;
                     let (head, body) = answer.into_parts();
                     let _ = stream.send_response(Response::from_parts(head, ())).await;
                     if !body.is_empty() {
@@ -253,7 +266,16 @@ async fn serve_quic(endpoint: quinn::Endpoint, shared: Arc<Shared>) {
 }
 
 impl Shared {
-    async fn answer(&self, request: Request<Bytes>, connection: u64) -> Response<Bytes> {
+    fn arrive(&self) -> u64 {
+        self.arrivals.fetch_add(1, Ordering::Relaxed)
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Bytes>,
+        connection: u64,
+        arrival: u64,
+    ) -> Response<Bytes> {
         let path = request.uri().path().to_owned();
         let version = request.version();
         let mut answer = Response::new(Bytes::new());
@@ -266,6 +288,7 @@ impl Shared {
                 headers: request.headers().clone(),
                 body: request.body().clone(),
                 connection,
+                arrival,
             });
             let alt_svc = match version {
                 Version::HTTP_3 => &state.alt_svc_quic,
