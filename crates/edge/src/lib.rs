@@ -1,3 +1,31 @@
-//! The edge server of hikyaku.
+//! The edge server of hikyaku: real content over HTTP/1.1, 2 and 3, every client measured,
+//! and its transport chosen from what was measured.
+//!
+//! [`Server::start`] takes a [`Config`]; `ARCHITECTURE.md` follows one request through
+//! the modules.
 
+mod access_log;
+mod admin;
+mod clients;
+pub mod config;
+mod conn;
 pub mod content;
+mod events;
+mod limits;
+mod listen;
+mod measure;
+mod metrics;
+mod serve;
+mod server;
+mod shared;
+mod store;
+mod sys;
+pub mod tls;
+
+pub use access_log::AccessLogError;
+pub use admin::AdminError;
+pub use config::{Config, ConfigError};
+pub use listen::ListenError;
+pub use serve::QuicError;
+pub use server::{Server, ServerError};
+pub use store::StoreError;

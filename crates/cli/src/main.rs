@@ -1,0 +1,51 @@
+//! `hikyaku`: a content delivery server that gives every client the transport that is
+//! fastest for it, and the tools to see why.
+
+mod explain;
+mod hint;
+mod serve;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use hikyaku_lab::client::{self, GetArgs};
+
+/// Serves each client over the HTTP version that is fastest for it, measures every
+/// response, and says why.
+#[derive(Debug, Parser)]
+#[command(name = "hikyaku", version, max_term_width = 100)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve files or a reverse proxy over HTTP/1.1, 2 and 3.
+    Serve(Box<serve::ServeArgs>),
+    /// Fetch URLs and measure every phase.
+    Get(Box<GetArgs>),
+    /// Tell what a server knows of a client, what it decides for it, and why.
+    Explain(explain::ExplainArgs),
+}
+
+fn main() -> ExitCode {
+    let result = match Args::parse().command {
+        Command::Serve(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Get(args) => get(&args),
+        Command::Explain(args) => explain::run(&args).map(|()| ExitCode::SUCCESS),
+    };
+    result.unwrap_or_else(|error| {
+        let _ = writeln!(io::stderr(), "error: {error:#}");
+        if let Some(hint) = hint::hint(&error) {
+            let _ = writeln!(io::stderr(), "hint: {hint}");
+        }
+        ExitCode::FAILURE
+    })
+}
+
+fn get(args: &GetArgs) -> anyhow::Result<ExitCode> {
+    let status = client::run(args, &mut io::stdout().lock())?;
+    Ok(ExitCode::from(status))
+}

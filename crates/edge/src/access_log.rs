@@ -1,0 +1,270 @@
+//! The access log: one line a response, written by a thread of its own.
+
+use std::fs::OpenOptions;
+use std::io::{self, BufWriter, Write};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use hikyaku_core::arm::Version;
+use hikyaku_core::units::Timestamp;
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::BorrowedFormatItem;
+use time::format_description::well_known::Rfc3339;
+use time::macros::format_description;
+
+use crate::config::{AccessFormat, AccessTarget};
+
+/// Lines that may wait for the disk. Beyond that they are dropped, and counted, rather
+/// than that clients wait.
+const QUEUE: usize = 65_536;
+
+/// What a line tells.
+#[derive(Debug, Serialize)]
+pub(crate) struct Entry<'a> {
+    /// When the response was complete, RFC 3339.
+    pub(crate) time: Time,
+    pub(crate) client: IpAddr,
+    pub(crate) port: u16,
+    pub(crate) method: &'a str,
+    pub(crate) host: &'a str,
+    pub(crate) path: &'a str,
+    #[serde(serialize_with = "version_name")]
+    pub(crate) version: Version,
+    /// `None` when the client gave up before there was one.
+    pub(crate) status: Option<u16>,
+    pub(crate) bytes: u64,
+    /// Every byte was acknowledged.
+    pub(crate) complete: bool,
+    /// Until the last byte was acknowledged.
+    pub(crate) duration_us: u64,
+    pub(crate) goodput_bps: u64,
+    pub(crate) congestion: &'static str,
+    pub(crate) min_rtt_us: u64,
+    pub(crate) srtt_us: u64,
+    /// On the connection so far.
+    pub(crate) packets_sent: u64,
+    pub(crate) packets_lost: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) delivery_rate_bps: Option<u64>,
+    pub(crate) app_limited: bool,
+    pub(crate) decision: &'a str,
+    pub(crate) reason: &'a str,
+    pub(crate) group: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) referer: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) user_agent: &'a str,
+}
+
+/// A time that is written as RFC 3339 with microseconds, in UTC.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Time(pub(crate) Timestamp);
+
+impl Serialize for Time {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = self.utc().format(&Rfc3339);
+        serializer.serialize_str(&text.map_err(serde::ser::Error::custom)?)
+    }
+}
+
+impl Time {
+    fn utc(self) -> OffsetDateTime {
+        let nanos = i128::from(self.0.as_micros()) * 1000;
+        OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+    }
+
+    /// As nginx and Apache write it: `21/Nov/2026:09:15:00 +0000`.
+    fn common(self) -> String {
+        const FORMAT: &[BorrowedFormatItem<'_>] =
+            format_description!("[day]/[month repr:short]/[year]:[hour]:[minute]:[second] +0000");
+        self.utc().format(FORMAT).unwrap_or_default()
+    }
+}
+
+fn version_name<S: serde::Serializer>(version: &Version, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(version.name())
+}
+
+impl Entry<'_> {
+    /// The entry as one line, without its end.
+    fn line(&self, format: AccessFormat) -> String {
+        match format {
+            AccessFormat::Json => serde_json::to_string(self).unwrap_or_default(),
+            AccessFormat::Combined => self.combined(),
+        }
+    }
+
+    /// The combined log format, and then: duration in seconds, version, smallest
+    /// round-trip time, loss, goodput, decision.
+    fn combined(&self) -> String {
+        let status = self
+            .status
+            .map_or_else(|| "-".to_owned(), |s| s.to_string());
+        let dash = |text: &str| match text {
+            "" => "-".to_owned(),
+            text => escape(text),
+        };
+        let loss = match self.packets_sent {
+            0 => 0.0,
+            sent => self.packets_lost as f64 / sent as f64,
+        };
+        format!(
+            "{} - - [{}] \"{} {} {}\" {status} {} \"{}\" \"{}\" {:.6} min_rtt={:.3}ms \
+             loss={:.4}% goodput={:.3}Mbps decision={} reason={}",
+            self.client,
+            self.time.common(),
+            self.method,
+            escape(self.path),
+            http_name(self.version),
+            self.bytes,
+            dash(self.referer),
+            dash(self.user_agent),
+            self.duration_us as f64 / 1e6,
+            self.min_rtt_us as f64 / 1e3,
+            loss * 100.0,
+            self.goodput_bps as f64 / 1e6,
+            self.decision,
+            self.reason,
+        )
+    }
+}
+
+/// As it stands in the request line of a log, where HTTP/2 is `HTTP/2.0`.
+const fn http_name(version: Version) -> &'static str {
+    match version {
+        Version::H1 => "HTTP/1.1",
+        Version::H2 => "HTTP/2.0",
+        Version::H3 => "HTTP/3.0",
+    }
+}
+
+/// Quotes and control characters would let a client write lines of its own.
+fn escape(text: &str) -> String {
+    text.chars().fold(String::new(), |mut out, c| {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+        out
+    })
+}
+
+/// Why the access log can't be written.
+#[derive(Debug, thiserror::Error)]
+#[error("opening the access log {}", path.display())]
+pub struct AccessLogError {
+    path: PathBuf,
+    #[source]
+    source: io::Error,
+}
+
+/// Takes entries from all connections and writes them, in the order in which they come.
+#[derive(Debug)]
+pub(crate) struct AccessLog {
+    format: AccessFormat,
+    queue: Option<SyncSender<String>>,
+    writer: Option<thread::JoinHandle<()>>,
+}
+
+impl AccessLog {
+    /// Opens the log.
+    ///
+    /// # Errors
+    /// When its file can't be opened for writing.
+    pub(crate) fn open(
+        target: &AccessTarget,
+        format: AccessFormat,
+    ) -> Result<Self, AccessLogError> {
+        let out: Box<dyn Write + Send> = match target {
+            AccessTarget::Off => {
+                return Ok(Self {
+                    format,
+                    queue: None,
+                    writer: None,
+                });
+            }
+            AccessTarget::Stdout => Box::new(io::stdout()),
+            AccessTarget::File(path) => Box::new(open_file(path)?),
+        };
+        let (queue, lines) = sync_channel(QUEUE);
+        let writer =
+            thread::spawn(move || write_lines(&lines, BufWriter::with_capacity(1 << 16, out)));
+        Ok(Self {
+            format,
+            queue: Some(queue),
+            writer: Some(writer),
+        })
+    }
+
+    /// Whether entries are written at all.
+    pub(crate) fn is_on(&self) -> bool {
+        self.queue.is_some()
+    }
+
+    /// Hands an entry to the writer; `false` if it had to be dropped.
+    pub(crate) fn write(&self, entry: &Entry<'_>) -> bool {
+        let Some(queue) = &self.queue else {
+            return true;
+        };
+        !matches!(
+            queue.try_send(entry.line(self.format)),
+            Err(TrySendError::Full(_))
+        )
+    }
+}
+
+impl Drop for AccessLog {
+    /// Waits until every line is written.
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.join();
+        }
+    }
+}
+
+fn open_file(path: &Path) -> Result<std::fs::File, AccessLogError> {
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(|source| AccessLogError {
+            path: path.to_owned(),
+            source,
+        })
+}
+
+/// Writes lines as they come, flushing when there are no more for a moment.
+fn write_lines(lines: &Receiver<String>, mut out: impl Write) {
+    /// How long a line may wait for company.
+    const FLUSH_AFTER: Duration = Duration::from_millis(100);
+    let mut failed = false;
+    loop {
+        let line = match lines.recv_timeout(FLUSH_AFTER) {
+            Ok(line) => line,
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
+                if out.flush().is_err() {
+                    failed = true;
+                }
+                match lines.recv() {
+                    Ok(line) => line,
+                    Err(_) => break,
+                }
+            }
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
+        };
+        if let Err(error) = writeln!(out, "{line}")
+            && !std::mem::replace(&mut failed, true)
+        {
+            tracing::error!("writing the access log: {error}");
+        }
+    }
+    let _ = out.flush();
+}

@@ -1,0 +1,408 @@
+//! The admin page, API and metrics, on an address of their own.
+
+mod guard;
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hikyaku_core::arm::Version;
+use hikyaku_core::key::Key;
+use hikyaku_core::table::Scope;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body::Frame;
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde::{Deserialize, Serialize};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::AdminConfig;
+use crate::content::Body;
+use crate::events::Event;
+use crate::shared::Shared;
+
+const PAGE: &str = include_str!("page.html");
+/// Longest request body, in bytes.
+const MAX_BODY: usize = 4096;
+/// For a request's headers to arrive.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between comments that keep an event stream alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Most clients of one listing.
+const MAX_LISTED: usize = 1000;
+
+/// Why the admin address can't be served.
+#[derive(Debug, thiserror::Error)]
+#[error("listening on the admin address {address}")]
+pub struct AdminError {
+    address: SocketAddr,
+    #[source]
+    source: io::Error,
+}
+
+/// Binds the admin address, if there is one.
+///
+/// # Errors
+/// When it can't be bound.
+pub(crate) fn bind(config: &AdminConfig) -> Result<Option<TcpListener>, AdminError> {
+    let Some(address) = config.listen.0 else {
+        return Ok(None);
+    };
+    let bind = || {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener)
+    };
+    bind()
+        .map(Some)
+        .map_err(|source| AdminError { address, source })
+}
+
+/// Serves until `end`.
+pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>, end: CancellationToken) {
+    while let Some(accepted) = end.run_until_cancelled(listener.accept()).await {
+        match accepted {
+            Ok((stream, _)) => {
+                let connection = connection(stream, Arc::clone(&shared));
+                let end = end.clone();
+                tokio::spawn(async move { end.run_until_cancelled(connection).await });
+            }
+            Err(error) => {
+                tracing::warn!("accepting admin connections: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+    let service = service_fn(move |request| {
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(respond(request, &shared).await) }
+    });
+    let result = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = result {
+        tracing::debug!("admin connection: {error}");
+    }
+}
+
+async fn respond(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Body> {
+    let token = shared.live().config.admin.token.clone();
+    let mut response = match guard::check(&request, token.as_deref()) {
+        Err(refusal) => problem(refusal.status, refusal.why),
+        Ok(()) => route(request, shared).await,
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    response
+}
+
+async fn route(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Body> {
+    let path = request.uri().path().to_owned();
+    match (request.method(), path.as_str()) {
+        (&Method::GET | &Method::HEAD, "/") => page(),
+        (&Method::GET | &Method::HEAD, "/healthz") => text("text/plain; charset=utf-8", "ok\n"),
+        (&Method::GET, "/metrics") => metrics(shared),
+        (&Method::GET, "/v1/status") => json(&Status::of(shared)),
+        (&Method::GET, "/v1/clients") => clients(request.uri().query(), shared),
+        (&Method::GET, "/v1/events") => events(shared),
+        (&Method::POST, "/v1/forget") => forget(request, shared).await,
+        (&Method::GET, path) if path.starts_with("/v1/clients/") => {
+            client(&path["/v1/clients/".len()..], shared)
+        }
+        (_, "/" | "/healthz" | "/metrics" | "/v1/status" | "/v1/clients" | "/v1/events") => {
+            not_allowed("GET")
+        }
+        (_, "/v1/forget") => not_allowed("POST"),
+        _ => problem(StatusCode::NOT_FOUND, "there is nothing at this path"),
+    }
+}
+
+fn not_allowed(allow: &'static str) -> Response<Body> {
+    let mut response = problem(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "this path takes another method",
+    );
+    response
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
+fn page() -> Response<Body> {
+    let mut response = text("text/html; charset=utf-8", PAGE);
+    response.headers_mut().insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+             img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+        ),
+    );
+    response
+}
+
+fn metrics(shared: &Shared) -> Response<Body> {
+    match shared.metrics.encode(shared.clients.len()) {
+        Ok(metrics) => text(
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            metrics,
+        ),
+        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}
+
+/// The server in short.
+#[derive(Debug, Serialize)]
+struct Status {
+    version: &'static str,
+    uptime_s: u64,
+    listen: Vec<SocketAddr>,
+    serves: String,
+    policy: String,
+    congestion: &'static str,
+    clients: usize,
+    connections: PerVersion,
+    requests: PerVersion,
+    model: String,
+}
+
+#[derive(Debug, Serialize)]
+struct PerVersion {
+    h1: u64,
+    h2: u64,
+    h3: u64,
+}
+
+impl PerVersion {
+    fn of(count: impl Fn(Version) -> u64) -> Self {
+        Self {
+            h1: count(Version::H1),
+            h2: count(Version::H2),
+            h3: count(Version::H3),
+        }
+    }
+}
+
+impl Status {
+    fn of(shared: &Shared) -> Self {
+        let live = shared.live();
+        let config = &live.config;
+        let root = config.root.as_ref().map(|root| root.display().to_string());
+        let version = match config.policy.version.pinned() {
+            None => "adaptive",
+            Some(version) => version.name(),
+        };
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_s: shared.clock.uptime().as_secs(),
+            listen: shared.addresses.clone(),
+            serves: root.or(config.upstream.clone()).unwrap_or_default(),
+            policy: version.to_owned(),
+            congestion: config.policy.congestion.name(),
+            clients: shared.clients.len(),
+            connections: PerVersion::of(|version| shared.metrics.open(version)),
+            requests: PerVersion::of(|version| shared.metrics.requests(version)),
+            model: shared.clients.model_description(),
+        }
+    }
+}
+
+/// A client in a listing.
+#[derive(Debug, Serialize)]
+struct Listed {
+    address: Key,
+    /// Seconds since something was last seen of it.
+    age_s: Option<u64>,
+    version: &'static str,
+    reason: String,
+}
+
+fn clients(query: Option<&str>, shared: &Shared) -> Response<Body> {
+    let limit = query
+        .into_iter()
+        .flat_map(|query| query.split('&'))
+        .find_map(|pair| pair.strip_prefix("limit="));
+    let limit = match limit.map(str::parse::<usize>) {
+        None => 100,
+        Some(Ok(limit)) => limit.min(MAX_LISTED),
+        Some(Err(_)) => {
+            return problem(StatusCode::BAD_REQUEST, "`limit` is no whole number");
+        }
+    };
+    let now = shared.clock.now();
+    let listed: Vec<Listed> = shared
+        .clients
+        .recent(limit)
+        .into_iter()
+        .map(|known| {
+            let decision = shared.clients.preview(known.address);
+            Listed {
+                address: Key::address(known.address),
+                age_s: known.last_seen.map(|seen| now.since(seen).as_secs()),
+                version: decision.version.name(),
+                reason: decision.reason.to_string(),
+            }
+        })
+        .collect();
+    json(&listed)
+}
+
+fn client(address: &str, shared: &Shared) -> Response<Body> {
+    // `hikyaku explain` may write an IPv6 address in brackets.
+    let bare = address.trim_start_matches("%5B").trim_end_matches("%5D");
+    let Ok(address) = bare.parse::<IpAddr>() else {
+        return problem(
+            StatusCode::BAD_REQUEST,
+            "expected an IPv4 or IPv6 address after /v1/clients/",
+        );
+    };
+    let explanation = shared.clients.explain(address);
+    let Ok(mut value) = serde_json::to_value(&explanation) else {
+        return problem(StatusCode::INTERNAL_SERVER_ERROR, "writing the explanation");
+    };
+    value["text"] = explanation.to_string().into();
+    json(&value)
+}
+
+/// What to forget: exactly one of the keys.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Forget {
+    address: Option<IpAddr>,
+    prefix: Option<hikyaku_core::key::Prefix>,
+    #[serde(default)]
+    all: bool,
+}
+
+async fn forget(request: Request<Incoming>, shared: &Shared) -> Response<Body> {
+    let Ok(body) = Limited::new(request.into_body(), MAX_BODY).collect().await else {
+        return problem(StatusCode::BAD_REQUEST, "reading the request's body");
+    };
+    let scope = match serde_json::from_slice(&body.to_bytes()) {
+        Err(error) => return problem(StatusCode::BAD_REQUEST, &error.to_string()),
+        Ok(Forget {
+            address: Some(address),
+            prefix: None,
+            all: false,
+        }) => Scope::Address(address),
+        Ok(Forget {
+            address: None,
+            prefix: Some(prefix),
+            all: false,
+        }) => Scope::Prefix(prefix),
+        Ok(Forget {
+            address: None,
+            prefix: None,
+            all: true,
+        }) => Scope::All,
+        Ok(_) => {
+            return problem(
+                StatusCode::BAD_REQUEST,
+                "give one of \"address\", \"prefix\" and \"all\": true",
+            );
+        }
+    };
+    let forgotten = shared.clients.forget(scope);
+    json(&serde_json::json!({ "forgotten": forgotten }))
+}
+
+fn events(shared: &Arc<Shared>) -> Response<Body> {
+    let mut response = Response::new(Body::boxed(EventStream::new(shared)));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream"),
+    );
+    response
+}
+
+type NextEvent = Pin<Box<dyn Future<Output = (Bytes, EventSource)> + Send>>;
+type EventSource = Option<tokio::sync::broadcast::Receiver<Event>>;
+
+/// Server-sent events (WHATWG HTML §9.2).
+struct EventStream {
+    next: Option<NextEvent>,
+}
+
+impl EventStream {
+    fn new(shared: &Shared) -> Self {
+        Self {
+            next: Some(Box::pin(next_event(shared.events.watch()))),
+        }
+    }
+}
+
+async fn next_event(mut source: tokio::sync::broadcast::Receiver<Event>) -> (Bytes, EventSource) {
+    let text = match tokio::time::timeout(KEEP_ALIVE, source.recv()).await {
+        Err(_) => ": nothing new\n\n".to_owned(),
+        Ok(Ok(event)) => format!("event: {}\ndata: {}\n\n", event.name, event.data),
+        Ok(Err(RecvError::Lagged(missed))) => {
+            format!("event: missed\ndata: {{\"events\":{missed}}}\n\n")
+        }
+        Ok(Err(RecvError::Closed)) => return (Bytes::new(), None),
+    };
+    (text.into(), Some(source))
+}
+
+impl http_body::Body for EventStream {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let Some(next) = &mut self.next else {
+            return Poll::Ready(None);
+        };
+        let (text, source) = std::task::ready!(next.as_mut().poll(cx));
+        self.next = source.map(|source| Box::pin(next_event(source)) as NextEvent);
+        Poll::Ready((!text.is_empty()).then(|| Ok(Frame::data(text))))
+    }
+}
+
+fn text(content_type: &'static str, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+fn json(value: &impl Serialize) -> Response<Body> {
+    match serde_json::to_string(value) {
+        Ok(body) => text("application/json", body + "\n"),
+        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}
+
+fn problem(status: StatusCode, why: &str) -> Response<Body> {
+    let mut response = text(
+        "application/json",
+        format!("{}\n", serde_json::json!({ "error": why })),
+    );
+    *response.status_mut() = status;
+    if status == StatusCode::UNAUTHORIZED {
+        response
+            .headers_mut()
+            .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}

@@ -1,0 +1,224 @@
+//! What is known of clients: `core`'s tables, in shards of which each has a lock.
+//!
+//! Requests never take one: a connection keeps its decision. Only its meter, some times a
+//! second at most, and its beginning do.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use hikyaku_core::decide::{Decision, decide};
+use hikyaku_core::explain::{Explanation, explain};
+use hikyaku_core::key::{Key, shard_of};
+use hikyaku_core::model::Model;
+use hikyaku_core::policy::PolicyConfig;
+use hikyaku_core::sample::Observation;
+use hikyaku_core::table::{Change, ClientTable, Scope, TableConfig};
+use hikyaku_core::units::Timestamp;
+use parking_lot::Mutex;
+
+use crate::config::Config;
+use crate::shared::Clock;
+
+/// Tables side by side. An address and its prefixes are always in the same one.
+const SHARDS: usize = 256;
+/// Draws the hold-back group and the explored sessions: the same on every server and after
+/// every restart, so that a client stays in its group.
+const SEED: u64 = 0x6869_6b79_616b_7500;
+
+/// What is known of all clients.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    shards: Box<[Mutex<ClientTable>]>,
+    rules: ArcSwap<Rules>,
+    clock: Clock,
+}
+
+/// What decisions are made by.
+#[derive(Debug)]
+struct Rules {
+    policy: Arc<PolicyConfig>,
+    model: Arc<Model>,
+}
+
+/// Changes for the store: first everything of the cleared shards goes, then each record is
+/// put or removed.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) cleared: HashSet<usize>,
+    pub(crate) records: Vec<(Key, Option<Box<[u8]>>)>,
+}
+
+impl Changes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.cleared.is_empty() && self.records.is_empty()
+    }
+}
+
+/// A client that is known, in short.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) address: IpAddr,
+    pub(crate) last_seen: Option<Timestamp>,
+}
+
+impl Clients {
+    pub(crate) fn new(config: &Config, model: Model, clock: Clock) -> Self {
+        let policy = Arc::new(config.policy.clone());
+        let model = Arc::new(model);
+        let shard = TableConfig {
+            max_records: config.limits.clients.div_ceil(SHARDS),
+            hash_key: [random(), random()],
+            journal: config.state.dir.is_some(),
+        };
+        let table = || Mutex::new(ClientTable::new(shard, policy.clone(), model.clone()));
+        Self {
+            shards: std::iter::repeat_with(table).take(SHARDS).collect(),
+            rules: ArcSwap::from_pointee(Rules {
+                policy: Arc::clone(&policy),
+                model: Arc::clone(&model),
+            }),
+            clock,
+        }
+    }
+
+    /// The policy in force.
+    pub(crate) fn policy(&self) -> Arc<PolicyConfig> {
+        Arc::clone(&self.rules.load().policy)
+    }
+
+    /// Puts another policy and model into force.
+    pub(crate) fn set_rules(&self, policy: PolicyConfig, model: Model) {
+        let (policy, model) = (Arc::new(policy), Arc::new(model));
+        for shard in &self.shards {
+            shard.lock().reconfigure(policy.clone(), model.clone());
+        }
+        self.rules.store(Arc::new(Rules { policy, model }));
+    }
+
+    /// Decides for a client, and keeps the decision with what is known of it.
+    pub(crate) fn decide(&self, client: IpAddr) -> Decision {
+        let now = self.clock.now();
+        let rules = self.rules.load();
+        let view = self.shard(client).lock().view(client, now);
+        let decision = decide(&view, &rules.model, &rules.policy, now, SEED);
+        let decided = Observation::Decided(decision.decided());
+        self.shard(client).lock().observe(client, now, &decided);
+        decision
+    }
+
+    /// What would be decided for a client, without keeping it.
+    pub(crate) fn preview(&self, client: IpAddr) -> Decision {
+        let now = self.clock.now();
+        let rules = self.rules.load();
+        let view = self.shard(client).lock().view(client, now);
+        decide(&view, &rules.model, &rules.policy, now, SEED)
+    }
+
+    /// What the model in force was made from.
+    pub(crate) fn model_description(&self) -> String {
+        self.rules.load().model.file().description.clone()
+    }
+
+    /// Learns.
+    pub(crate) fn observe(&self, client: IpAddr, observation: &Observation) {
+        let now = self.clock.now();
+        self.shard(client).lock().observe(client, now, observation);
+    }
+
+    /// Everything known of a client, and what would be decided for it.
+    pub(crate) fn explain(&self, client: IpAddr) -> Explanation {
+        let now = self.clock.now();
+        let rules = self.rules.load();
+        let knowledge = self.shard(client).lock().knowledge(client);
+        explain(&knowledge, &rules.model, &rules.policy, now, SEED)
+    }
+
+    /// Number of addresses and prefixes that something is known of.
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+
+    /// The addresses seen last, newest first.
+    pub(crate) fn recent(&self, limit: usize) -> Vec<Known> {
+        let mut newest = Vec::new();
+        for shard in &self.shards {
+            let table = shard.lock();
+            newest.extend(table.iter().filter_map(|(key, estimate)| match key {
+                Key::Address(address) => Some(Known {
+                    address,
+                    last_seen: estimate.last_seen(),
+                }),
+                Key::Prefix(_) => None,
+            }));
+            drop(table);
+            // Bounded however many clients there are.
+            newest.sort_unstable_by_key(|known| std::cmp::Reverse(known.last_seen));
+            newest.truncate(limit);
+        }
+        newest
+    }
+
+    /// Forgets; gives the number of records that went.
+    pub(crate) fn forget(&self, scope: Scope) -> usize {
+        match scope {
+            Scope::Address(address) => self.shard(address).lock().forget(scope),
+            Scope::Prefix(prefix) => self.shard(prefix.network()).lock().forget(scope),
+            Scope::All => self.shards.iter().map(|s| s.lock().forget(scope)).sum(),
+        }
+    }
+
+    /// Up to about `limit` changes since the last call, for the store.
+    pub(crate) fn changes(&self, limit: usize) -> Changes {
+        let mut changes = Changes::default();
+        for (index, shard) in self.shards.iter().enumerate() {
+            let left = limit.saturating_sub(changes.records.len());
+            if left == 0 {
+                break;
+            }
+            for change in shard.lock().drain_dirty(left) {
+                match change {
+                    // What was noted before it, if anything, concerned this shard alone.
+                    Change::Clear => drop(changes.cleared.insert(index)),
+                    Change::Remove(key) => changes.records.push((key, None)),
+                    Change::Put { key, estimate } => {
+                        changes.records.push((key, Some(Box::from(estimate))));
+                    }
+                }
+            }
+        }
+        changes
+    }
+
+    /// The shard that keeps a key.
+    pub(crate) fn shard_of_key(key: &Key) -> usize {
+        shard_of(address_in(key), SHARDS)
+    }
+
+    /// Takes a record of the store; `false` if it is of another format.
+    pub(crate) fn insert(&self, key: Key, encoded: &[u8]) -> bool {
+        self.shard(address_in(&key))
+            .lock()
+            .insert_encoded(key, encoded)
+            .is_ok()
+    }
+
+    fn shard(&self, address: IpAddr) -> &Mutex<ClientTable> {
+        &self.shards[shard_of(address, self.shards.len())]
+    }
+}
+
+/// An address that a key covers.
+fn address_in(key: &Key) -> IpAddr {
+    match key {
+        Key::Address(address) => *address,
+        Key::Prefix(prefix) => prefix.network(),
+    }
+}
+
+/// A random number, from the keys that the standard library seeds its hash maps with.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(0u8)
+}

@@ -1,0 +1,440 @@
+//! The configuration: a TOML file, overridden key by key from the command line.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hikyaku_core::policy::PolicyConfig;
+use hikyaku_core::units::ByteSize;
+use serde::Deserialize;
+
+use crate::content::{FilesConfig, ProxyConfig};
+use crate::tls;
+
+/// Everything that can be configured; `conf/edge.toml` shows each key with its default.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Addresses to serve on, TCP and UDP alike. An IPv6 wildcard takes IPv4, too.
+    /// Default `["[::]:8443"]`.
+    pub listen: Vec<SocketAddr>,
+    /// Directory whose files are served. Default: none; exactly one of `root` and
+    /// `upstream` is needed.
+    pub root: Option<PathBuf>,
+    /// URL of the server that requests are passed to. Default: none.
+    pub upstream: Option<String>,
+    /// Accept MPTCP where the kernel has it. Default `true`.
+    pub mptcp: bool,
+    /// Certificate and TLS versions.
+    pub tls: TlsConfig,
+    /// How the transport of each client is chosen.
+    pub policy: PolicyConfig,
+    /// The model that predictions come from.
+    pub model: ModelConfig,
+    /// What one client, and all of them, may use.
+    pub limits: Limits,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+    /// Logs.
+    pub log: LogConfig,
+    /// Admin page, API and metrics.
+    pub admin: AdminConfig,
+    /// Where what is known of clients is kept.
+    pub state: StateConfig,
+    /// Static files.
+    pub files: FilesConfig,
+    /// Reverse proxy.
+    pub proxy: ProxyConfig,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: vec![SocketAddr::from(([0u16; 8], 8443))],
+            root: None,
+            upstream: None,
+            mptcp: true,
+            tls: TlsConfig::default(),
+            policy: PolicyConfig::default(),
+            model: ModelConfig::default(),
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+            log: LogConfig::default(),
+            admin: AdminConfig::default(),
+            state: StateConfig::default(),
+            files: FilesConfig::default(),
+            proxy: ProxyConfig::default(),
+        }
+    }
+}
+
+/// Certificate and TLS versions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TlsConfig {
+    /// PEM file of the certificate chain, leaf first. Default: none, a self-signed
+    /// certificate is made at each start. Re-read when it changes and on SIGHUP.
+    pub cert: Option<PathBuf>,
+    /// PEM file of the certificate's private key. Default: none.
+    pub key: Option<PathBuf>,
+    /// Names and addresses of a self-signed certificate, besides localhost. Default `[]`.
+    pub names: Vec<String>,
+    /// Oldest TLS version on TCP; QUIC always has 1.3. Default `"1.2"`.
+    pub min_version: TlsVersion,
+    /// Take 0-RTT requests on HTTP/3 (RFC 8470). An attacker can replay them, so only
+    /// GET, HEAD and OPTIONS are answered before the handshake is complete, others
+    /// get 425. Default `false`.
+    pub early_data: bool,
+}
+
+/// A TLS version.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum TlsVersion {
+    /// TLS 1.2 (RFC 5246).
+    #[default]
+    #[serde(rename = "1.2")]
+    Tls12,
+    /// TLS 1.3 (RFC 8446).
+    #[serde(rename = "1.3")]
+    Tls13,
+}
+
+/// The model that predictions come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelConfig {
+    /// Model file (`docs/model.md`). Default: none, the built-in one.
+    pub file: Option<PathBuf>,
+}
+
+/// What one client, and all of them, may use.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Connections at once, TCP and QUIC together. Default 100000.
+    pub connections: usize,
+    /// Connections at once from one address. Default 1024.
+    pub connections_per_address: usize,
+    /// QUIC handshakes under way from which on new clients must prove their address
+    /// by a Retry (RFC 9000 §8.1.2). Default 500.
+    pub quic_retry_above: usize,
+    /// Requests at once on one connection of HTTP/2 or HTTP/3. Default 128.
+    pub streams: u32,
+    /// Size of a request's header section. Default `64KiB`.
+    pub header_size: ByteSize,
+    /// Size of a request's body. Default `1GiB`.
+    pub body_size: ByteSize,
+    /// Clients that are remembered; the ones not seen for longest are forgotten.
+    /// Default 1000000 (at most 256 bytes each).
+    pub clients: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 100_000,
+            connections_per_address: 1024,
+            quic_retry_above: 500,
+            streams: 128,
+            header_size: ByteSize::from_kib(64),
+            body_size: ByteSize::from_mib(1024),
+            clients: 1_000_000,
+        }
+    }
+}
+
+/// How long things may take.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Timeouts {
+    /// From the connection's first packet to the end of the TLS handshake. Default `10s`.
+    #[serde(with = "hikyaku_core::units::duration")]
+    pub handshake: Duration,
+    /// For a request's header section to arrive. Default `15s`.
+    #[serde(with = "hikyaku_core::units::duration")]
+    pub header: Duration,
+    /// Without a byte of a request's body. Default `30s`.
+    #[serde(with = "hikyaku_core::units::duration")]
+    pub body: Duration,
+    /// Without the client taking or acknowledging a byte of a response. Default `30s`.
+    #[serde(with = "hikyaku_core::units::duration")]
+    pub send: Duration,
+    /// For a connection without requests. Default `75s` on TCP; QUIC closes after 30 s
+    /// at most, since NATs forget UDP flows by then.
+    #[serde(with = "hikyaku_core::units::duration")]
+    pub idle: Duration,
+    /// For the requests in flight when the server stops. Default `30s`.
+    #[serde(with = "hikyaku_core::units::duration")]
+    pub drain: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            handshake: Duration::from_secs(10),
+            header: Duration::from_secs(15),
+            body: Duration::from_secs(30),
+            send: Duration::from_secs(30),
+            idle: Duration::from_secs(75),
+            drain: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Logs.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogConfig {
+    /// Where the access log goes: `off`, `stdout`, or a file, which is opened anew on
+    /// SIGHUP. Default `stdout`.
+    pub access: AccessTarget,
+    /// Its form: `json` or `combined` (as nginx and Apache, with the transport's
+    /// figures at the end of the line). Default `json`.
+    pub format: AccessFormat,
+    /// What else is logged, to standard error: `error`, `warn`, `info`, `debug`, or a
+    /// filter such as `info,hikyaku_edge::quic=debug`. Default `info`.
+    pub level: String,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self {
+            access: AccessTarget::Stdout,
+            format: AccessFormat::Json,
+            level: "info".to_owned(),
+        }
+    }
+}
+
+/// Where the access log goes.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
+pub enum AccessTarget {
+    /// Nowhere.
+    Off,
+    /// Standard output.
+    Stdout,
+    /// Appended to a file.
+    File(PathBuf),
+}
+
+impl From<String> for AccessTarget {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "off" => Self::Off,
+            "stdout" => Self::Stdout,
+            _ => Self::File(text.into()),
+        }
+    }
+}
+
+/// Form of an access log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AccessFormat {
+    /// A JSON object a line (`docs/logs.md`).
+    Json,
+    /// The combined log format.
+    Combined,
+}
+
+/// Admin page, API and metrics.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AdminConfig {
+    /// Address of the admin page and API; empty for none. Default `"127.0.0.1:8440"`.
+    pub listen: AdminAddress,
+    /// What clients must send as `Authorization: Bearer`. Needed for any address that
+    /// is not loopback. Default: none.
+    pub token: Option<String>,
+}
+
+impl Default for AdminConfig {
+    fn default() -> Self {
+        Self {
+            listen: AdminAddress(Some(SocketAddr::from(([127, 0, 0, 1], 8440)))),
+            token: None,
+        }
+    }
+}
+
+/// An address, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct AdminAddress(pub Option<SocketAddr>);
+
+impl TryFrom<String> for AdminAddress {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text.is_empty() {
+            return Ok(Self(None));
+        }
+        let address = text
+            .parse()
+            .map_err(|_| format!("`{text}` is no ADDRESS:PORT such as 127.0.0.1:8440"))?;
+        Ok(Self(Some(address)))
+    }
+}
+
+/// Where what is known of clients is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StateConfig {
+    /// Directory for the store; made if it is not there. Default: none, what is known
+    /// is lost when the server stops.
+    pub dir: Option<PathBuf>,
+}
+
+/// Why a configuration can't be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error("reading the configuration from {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A key or value in the file is wrong; the text shows the line.
+    #[error("in {}:\n{why}", path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Line, caret and what was expected.
+        why: String,
+    },
+    /// A `--set` is wrong.
+    #[error("in `--set {assignment}`: {why}")]
+    Set {
+        /// As it was given.
+        assignment: String,
+        /// What was expected.
+        why: String,
+    },
+    /// Keys that do not fit together.
+    #[error("{0}")]
+    Conflict(String),
+}
+
+impl Config {
+    /// Reads `file`, if given, and then applies `KEY=VALUE` assignments to it, such as
+    /// `policy.version=h2`. Values may be written without quotes.
+    ///
+    /// # Errors
+    /// When the file can't be read, or a key or value is wrong.
+    pub fn load(file: Option<&Path>, assignments: &[String]) -> Result<Self, ConfigError> {
+        let mut table = match file {
+            Some(path) => read_table(path)?,
+            None => toml::Table::new(),
+        };
+        for assignment in assignments {
+            table = set(&table, assignment).map_err(|why| ConfigError::Set {
+                assignment: assignment.clone(),
+                why,
+            })?;
+        }
+        Self::deserialize(table).map_err(|error| ConfigError::Conflict(error.to_string()))
+    }
+
+    /// Checks what no single key can tell.
+    ///
+    /// # Errors
+    /// When keys do not fit together; the text says which and what to do.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let conflict = |text: &str| Err(ConfigError::Conflict(text.to_owned()));
+        match (&self.root, &self.upstream) {
+            (None, None) => {
+                return conflict(
+                    "nothing to serve: give a directory (ROOT or `root`) or a server to pass \
+                     requests to (`--upstream URL` or `upstream`)",
+                );
+            }
+            (Some(_), Some(_)) => {
+                return conflict("both `root` and `upstream` are set: keep one of them");
+            }
+            _ => {}
+        }
+        if self.listen.is_empty() {
+            return conflict("`listen` is empty: name at least one ADDRESS:PORT");
+        }
+        if self.tls.cert.is_some() != self.tls.key.is_some() {
+            return conflict("`tls.cert` and `tls.key` belong together: set both or none");
+        }
+        if let Some(name) = self.tls.names.iter().find(|name| !tls::is_valid_name(name)) {
+            return Err(ConfigError::Conflict(format!(
+                "`tls.names` holds `{name}`, which is neither a DNS name nor an IP address"
+            )));
+        }
+        if let Some(address) = self.admin.listen.0
+            && !address.ip().is_loopback()
+            && self.admin.token.as_deref().unwrap_or_default().is_empty()
+        {
+            return Err(ConfigError::Conflict(format!(
+                "`admin.listen` is {address}, which others can reach: set `admin.token`, or use \
+                 a loopback address"
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn read_table(path: &Path) -> Result<toml::Table, ConfigError> {
+    let text = fs::read_to_string(path).map_err(|source| ConfigError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    // Parsed into `Config` for its messages: they show the line and the accepted keys.
+    let parse = |error: toml::de::Error| ConfigError::Parse {
+        path: path.to_owned(),
+        why: error.to_string(),
+    };
+    toml::from_str::<Config>(&text).map_err(parse)?;
+    toml::from_str(&text).map_err(parse)
+}
+
+/// `table` with `KEY=VALUE` applied. The value is taken as TOML where that gives a usable
+/// configuration, else as a string: `1.3` may be a number or a version.
+fn set(table: &toml::Table, assignment: &str) -> Result<toml::Table, String> {
+    let (key, text) = assignment
+        .split_once('=')
+        .filter(|(key, _)| !key.is_empty())
+        .ok_or("expected KEY=VALUE, such as policy.version=h2")?;
+    let parsed = format!("v = {text}")
+        .parse::<toml::Table>()
+        .ok()
+        .and_then(|mut table| table.remove("v"));
+    let string = toml::Value::String(text.to_owned());
+    let mut wrong = None;
+    for value in parsed.into_iter().chain([string]) {
+        let mut changed = table.clone();
+        insert(&mut changed, key, value)?;
+        match Config::deserialize(changed.clone()) {
+            Ok(_) => return Ok(changed),
+            Err(error) => wrong.get_or_insert(error.message().to_owned()),
+        };
+    }
+    Err(wrong.unwrap_or_default())
+}
+
+fn insert(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<(), String> {
+    let (parents, last) = match key.rsplit_once('.') {
+        Some((parents, last)) => (parents.split('.').collect(), last),
+        None => (Vec::new(), key),
+    };
+    let mut at = table;
+    for name in parents {
+        at = at
+            .entry(name)
+            .or_insert_with(|| toml::Table::new().into())
+            .as_table_mut()
+            .ok_or_else(|| format!("`{name}` holds a value, not keys"))?;
+    }
+    at.insert(last.to_owned(), value);
+    Ok(())
+}

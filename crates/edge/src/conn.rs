@@ -1,0 +1,243 @@
+//! What the server keeps of one connection, whatever its transport.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use hikyaku_core::arm::{Arm, Version};
+use hikyaku_core::decide::{AltSvc, Decision};
+use hikyaku_core::sample::{Observation, UdpEvent};
+use hikyaku_core::units::Rate;
+use http::{HeaderMap, HeaderValue, header};
+
+use crate::access_log::{Entry, Time};
+use crate::content::Peer;
+use crate::events::Event;
+use crate::measure::{Exchange, Ledger, Snapshot};
+use crate::metrics::{AltSvcAction, add};
+use crate::shared::Shared;
+
+/// A decision is taken anew when a request comes and it is older than this, since other
+/// connections of the client, or of its neighbours, may have taught something.
+const DECISION_AGE: Duration = Duration::from_secs(1);
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    pub(crate) peer: Peer,
+    pub(crate) arm: Arm,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) shared: Arc<Shared>,
+    opened: Instant,
+    choice: ArcSwap<Choice>,
+    /// Requests when HTTP/3 was first advertised, plus one; 0 before.
+    advertised_after: AtomicU64,
+    /// The client is known to be on TCP now.
+    seen_on_tcp: AtomicBool,
+}
+
+/// A decision, ready to be applied.
+#[derive(Debug)]
+struct Choice {
+    decision: Decision,
+    header: Option<HeaderValue>,
+    action: AltSvcAction,
+    at: Instant,
+}
+
+impl Conn {
+    /// Opens the account of a connection whose handshake is complete, and decides.
+    pub(crate) fn open(shared: Arc<Shared>, peer: Peer) -> Arc<Self> {
+        let version = peer.version;
+        let decision = shared.clients.decide(peer.remote.ip());
+        shared.metrics.on_open(version);
+        shared.metrics.on_decision(decision.reason.code());
+        let conn = Arc::new(Self {
+            arm: Arm::new(version, shared.clients.policy().congestion),
+            choice: ArcSwap::from_pointee(Choice::new(decision, &peer)),
+            peer,
+            ledger: Arc::default(),
+            shared,
+            opened: Instant::now(),
+            advertised_after: AtomicU64::new(0),
+            seen_on_tcp: AtomicBool::new(false),
+        });
+        if version == Version::H3 {
+            conn.udp(UdpEvent::Arrived);
+        }
+        conn
+    }
+
+    /// The client's address.
+    pub(crate) fn client(&self) -> IpAddr {
+        self.peer.remote.ip().to_canonical()
+    }
+
+    /// How long the connection has been open.
+    pub(crate) fn age(&self) -> Duration {
+        self.opened.elapsed()
+    }
+
+    /// The decision in force.
+    pub(crate) fn decision(&self) -> Decision {
+        self.choice.load().decision
+    }
+
+    /// Writes what the decision says of HTTP/3 into a response's headers.
+    pub(crate) fn apply(&self, headers: &mut HeaderMap) {
+        if self.choice.load().at.elapsed() > DECISION_AGE {
+            self.decide();
+        }
+        let choice = self.choice.load();
+        // An upstream speaks of its own address, which clients can't reach.
+        headers.remove(header::ALT_SVC);
+        if let Some(value) = &choice.header {
+            headers.insert(header::ALT_SVC, value.clone());
+        }
+        self.shared.metrics.on_alt_svc(choice.action);
+        if self.peer.version == Version::H3 {
+            return;
+        }
+        if !self.seen_on_tcp.swap(true, Ordering::Relaxed) {
+            self.udp(UdpEvent::BackOnTcp);
+        }
+        if choice.action == AltSvcAction::Advertise
+            && self.advertised_after.load(Ordering::Relaxed) == 0
+        {
+            let requests = self.ledger.requests();
+            self.advertised_after.store(requests + 1, Ordering::Relaxed);
+            self.udp(UdpEvent::Advertised);
+        }
+    }
+
+    /// Learns from observations of this connection, and decides anew if there are any.
+    pub(crate) fn observe(&self, observations: impl Iterator<Item = Observation>) {
+        let mut any = false;
+        for observation in observations {
+            self.shared.clients.observe(self.client(), &observation);
+            any = true;
+        }
+        if any {
+            self.decide();
+        }
+    }
+
+    /// Learns about UDP to this client.
+    pub(crate) fn udp(&self, event: UdpEvent) {
+        self.shared.udp(self.client(), event);
+    }
+
+    /// Reports an exchange that ended at `end`: acknowledged, or given up.
+    pub(crate) fn ended(&self, exchange: &Exchange, end: Instant, snapshot: &Snapshot) {
+        let duration = end.saturating_duration_since(exchange.started);
+        let shared = &self.shared;
+        let version = self.peer.version;
+        shared
+            .metrics
+            .on_exchange(version, exchange.status, exchange.bytes, duration);
+        let log = shared.access_log();
+        if !log.is_on() && !shared.events.is_watched() {
+            return;
+        }
+        let decision = self.decision();
+        let entry = self.entry(exchange, duration, snapshot, &decision);
+        if !log.write(&entry) {
+            add(&shared.metrics.log_lines_dropped, 1);
+        }
+        shared.events.send(|| Event::response(&entry));
+    }
+
+    fn entry<'a>(
+        &self,
+        exchange: &'a Exchange,
+        duration: Duration,
+        snapshot: &Snapshot,
+        decision: &Decision,
+    ) -> Entry<'a> {
+        let text = |value: &'a Option<HeaderValue>| {
+            let value = value.as_ref().and_then(|value| value.to_str().ok());
+            value.unwrap_or_default()
+        };
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        Entry {
+            time: Time(self.shared.clock.now()),
+            client: self.client(),
+            port: self.peer.remote.port(),
+            method: exchange.method.as_str(),
+            host: &exchange.host,
+            path: exchange
+                .uri
+                .path_and_query()
+                .map_or("/", |path| path.as_str()),
+            version: self.peer.version,
+            status: exchange.status.map(|status| status.as_u16()),
+            bytes: exchange.bytes,
+            complete: exchange.complete,
+            duration_us: micros(duration),
+            goodput_bps: (exchange.bytes * 8_000_000)
+                .checked_div(micros(duration))
+                .unwrap_or_default(),
+            congestion: self.arm.congestion.name(),
+            min_rtt_us: micros(snapshot.min_rtt),
+            srtt_us: micros(snapshot.srtt),
+            packets_sent: snapshot.packets_sent,
+            packets_lost: snapshot.packets_lost,
+            delivery_rate_bps: snapshot.delivery_rate.map(Rate::bits_per_sec),
+            app_limited: snapshot.app_limited,
+            decision: decision.version.name(),
+            reason: decision.reason.code(),
+            group: decision.group.name(),
+            error: exchange.reason.as_ref().map(ToString::to_string),
+            referer: text(&exchange.referer),
+            user_agent: text(&exchange.user_agent),
+        }
+    }
+
+    fn decide(&self) {
+        let decision = self.shared.clients.decide(self.client());
+        let former = self.choice.load();
+        if former.decision.reason.code() != decision.reason.code() {
+            self.shared.metrics.on_decision(decision.reason.code());
+            self.shared
+                .events
+                .send(|| Event::decision(self.client(), &decision));
+        }
+        self.choice
+            .store(Arc::new(Choice::new(decision, &self.peer)));
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        self.shared.metrics.on_close(self.peer.version);
+        let advertised_after = self.advertised_after.load(Ordering::Relaxed);
+        // A client that asked for nothing after the advertisement had no cause to come.
+        if advertised_after > 0 && self.ledger.requests() >= advertised_after {
+            self.udp(UdpEvent::SessionEnded);
+        }
+    }
+}
+
+impl Choice {
+    fn new(decision: Decision, peer: &Peer) -> Self {
+        let on_h3 = peer.version == Version::H3;
+        let (header, action) = match decision.alt_svc {
+            _ if on_h3 && decision.clear_on_h3 => {
+                (Some(HeaderValue::from_static("clear")), AltSvcAction::Clear)
+            }
+            AltSvc::Advertise { ma } => {
+                let value = format!("h3=\":{}\"; ma={}", peer.local.port(), ma.as_secs().max(1));
+                (HeaderValue::try_from(value).ok(), AltSvcAction::Advertise)
+            }
+            AltSvc::Withhold => (None, AltSvcAction::Withhold),
+        };
+        Self {
+            decision,
+            header,
+            action,
+            at: Instant::now(),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! How many connections there may be, in all and of one address.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::config::Limits;
+use crate::metrics::Refusal;
+
+/// Connections are counted in this many tables, so that few accepts meet in one.
+const SHARDS: usize = 64;
+
+/// Counts the connections that are open.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    total: AtomicUsize,
+    max: AtomicUsize,
+    max_per_address: AtomicUsize,
+    hasher: RandomState,
+    addresses: [Mutex<HashMap<IpAddr, usize>>; SHARDS],
+}
+
+impl Connections {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            total: AtomicUsize::new(0),
+            max: AtomicUsize::new(limits.connections),
+            max_per_address: AtomicUsize::new(limits.connections_per_address),
+            hasher: RandomState::new(),
+            addresses: std::array::from_fn(|_| Mutex::default()),
+        }
+    }
+
+    pub(crate) fn set_limits(&self, limits: &Limits) {
+        self.max.store(limits.connections, Ordering::Relaxed);
+        self.max_per_address
+            .store(limits.connections_per_address, Ordering::Relaxed);
+    }
+
+    /// Takes a place for a connection of `address`; it is free again when dropped.
+    ///
+    /// # Errors
+    /// The limit that is reached.
+    pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Result<Admission, Refusal> {
+        let address = address.to_canonical();
+        if self.total.fetch_add(1, Ordering::Relaxed) >= self.max.load(Ordering::Relaxed) {
+            self.total.fetch_sub(1, Ordering::Relaxed);
+            return Err(Refusal::Connections);
+        }
+        let mut addresses = self.shard(address).lock();
+        let count = addresses.entry(address).or_default();
+        if *count >= self.max_per_address.load(Ordering::Relaxed) {
+            self.total.fetch_sub(1, Ordering::Relaxed);
+            return Err(Refusal::PerAddress);
+        }
+        *count += 1;
+        drop(addresses);
+        Ok(Admission {
+            connections: Arc::clone(self),
+            address,
+        })
+    }
+
+    /// Connections that are open.
+    pub(crate) fn count(&self) -> usize {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    fn shard(&self, address: IpAddr) -> &Mutex<HashMap<IpAddr, usize>> {
+        let hash = self.hasher.hash_one(address);
+        &self.addresses[hash as usize % SHARDS]
+    }
+}
+
+/// A connection's place.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    connections: Arc<Connections>,
+    address: IpAddr,
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.connections.total.fetch_sub(1, Ordering::Relaxed);
+        let mut addresses = self.connections.shard(self.address).lock();
+        if let Some(count) = addresses.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                addresses.remove(&self.address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_limited_and_come_back() {
+        let limits = Limits {
+            connections: 3,
+            connections_per_address: 2,
+            ..Limits::default()
+        };
+        let connections = Arc::new(Connections::new(&limits));
+        let address = |last| IpAddr::from([192, 0, 2, last]);
+        let first = connections.admit(address(1)).unwrap();
+        let _second = connections
+            .admit("::ffff:192.0.2.1".parse().unwrap())
+            .unwrap();
+        assert_eq!(
+            connections.admit(address(1)).unwrap_err(),
+            Refusal::PerAddress
+        );
+        let _third = connections.admit(address(2)).unwrap();
+        assert_eq!(
+            connections.admit(address(3)).unwrap_err(),
+            Refusal::Connections
+        );
+        drop(first);
+        assert_eq!(connections.count(), 2);
+        let _fourth = connections.admit(address(1)).unwrap();
+    }
+}

@@ -1,0 +1,125 @@
+//! Sockets to listen on: TCP (MPTCP where the kernel has it) and UDP of each address.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+
+use rustix::net::sockopt;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use hikyaku_core::arm::Congestion;
+
+/// Connections that may wait to be accepted, per address.
+const BACKLOG: i32 = 4096;
+
+/// Receive and send buffer of a UDP socket, in bytes: what a fast path sends in the time
+/// that the server may be busy elsewhere. The kernel grants at most `net.core.[rw]mem_max`.
+const UDP_BUFFER: usize = 4 << 20;
+
+/// Why an address can't be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("listening on {transport} {address}")]
+pub struct ListenError {
+    /// "TCP" or "UDP".
+    pub transport: &'static str,
+    /// The address asked for.
+    pub address: SocketAddr,
+    /// Why.
+    #[source]
+    pub source: io::Error,
+}
+
+/// What listens on one address.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    /// The address, with the port that was chosen where 0 was asked for.
+    pub address: SocketAddr,
+    /// HTTP/1.1 and HTTP/2.
+    pub tcp: TcpListener,
+    /// HTTP/3.
+    pub udp: UdpSocket,
+    /// Whether clients may use MPTCP.
+    pub mptcp: bool,
+}
+
+impl Listener {
+    /// Binds TCP and UDP of `address`; an IPv6 wildcard takes IPv4, too.
+    ///
+    /// # Errors
+    /// When either can't be bound.
+    pub(crate) fn bind(
+        address: SocketAddr,
+        mptcp: bool,
+        congestion: Congestion,
+    ) -> Result<Self, ListenError> {
+        let failed = |transport, address| {
+            move |source| ListenError {
+                transport,
+                address,
+                source,
+            }
+        };
+        let (socket, mptcp) = tcp_socket(address, mptcp).map_err(failed("TCP", address))?;
+        listen_tcp(&socket, address, congestion).map_err(failed("TCP", address))?;
+        let tcp = TcpListener::from(socket);
+        // Port 0 asks for any port: UDP takes the one that TCP got.
+        let address = tcp.local_addr().map_err(failed("TCP", address))?;
+        let udp = bind_udp(address).map_err(failed("UDP", address))?;
+        Ok(Self {
+            address,
+            tcp,
+            udp,
+            mptcp,
+        })
+    }
+}
+
+/// A TCP socket that speaks MPTCP if wanted and possible, and whether it does.
+fn tcp_socket(address: SocketAddr, mptcp: bool) -> io::Result<(Socket, bool)> {
+    let domain = Domain::for_address(address);
+    if mptcp && let Ok(socket) = Socket::new(domain, Type::STREAM, Some(Protocol::MPTCP)) {
+        return Ok((socket, true));
+    }
+    Ok((
+        Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?,
+        false,
+    ))
+}
+
+fn listen_tcp(socket: &Socket, address: SocketAddr, congestion: Congestion) -> io::Result<()> {
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    // Accepted sockets inherit it.
+    sockopt::set_tcp_congestion(socket, congestion.name())?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)
+}
+
+fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    socket.set_nonblocking(true)?;
+    // As large as the kernel allows; smaller ones work, too.
+    let _ = socket.set_recv_buffer_size(UDP_BUFFER);
+    let _ = socket.set_send_buffer_size(UDP_BUFFER);
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}
+
+/// Whether the kernel offers `congestion` to TCP sockets of this process.
+///
+/// # Errors
+/// What the kernel answered: `ENOENT` where it does not have it, `EPERM` where only
+/// privileged processes may choose it.
+pub(crate) fn probe_congestion(congestion: Congestion) -> io::Result<()> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    Ok(sockopt::set_tcp_congestion(&socket, congestion.name())?)
+}

@@ -1,0 +1,327 @@
+//! Requests and their responses, from arrival until the transport has the last byte.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::task::AtomicWaker;
+use http::uri::Authority;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http_body::{Body as _, Frame, SizeHint};
+use parking_lot::Mutex;
+
+use crate::content::{Body, BoxError, ErrorReason};
+
+/// A request and its response.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    /// When the request's header section was complete.
+    pub(crate) started: Instant,
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) host: String,
+    pub(crate) referer: Option<HeaderValue>,
+    pub(crate) user_agent: Option<HeaderValue>,
+    /// `None` when the client gave up before there was a response.
+    pub(crate) status: Option<StatusCode>,
+    pub(crate) reason: Option<ErrorReason>,
+    /// Bytes of the response's body that went to the transport.
+    pub(crate) bytes: u64,
+    /// The transport has the whole response.
+    pub(crate) complete: bool,
+}
+
+impl Exchange {
+    fn of<B>(request: &Request<B>) -> Self {
+        let headers = request.headers();
+        Self {
+            started: Instant::now(),
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            host: host(request).to_owned(),
+            referer: headers.get(header::REFERER).cloned(),
+            user_agent: headers.get(header::USER_AGENT).cloned(),
+            status: None,
+            reason: None,
+            bytes: 0,
+            complete: false,
+        }
+    }
+}
+
+/// The host that a request is for: `:authority`, or `Host` (RFC 9110 §7.2).
+pub(crate) fn host<B>(request: &Request<B>) -> &str {
+    let host = || request.headers().get(header::HOST)?.to_str().ok();
+    let authority = request.uri().authority().map(Authority::as_str);
+    authority.or_else(host).unwrap_or_default()
+}
+
+/// The exchanges of one connection, shared by its handlers and its meter. No other
+/// connection ever waits for its lock.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    state: Mutex<State>,
+    meter: AtomicWaker,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    load: Load,
+    requests: u64,
+    idle_since: Option<Instant>,
+    written: Vec<Exchange>,
+}
+
+/// What is under way on a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// Exchanges that are open.
+    pub(crate) in_flight: usize,
+    /// Those among them that wait for content: a slow upstream, not a slow client.
+    pub(crate) waiting: usize,
+}
+
+impl Load {
+    /// Whether there is something to send.
+    pub(crate) fn is_sending(self) -> bool {
+        self.in_flight > self.waiting
+    }
+}
+
+impl Ledger {
+    /// Opens an exchange.
+    pub(crate) fn open<B>(self: &Arc<Self>, request: &Request<B>) -> Ticket {
+        let mut state = self.state.lock();
+        state.idle_since = None;
+        state.load.in_flight += 1;
+        state.load.waiting += 1;
+        state.requests += 1;
+        if state.load.in_flight == 1 {
+            // The meter may have nothing to wait for until now.
+            self.meter.wake();
+        }
+        drop(state);
+        Ticket {
+            ledger: Arc::clone(self),
+            exchange: Some(Exchange::of(request)),
+            waiting: true,
+        }
+    }
+
+    /// Since when no exchange has been open; `None` while one is, or before the first.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        self.state.lock().idle_since
+    }
+
+    /// What is under way.
+    pub(crate) fn load(&self) -> Load {
+        self.state.lock().load
+    }
+
+    /// Requests so far.
+    pub(crate) fn requests(&self) -> u64 {
+        self.state.lock().requests
+    }
+
+    /// Moves the exchanges that the transport has to `into`, and tells what is still
+    /// under way. The meter is woken at the next change.
+    pub(crate) fn take(&self, cx: &Context<'_>, into: &mut Vec<Exchange>) -> Load {
+        self.meter.register(cx.waker());
+        self.take_last(into)
+    }
+
+    /// As [`Ledger::take`], when the connection is over.
+    pub(crate) fn take_last(&self, into: &mut Vec<Exchange>) -> Load {
+        let mut state = self.state.lock();
+        into.append(&mut state.written);
+        state.load
+    }
+
+    /// Closes an exchange; it is left to the meter unless that has it already.
+    fn close(&self, exchange: Option<Exchange>, waiting: bool) {
+        let mut state = self.state.lock();
+        state.load.in_flight -= 1;
+        state.load.waiting -= usize::from(waiting);
+        if state.load.in_flight == 0 {
+            state.idle_since = Some(Instant::now());
+        }
+        state.written.extend(exchange);
+        drop(state);
+        self.meter.wake();
+    }
+}
+
+/// An open exchange. Dropped, it is closed as incomplete.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    ledger: Arc<Ledger>,
+    exchange: Option<Exchange>,
+    /// For content, rather than for the client to take it.
+    waiting: bool,
+}
+
+impl Ticket {
+    /// Notes the response's head.
+    pub(crate) fn answered<B>(&mut self, response: &Response<B>) {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.status = Some(response.status());
+            exchange.reason = response.extensions().get::<ErrorReason>().cloned();
+        }
+        self.waits(false);
+    }
+
+    /// Notes whether content is waited for.
+    pub(crate) fn waits(&mut self, waiting: bool) {
+        if self.waiting != waiting {
+            self.waiting = waiting;
+            let mut state = self.ledger.state.lock();
+            match waiting {
+                true => state.load.waiting += 1,
+                false => state.load.waiting -= 1,
+            }
+        }
+    }
+
+    /// Notes bytes of the body that are handed to the transport.
+    pub(crate) fn sent(&mut self, bytes: usize) {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.bytes += bytes as u64;
+        }
+    }
+
+    /// Notes why the body ended early.
+    pub(crate) fn failed(&mut self, error: &BoxError) {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.reason = Some(ErrorReason::from_error(error.as_ref()));
+        }
+    }
+
+    /// Closes the exchange: the transport has the whole response.
+    pub(crate) fn complete(mut self) {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.complete = true;
+        }
+    }
+
+    /// As [`Ticket::complete`], but gives the exchange to `hand_over`, which leaves it to
+    /// the meter together with what tells of its acknowledgement.
+    pub(crate) fn complete_with(mut self, hand_over: impl FnOnce(Exchange)) {
+        if let Some(mut exchange) = self.exchange.take() {
+            exchange.complete = true;
+            hand_over(exchange);
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.ledger.close(self.exchange.take(), self.waiting);
+    }
+}
+
+/// A response's body on TCP, which closes its exchange when the last byte is written.
+///
+/// That is later than when the last byte is *read* from the body: HTTP/2 may hold it
+/// back for flow control. So the ticket travels with the last bytes themselves, and the
+/// exchange is closed when the connection has written and dropped them.
+#[derive(Debug)]
+pub(crate) struct TrackedBody {
+    body: Body,
+    ticket: Option<Ticket>,
+}
+
+impl TrackedBody {
+    pub(crate) fn new(body: Body, ticket: Ticket) -> Self {
+        Self {
+            body,
+            ticket: Some(ticket),
+        }
+    }
+
+    fn track(&mut self, bytes: Bytes) -> Bytes {
+        if let Some(ticket) = &mut self.ticket {
+            ticket.sent(bytes.len());
+        }
+        if !self.body.is_end_stream() {
+            return bytes;
+        }
+        match self.ticket.take() {
+            Some(ticket) => Bytes::from_owner(LastBytes {
+                bytes,
+                ticket: Some(ticket),
+            }),
+            None => bytes,
+        }
+    }
+}
+
+impl http_body::Body for TrackedBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        if let Some(ticket) = &mut self.ticket {
+            ticket.waits(frame.is_pending());
+        }
+        Poll::Ready(match ready!(frame) {
+            Some(Ok(frame)) => Some(Ok(frame.map_data(|bytes| self.track(bytes)))),
+            Some(Err(error)) => {
+                if let Some(mut ticket) = self.ticket.take() {
+                    ticket.failed(&error);
+                }
+                Some(Err(error))
+            }
+            None => {
+                if let Some(ticket) = self.ticket.take() {
+                    ticket.complete();
+                }
+                None
+            }
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for TrackedBody {
+    fn drop(&mut self) {
+        // A body known to be empty is dropped without being read.
+        if let Some(ticket) = self.ticket.take()
+            && self.body.is_end_stream()
+        {
+            ticket.complete();
+        }
+    }
+}
+
+#[derive(Debug)]
+struct LastBytes {
+    bytes: Bytes,
+    ticket: Option<Ticket>,
+}
+
+impl AsRef<[u8]> for LastBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for LastBytes {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            ticket.complete();
+        }
+    }
+}

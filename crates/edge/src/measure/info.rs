@@ -1,0 +1,82 @@
+//! The kernel's account of a TCP or MPTCP connection.
+
+use std::io;
+use std::time::Duration;
+
+use hikyaku_core::units::Rate;
+use tokio::net::TcpStream;
+
+use super::Snapshot;
+use crate::sys::{self, TcpInfo};
+
+/// Reads the state of a connection.
+pub(super) fn read(stream: &TcpStream, mptcp: bool) -> io::Result<Snapshot> {
+    if mptcp {
+        let (info, subflows) = sys::mptcp_info(stream)?;
+        return Ok(of_subflows(info.snd_una, &subflows));
+    }
+    sys::tcp_info(stream).map(|info| of_tcp(&info))
+}
+
+fn of_tcp(info: &TcpInfo) -> Snapshot {
+    // A retransmission that the receiver reports as a duplicate was of no lost segment.
+    let lost = info.total_retrans.saturating_sub(info.dsack_dups);
+    Snapshot {
+        packets_sent: info.data_segs_out.into(),
+        packets_lost: lost.into(),
+        min_rtt: min_rtt(info.min_rtt_us),
+        srtt: Duration::from_micros(info.rtt_us.into()),
+        delivery_rate: rate(info.delivery_rate),
+        app_limited: info.delivery_rate_app_limited & 1 == 1,
+        acked: info.bytes_acked,
+        since_ack: Duration::from_millis(info.last_ack_recv_ms.into()),
+    }
+}
+
+/// An MPTCP connection as one path: what its subflows send and deliver together, with
+/// the round-trip times of the fastest.
+fn of_subflows(snd_una: u64, subflows: &[TcpInfo]) -> Snapshot {
+    let mut whole = Snapshot {
+        acked: snd_una,
+        app_limited: true,
+        since_ack: Duration::MAX,
+        ..Snapshot::default()
+    };
+    let mut delivered = 0;
+    for one in subflows.iter().map(of_tcp) {
+        whole.packets_sent += one.packets_sent;
+        whole.packets_lost += one.packets_lost;
+        whole.min_rtt = shorter(whole.min_rtt, one.min_rtt);
+        whole.srtt = shorter(whole.srtt, one.srtt);
+        whole.app_limited &= one.app_limited;
+        whole.since_ack = whole.since_ack.min(one.since_ack);
+        delivered += one.delivery_rate.map_or(0, Rate::bits_per_sec);
+    }
+    whole.delivery_rate = (delivered > 0).then(|| Rate::from_bits_per_sec(delivered));
+    if subflows.is_empty() {
+        whole.since_ack = Duration::ZERO;
+    }
+    whole
+}
+
+/// The shorter of two round-trip times, of which zero means unknown.
+fn shorter(a: Duration, b: Duration) -> Duration {
+    match (a.is_zero(), b.is_zero()) {
+        (true, _) => b,
+        (_, true) => a,
+        _ => a.min(b),
+    }
+}
+
+/// The kernel says `~0` before there is a sample.
+fn min_rtt(us: u32) -> Duration {
+    if us == u32::MAX {
+        Duration::ZERO
+    } else {
+        Duration::from_micros(us.into())
+    }
+}
+
+fn rate(bytes_per_sec: u64) -> Option<Rate> {
+    (bytes_per_sec > 0).then(|| Rate::from_bits_per_sec(bytes_per_sec.saturating_mul(8)))
+}

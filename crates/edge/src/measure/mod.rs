@@ -1,0 +1,47 @@
+//! Measuring every connection and response, on TCP and QUIC alike (VERSION §3.1.1).
+//!
+//! A handler opens an [`Exchange`] in the connection's [`Ledger`] and closes it when the
+//! last byte has gone to the transport. The connection's meter, which is polled by the
+//! task that drives the connection, then waits for the peer's acknowledgement, reads the
+//! transport's counters, and reports.
+
+mod controller;
+mod exchange;
+mod info;
+mod io;
+mod quic;
+mod report;
+mod stall;
+mod tcp;
+
+use std::time::Duration;
+
+use hikyaku_core::units::Rate;
+
+pub(crate) use controller::MeteredFactory;
+pub(crate) use exchange::{Exchange, Ledger, Load, Ticket, TrackedBody};
+pub(crate) use io::{MeteredIo, Socket};
+pub(crate) use quic::{Acknowledged, QuicMeter};
+pub(crate) use stall::Stall;
+pub(crate) use tcp::TcpMeter;
+
+/// A transport's own account of a connection, since its beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Snapshot {
+    /// Packets sent; on TCP segments with data.
+    pub(crate) packets_sent: u64,
+    /// Packets lost, without losses that turned out to be spurious.
+    pub(crate) packets_lost: u64,
+    /// Smallest round-trip time; zero while unknown.
+    pub(crate) min_rtt: Duration,
+    /// Smoothed round-trip time; zero while unknown.
+    pub(crate) srtt: Duration,
+    /// Newest delivery rate.
+    pub(crate) delivery_rate: Option<Rate>,
+    /// The newest delivery rate may be less than what the path carries.
+    pub(crate) app_limited: bool,
+    /// Bytes that the peer has acknowledged.
+    pub(crate) acked: u64,
+    /// Time since an acknowledgement last arrived.
+    pub(crate) since_ack: Duration,
+}

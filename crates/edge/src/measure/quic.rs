@@ -1,0 +1,224 @@
+//! The meter of a QUIC connection.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use hikyaku_core::units::Rate;
+use parking_lot::Mutex;
+use quinn::StoppedError;
+use tokio::time::Sleep;
+
+use super::controller::{Counters, Metered};
+use super::report::Reporter;
+use super::{Exchange, Load, Snapshot, Stall};
+use crate::conn::Conn;
+
+/// Tells when the peer has acknowledged a stream to its end (or stopped it).
+pub(crate) type Stopped =
+    Pin<Box<dyn Future<Output = Result<Option<quinn::VarInt>, StoppedError>> + Send + Sync>>;
+
+/// Between reports while responses are under way.
+const BUSY_INTERVAL: Duration = Duration::from_secs(1);
+/// Shortest time between two looks at the counters.
+const MIN_INTERVAL: Duration = Duration::from_millis(5);
+/// Acknowledgements waited for side by side. More are looked at as these come in, which
+/// hardly matters: what was sent later is acknowledged later.
+const WATCHED: usize = 16;
+
+/// Where handlers leave exchanges together with what tells of their acknowledgement.
+#[derive(Default)]
+pub(crate) struct Acknowledged {
+    /// Streams that are finished, until their handler collects them.
+    finished: Mutex<Vec<(quinn::StreamId, Stopped)>>,
+    arrived: Mutex<Vec<(Exchange, Stopped)>>,
+}
+
+impl hikyaku_h3::FinishObserver for Acknowledged {
+    fn finished(&self, stream: &quinn::SendStream) {
+        let stopped = Box::pin(stream.stopped());
+        self.finished.lock().push((stream.id(), stopped));
+    }
+}
+
+impl Acknowledged {
+    /// What tells of the acknowledgement of stream `id`, which was just finished.
+    pub(crate) fn of_stream(&self, id: u64) -> Option<Stopped> {
+        let mut finished = self.finished.lock();
+        let index = finished
+            .iter()
+            .position(|(stream, _)| quinn::VarInt::from(*stream).into_inner() == id)?;
+        Some(finished.swap_remove(index).1)
+    }
+
+    /// Leaves an exchange to the meter, which [`Ticket::complete_with`] wakes.
+    ///
+    /// [`Ticket::complete_with`]: super::Ticket::complete_with
+    pub(crate) fn hand_over(&self, exchange: Exchange, stopped: Stopped) {
+        self.arrived.lock().push((exchange, stopped));
+    }
+}
+
+/// Watches a QUIC connection until what was sent on it is acknowledged.
+pub(crate) struct QuicMeter {
+    conn: Arc<Conn>,
+    quic: quinn::Connection,
+    counters: Option<Arc<Counters>>,
+    acknowledged: Arc<Acknowledged>,
+    awaiting: VecDeque<(Exchange, Stopped)>,
+    given_up: Vec<Exchange>,
+    timer: Option<Pin<Box<Sleep>>>,
+    looked: Instant,
+    snapshot: Snapshot,
+    reporter: Reporter,
+    load: Load,
+    stall: Stall,
+}
+
+impl QuicMeter {
+    pub(crate) fn new(
+        conn: Arc<Conn>,
+        quic: quinn::Connection,
+        acknowledged: Arc<Acknowledged>,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            reporter: Reporter::new(conn.arm, now),
+            conn,
+            counters: Metered::counters(&quic),
+            quic,
+            acknowledged,
+            awaiting: VecDeque::new(),
+            given_up: Vec::new(),
+            timer: None,
+            looked: now,
+            snapshot: Snapshot::default(),
+            load: Load::default(),
+            stall: Stall::new(now),
+        }
+    }
+
+    /// To be polled by the connection's task.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
+        self.load = self.conn.ledger.take(cx, &mut self.given_up);
+        self.awaiting
+            .extend(self.acknowledged.arrived.lock().drain(..));
+        let now = Instant::now();
+        let ended = self.poll_acknowledged(cx, now) | self.give_up(now);
+        let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
+        if ended {
+            self.report(now, idle, false);
+        }
+        if !idle {
+            self.poll_timer(cx);
+        }
+    }
+
+    /// To be called when the connection is over.
+    pub(crate) fn close(mut self) {
+        let now = Instant::now();
+        self.conn.ledger.take_last(&mut self.given_up);
+        self.awaiting
+            .extend(self.acknowledged.arrived.lock().drain(..));
+        self.look(now);
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        while let Some((mut exchange, mut stopped)) = self.awaiting.pop_front() {
+            exchange.complete = matches!(stopped.as_mut().poll(&mut cx), Poll::Ready(Ok(None)));
+            self.end(&exchange, now);
+        }
+        self.give_up(now);
+        self.report(now, true, true);
+    }
+
+    /// For how long the client has taken nothing of what there is to send.
+    pub(crate) fn stalled(&self) -> Duration {
+        self.stall.duration()
+    }
+
+    /// Whether responses are sent but not acknowledged.
+    pub(crate) fn has_unacknowledged(&self) -> bool {
+        !self.awaiting.is_empty()
+    }
+
+    fn poll_acknowledged(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        let mut any = false;
+        let mut index = 0;
+        while index < self.awaiting.len().min(WATCHED) {
+            let Poll::Ready(result) = self.awaiting[index].1.as_mut().poll(cx) else {
+                index += 1;
+                continue;
+            };
+            if !any {
+                self.look(now);
+            }
+            any = true;
+            if let Some((mut exchange, _)) = self.awaiting.remove(index) {
+                exchange.complete = matches!(result, Ok(None));
+                self.end(&exchange, now);
+            }
+        }
+        any
+    }
+
+    fn give_up(&mut self, now: Instant) -> bool {
+        let given_up = std::mem::take(&mut self.given_up);
+        for exchange in &given_up {
+            self.end(exchange, now);
+        }
+        !given_up.is_empty()
+    }
+
+    fn poll_timer(&mut self, cx: &mut Context<'_>) {
+        loop {
+            let deadline = self.looked + BUSY_INTERVAL;
+            let timer = self
+                .timer
+                .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline.into())));
+            if timer.is_elapsed() {
+                timer.as_mut().reset(deadline.into());
+            }
+            if timer.as_mut().poll(cx).is_pending() {
+                return;
+            }
+            let now = Instant::now();
+            self.look(now);
+            self.report(now, false, false);
+        }
+    }
+
+    fn look(&mut self, now: Instant) {
+        let known = self.snapshot.packets_sent > 0;
+        if known && now < self.looked + MIN_INTERVAL {
+            return;
+        }
+        self.looked = now;
+        let path = self.quic.stats().path;
+        let rate = self.counters.as_ref().and_then(|c| c.delivery_rate());
+        // Probes for a larger MTU are made to be lost.
+        let sent = path.sent_packets.saturating_sub(path.lost_plpmtud_probes);
+        self.snapshot = Snapshot {
+            packets_sent: sent,
+            packets_lost: path.lost_packets,
+            min_rtt: path.min_rtt,
+            srtt: path.rtt,
+            delivery_rate: rate.map(|(bytes, _)| Rate::from_bits_per_sec(bytes.saturating_mul(8))),
+            app_limited: rate.is_some_and(|(_, app_limited)| app_limited),
+            acked: self.counters.as_ref().map_or(0, |c| c.acked_bytes()),
+            since_ack: Duration::ZERO,
+        };
+        let sending = self.load.is_sending() || !self.awaiting.is_empty();
+        self.stall.look(now, self.snapshot.acked, sending);
+    }
+
+    fn report(&mut self, now: Instant, idle: bool, over: bool) {
+        let observations = self.reporter.observations(now, &self.snapshot, idle, over);
+        self.conn.observe(observations);
+    }
+
+    fn end(&mut self, exchange: &Exchange, at: Instant) {
+        self.reporter.on_exchange(exchange, at, exchange.complete);
+        self.conn.ended(exchange, at, &self.snapshot);
+    }
+}

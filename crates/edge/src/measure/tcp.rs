@@ -1,0 +1,143 @@
+//! The meter of a TCP or MPTCP connection.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Context;
+use std::time::{Duration, Instant};
+
+use tokio::time::Sleep;
+
+use super::report::Reporter;
+use super::{Exchange, Load, Snapshot, Socket, Stall};
+use crate::conn::Conn;
+
+/// Between looks at the socket while responses are under way.
+const BUSY_INTERVAL: Duration = Duration::from_secs(1);
+/// Between looks while an acknowledgement is awaited: half a round trip within these.
+const ACK_INTERVAL: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(50)];
+/// Bytes that may wait between the response and a socket that takes no more: what rustls
+/// buffers.
+const ABOVE_SOCKET: u64 = 64 * 1024;
+
+/// Watches a socket until what was written to it is acknowledged.
+#[derive(Debug)]
+pub(crate) struct TcpMeter {
+    conn: Arc<Conn>,
+    socket: Arc<Socket>,
+    /// Exchanges by the stream offset at which they are acknowledged whole.
+    awaiting: VecDeque<(u64, Exchange)>,
+    arrived: Vec<Exchange>,
+    load: Load,
+    stall: Stall,
+    timer: Option<Pin<Box<Sleep>>>,
+    looked: Instant,
+    snapshot: Snapshot,
+    reporter: Reporter,
+}
+
+impl TcpMeter {
+    pub(crate) fn new(conn: Arc<Conn>, socket: Arc<Socket>) -> Self {
+        let now = Instant::now();
+        Self {
+            reporter: Reporter::new(conn.arm, now),
+            conn,
+            snapshot: socket.look().unwrap_or_default(),
+            socket,
+            awaiting: VecDeque::new(),
+            arrived: Vec::new(),
+            load: Load::default(),
+            stall: Stall::new(now),
+            timer: None,
+            looked: now,
+        }
+    }
+
+    /// To be polled by the connection's task after the connection itself.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
+        self.load = self.conn.ledger.take(cx, &mut self.arrived);
+        self.await_acknowledgement();
+        while let Some(interval) = self.interval() {
+            let deadline = self.looked + interval;
+            let timer = self
+                .timer
+                .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline.into())));
+            // An earlier deadline than needed does no harm; a later one would.
+            if timer.deadline() > deadline.into() || timer.is_elapsed() {
+                timer.as_mut().reset(deadline.into());
+            }
+            if timer.as_mut().poll(cx).is_pending() {
+                return;
+            }
+            self.look(Instant::now());
+        }
+    }
+
+    /// To be called when the connection is over.
+    pub(crate) fn close(mut self) {
+        self.load = self.conn.ledger.take_last(&mut self.arrived);
+        self.await_acknowledgement();
+        let now = Instant::now();
+        self.look(now);
+        for (_, mut exchange) in std::mem::take(&mut self.awaiting) {
+            exchange.complete = false;
+            self.end(&exchange, now);
+        }
+        let last = self.reporter.observations(now, &self.snapshot, true, true);
+        self.conn.observe(last);
+    }
+
+    /// How long to wait until the socket is looked at; `None` when nothing is under way.
+    fn interval(&self) -> Option<Duration> {
+        let [shortest, longest] = ACK_INTERVAL;
+        if !self.awaiting.is_empty() {
+            return Some((self.snapshot.srtt / 2).clamp(shortest, longest));
+        }
+        (self.load.in_flight > 0).then_some(BUSY_INTERVAL)
+    }
+
+    fn await_acknowledgement(&mut self) {
+        if self.arrived.is_empty() {
+            return;
+        }
+        let (written, blocked) = self.socket.written();
+        let above = if blocked { ABOVE_SOCKET } else { 0 };
+        for exchange in std::mem::take(&mut self.arrived) {
+            if exchange.complete {
+                let above = above.min(exchange.bytes);
+                self.awaiting.push_back((written + above, exchange));
+            } else {
+                self.end(&exchange, Instant::now());
+            }
+        }
+    }
+
+    fn look(&mut self, now: Instant) {
+        self.looked = now;
+        if let Ok(snapshot) = self.socket.look() {
+            self.snapshot = snapshot;
+        }
+        let acked_at = now.checked_sub(self.snapshot.since_ack).unwrap_or(now);
+        while let Some((_, exchange)) = self
+            .awaiting
+            .pop_front_if(|(end, _)| *end <= self.snapshot.acked)
+        {
+            self.end(&exchange, acked_at);
+        }
+        let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
+        let sending = self.load.is_sending() || !self.awaiting.is_empty();
+        self.stall.look(now, self.snapshot.acked, sending);
+        let observations = self.reporter.observations(now, &self.snapshot, idle, false);
+        self.conn.observe(observations);
+    }
+
+    /// For how long the client has taken nothing of what there is to send.
+    pub(crate) fn stalled(&self) -> Duration {
+        self.stall.duration()
+    }
+
+    fn end(&mut self, exchange: &Exchange, at: Instant) {
+        self.reporter.on_exchange(exchange, at, exchange.complete);
+        self.conn.ended(exchange, at, &self.snapshot);
+    }
+}

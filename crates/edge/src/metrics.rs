@@ -1,0 +1,375 @@
+//! Counters for Prometheus; `docs/metrics.md` lists them.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hikyaku_core::arm::Version;
+use http::StatusCode;
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::{MetricType, TypedMetric};
+use prometheus_client::registry::{Registry, Unit};
+
+/// Upper bounds of the response time buckets, in milliseconds.
+const RESPONSE_MS: [u64; 14] = [
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000,
+];
+const STATUS_CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
+const VERSIONS: [Version; 3] = [Version::H1, Version::H2, Version::H3];
+
+/// Counts everything; no lock, so that no client waits for another.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    requests: [[AtomicU64; STATUS_CLASSES.len()]; VERSIONS.len()],
+    response_bytes: [AtomicU64; VERSIONS.len()],
+    response_time: [Histogram; VERSIONS.len()],
+    opened: [AtomicU64; VERSIONS.len()],
+    open: [AtomicU64; VERSIONS.len()],
+    alt_svc: [AtomicU64; AltSvcAction::ALL.len()],
+    decisions: [AtomicU64; DECISIONS.len()],
+    udp: [AtomicU64; UDP_EVENTS.len()],
+    refused: [AtomicU64; Refusal::ALL.len()],
+    pub(crate) quic_retries: AtomicU64,
+    pub(crate) handshakes_failed_tcp: AtomicU64,
+    pub(crate) handshakes_failed_quic: AtomicU64,
+    pub(crate) log_lines_dropped: AtomicU64,
+    pub(crate) stored: AtomicU64,
+    pub(crate) reloads: AtomicU64,
+    pub(crate) reloads_failed: AtomicU64,
+}
+
+/// What a response said of HTTP/3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AltSvcAction {
+    Advertise,
+    Withhold,
+    Clear,
+}
+
+impl AltSvcAction {
+    const ALL: [Self; 3] = [Self::Advertise, Self::Withhold, Self::Clear];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Advertise => "advertise",
+            Self::Withhold => "withhold",
+            Self::Clear => "clear",
+        }
+    }
+}
+
+/// Why a connection was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// `limits.connections`.
+    Connections,
+    /// `limits.connections_per_address`.
+    PerAddress,
+    /// The client took nothing for `timeouts.send`.
+    Stalled,
+}
+
+impl Refusal {
+    const ALL: [Self; 3] = [Self::Connections, Self::PerAddress, Self::Stalled];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Connections => "connections",
+            Self::PerAddress => "connections_per_address",
+            Self::Stalled => "stalled",
+        }
+    }
+}
+
+/// Codes of [`hikyaku_core::decide::Reason`].
+const DECISIONS: [&str; 16] = [
+    "pinned",
+    "hold_back",
+    "too_few_samples",
+    "not_comparable",
+    "udp_never_came",
+    "udp_broken",
+    "udp_throttled",
+    "udp_probe",
+    "quic_loss",
+    "explore",
+    "h3_faster",
+    "h2_faster",
+    "h3_kept",
+    "h2_kept",
+    "way_back",
+    "other",
+];
+
+/// Names of [`hikyaku_core::sample::UdpEvent`].
+pub(crate) const UDP_EVENTS: [&str; 5] = [
+    "advertised",
+    "session_ended",
+    "arrived",
+    "broke",
+    "back_on_tcp",
+];
+
+impl Metrics {
+    pub(crate) fn on_exchange(
+        &self,
+        version: Version,
+        status: Option<StatusCode>,
+        bytes: u64,
+        time: Duration,
+    ) {
+        let version = version as usize;
+        let class = status.map_or(0, |s| usize::from(s.as_u16() / 100).min(5));
+        add(&self.requests[version][class], 1);
+        add(&self.response_bytes[version], bytes);
+        self.response_time[version].observe(time);
+    }
+
+    pub(crate) fn on_open(&self, version: Version) {
+        add(&self.opened[version as usize], 1);
+        add(&self.open[version as usize], 1);
+    }
+
+    pub(crate) fn on_close(&self, version: Version) {
+        self.open[version as usize].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn on_alt_svc(&self, action: AltSvcAction) {
+        add(&self.alt_svc[action as usize], 1);
+    }
+
+    pub(crate) fn on_decision(&self, code: &str) {
+        let index = DECISIONS.iter().position(|name| *name == code);
+        add(&self.decisions[index.unwrap_or(DECISIONS.len() - 1)], 1);
+    }
+
+    pub(crate) fn on_udp(&self, event: &str) {
+        if let Some(index) = UDP_EVENTS.iter().position(|name| *name == event) {
+            add(&self.udp[index], 1);
+        }
+    }
+
+    pub(crate) fn on_refusal(&self, refusal: Refusal) {
+        add(&self.refused[refusal as usize], 1);
+    }
+
+    /// Connections open now.
+    pub(crate) fn open(&self, version: Version) -> u64 {
+        self.open[version as usize].load(Ordering::Relaxed)
+    }
+
+    /// Requests so far.
+    pub(crate) fn requests(&self, version: Version) -> u64 {
+        self.requests[version as usize].iter().map(value).sum()
+    }
+
+    /// Everything in the OpenMetrics text format; `clients` are remembered.
+    pub(crate) fn encode(&self, clients: usize) -> Result<String, fmt::Error> {
+        let mut registry = Registry::with_prefix("hikyaku");
+        self.register_traffic(&mut registry);
+        self.register_choice(&mut registry, clients);
+        self.register_health(&mut registry);
+        let mut out = String::new();
+        text::encode(&mut out, &registry)?;
+        Ok(out)
+    }
+
+    fn register_traffic(&self, registry: &mut Registry) {
+        let mut requests = Vec::new();
+        for version in VERSIONS {
+            for (class, status) in STATUS_CLASSES.into_iter().enumerate() {
+                let count = value(&self.requests[version as usize][class]);
+                requests.push((vec![("version", version.name()), ("status", status)], count));
+            }
+        }
+        counters(registry, "requests", "Requests answered", requests);
+        let by_version = |counters: &[AtomicU64; VERSIONS.len()]| {
+            VERSIONS
+                .map(|v| (vec![("version", v.name())], value(&counters[v as usize])))
+                .to_vec()
+        };
+        counters(
+            registry,
+            "response_body_bytes",
+            "Bytes of response bodies handed to the transport",
+            by_version(&self.response_bytes),
+        );
+        counters(
+            registry,
+            "connections_opened",
+            "Connections that completed their handshake",
+            by_version(&self.opened),
+        );
+        let open = Family::<Vec<(&'static str, &'static str)>, Gauge>::default();
+        for (labels, count) in by_version(&self.open) {
+            open.get_or_create(&labels).set(count.cast_signed());
+        }
+        registry.register("connections", "Connections open now", open);
+        for version in VERSIONS {
+            let label = ("version".into(), version.name().into());
+            registry.sub_registry_with_label(label).register_with_unit(
+                "response_time",
+                "From a request's arrival until its response's last byte is acknowledged",
+                Unit::Seconds,
+                self.response_time[version as usize].snapshot(),
+            );
+        }
+    }
+
+    fn register_choice(&self, registry: &mut Registry, clients: usize) {
+        let remembered = Gauge::<i64>::default();
+        remembered.set(i64::try_from(clients).unwrap_or(i64::MAX));
+        registry.register(
+            "clients",
+            "Client addresses and prefixes that something is known of",
+            remembered,
+        );
+        counters(
+            registry,
+            "responses_by_alt_svc",
+            "Responses by what they said of HTTP/3",
+            AltSvcAction::ALL
+                .map(|a| (vec![("action", a.name())], value(&self.alt_svc[a as usize])))
+                .to_vec(),
+        );
+        let decisions = DECISIONS.iter().zip(&self.decisions);
+        counters(
+            registry,
+            "decisions",
+            "Changes of a connection's decision, by the new one's reason",
+            decisions
+                .map(|(code, count)| (vec![("reason", *code)], value(count)))
+                .collect(),
+        );
+        let udp = UDP_EVENTS.iter().zip(&self.udp);
+        counters(
+            registry,
+            "udp_events",
+            "What was seen of UDP between clients and the server",
+            udp.map(|(event, count)| (vec![("event", *event)], value(count)))
+                .collect(),
+        );
+    }
+
+    fn register_health(&self, registry: &mut Registry) {
+        counters(
+            registry,
+            "connections_refused",
+            "Connections refused or closed for a limit",
+            Refusal::ALL
+                .map(|r| (vec![("limit", r.name())], value(&self.refused[r as usize])))
+                .to_vec(),
+        );
+        let failed = [
+            ("tcp", &self.handshakes_failed_tcp),
+            ("quic", &self.handshakes_failed_quic),
+        ];
+        counters(
+            registry,
+            "handshakes_failed",
+            "Handshakes that failed or took too long",
+            failed
+                .map(|(transport, n)| (vec![("transport", transport)], value(n)))
+                .to_vec(),
+        );
+        let singles = [
+            (
+                "quic_retries",
+                "QUIC clients asked to prove their address",
+                &self.quic_retries,
+            ),
+            (
+                "access_log_lines_dropped",
+                "Access log lines that could not be written in time",
+                &self.log_lines_dropped,
+            ),
+            (
+                "store_records_written",
+                "Records written to the store",
+                &self.stored,
+            ),
+            (
+                "reloads",
+                "Configurations and certificates read anew",
+                &self.reloads,
+            ),
+            (
+                "reloads_failed",
+                "Configurations and certificates that were refused",
+                &self.reloads_failed,
+            ),
+        ];
+        for (name, help, count) in singles {
+            counters(registry, name, help, vec![(Vec::new(), value(count))]);
+        }
+    }
+}
+
+type Labels = Vec<(&'static str, &'static str)>;
+
+fn counters(registry: &mut Registry, name: &str, help: &str, values: Vec<(Labels, u64)>) {
+    let family = Family::<Labels, Counter>::default();
+    for (labels, count) in values {
+        family.get_or_create(&labels).inc_by(count);
+    }
+    registry.register(name, help, family);
+}
+
+/// Response times, counted without a lock.
+#[derive(Debug, Default)]
+struct Histogram {
+    buckets: [AtomicU64; RESPONSE_MS.len() + 1],
+    sum_us: AtomicU64,
+}
+
+impl Histogram {
+    fn observe(&self, time: Duration) {
+        let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let bucket = RESPONSE_MS.partition_point(|ms| ms * 1000 < us);
+        add(&self.buckets[bucket], 1);
+        add(&self.sum_us, us);
+    }
+
+    fn snapshot(&self) -> HistogramSnapshot {
+        let bounds = RESPONSE_MS.iter().map(|ms| *ms as f64 / 1000.0);
+        HistogramSnapshot {
+            buckets: bounds
+                .chain([f64::INFINITY])
+                .zip(self.buckets.iter().map(value))
+                .collect(),
+            sum: value(&self.sum_us) as f64 / 1e6,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct HistogramSnapshot {
+    buckets: Vec<(f64, u64)>,
+    sum: f64,
+}
+
+impl TypedMetric for HistogramSnapshot {
+    const TYPE: MetricType = MetricType::Histogram;
+}
+
+impl EncodeMetric for HistogramSnapshot {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let count = self.buckets.iter().map(|(_, n)| n).sum();
+        encoder.encode_histogram::<[(&str, &str); 0]>(self.sum, count, &self.buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        Self::TYPE
+    }
+}
+
+pub(crate) fn add(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Ordering::Relaxed);
+}
+
+fn value(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}

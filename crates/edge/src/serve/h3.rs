@@ -1,0 +1,437 @@
+//! HTTP/3 over one QUIC connection.
+
+use std::cell::RefCell;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, SystemTime};
+
+use bytes::{Buf, Bytes};
+use futures_util::future::poll_fn;
+use h3::error::{Code, ConnectionError, StreamError};
+use h3::server::{RequestResolver, RequestStream};
+use hikyaku_core::sample::UdpEvent;
+use hikyaku_h3::{Connection, Payload, RecvStream, SendStream};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body::{Body as _, Frame, SizeHint};
+use quinn::VarInt;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use super::respond;
+use crate::conn::Conn;
+use crate::content::{Body, BoxError, RequestBody};
+use crate::measure::{Acknowledged, QuicMeter, Ticket};
+use crate::metrics::Refusal;
+
+type Resolver = RequestResolver<Connection, Payload>;
+type Sending = RequestStream<SendStream, Payload>;
+type Receiving = RequestStream<RecvStream, Payload>;
+
+/// Requests that may still come in between the two GOAWAYs of a graceful stop
+/// (RFC 9114 §5.2).
+const GRACE_REQUESTS: usize = 1 << 20;
+
+/// Serves a connection until it ends, or until the server stops and its requests are
+/// answered.
+pub(super) async fn serve(
+    conn: Arc<Conn>,
+    quic: quinn::Connection,
+    early: Option<quinn::ZeroRttAccepted>,
+    stop: CancellationToken,
+) -> Result<(), ConnectionError> {
+    let acknowledged = Arc::new(Acknowledged::default());
+    let handler = Handler {
+        acknowledged: Arc::clone(&acknowledged),
+        handshake: Handshake::watch(early),
+        conn: Arc::clone(&conn),
+    };
+    let mut meter = QuicMeter::new(Arc::clone(&conn), quic.clone(), Arc::clone(&acknowledged));
+    let result = run(&conn, &quic, handler, &mut meter, stop).await;
+    // Fatal for UDP's reputation only if the client was left waiting.
+    let died = matches!(quic.close_reason(), Some(quinn::ConnectionError::TimedOut));
+    if died && (meter.has_unacknowledged() || conn.ledger.load().in_flight > 0) {
+        conn.udp(UdpEvent::Broke);
+    }
+    meter.close();
+    result
+}
+
+async fn run(
+    conn: &Conn,
+    quic: &quinn::Connection,
+    handler: Handler,
+    meter: &mut QuicMeter,
+    stop: CancellationToken,
+) -> Result<(), ConnectionError> {
+    let live = conn.shared.live_full();
+    let transport = Connection::new(quic.clone()).with_observer(handler.acknowledged.clone());
+    let mut http = h3::server::builder()
+        .max_field_section_size(live.config.limits.header_size.bytes())
+        .send_grease(false)
+        .build::<_, Payload>(transport)
+        .await?;
+    let handler = Arc::new(handler);
+    let mut stopping = Stopping::new(stop, quic.clone());
+    loop {
+        let event = {
+            let mut accept = pin!(http.accept());
+            poll_fn(|cx| {
+                meter.poll(cx);
+                if meter.stalled() >= live.config.timeouts.send {
+                    return Poll::Ready(Event::Stalled);
+                }
+                if let Poll::Ready(step) = stopping.poll(cx) {
+                    return Poll::Ready(Event::Stop(step));
+                }
+                accept.as_mut().poll(cx).map(Event::Accepted)
+            })
+            .await
+        };
+        match event {
+            Event::Accepted(Ok(Some(resolver))) => {
+                tokio::spawn(Arc::clone(&handler).handle(resolver));
+            }
+            Event::Accepted(Ok(None)) => break,
+            Event::Accepted(Err(error)) => return Err(error),
+            Event::Stop(Step::Announce) => http.shutdown(GRACE_REQUESTS).await?,
+            Event::Stop(Step::Refuse) => http.shutdown(0).await?,
+            Event::Stop(Step::Look) => {
+                let handled = Arc::strong_count(&handler) == 1;
+                if handled && !meter.has_unacknowledged() {
+                    break;
+                }
+            }
+            Event::Stalled => {
+                conn.shared.metrics.on_refusal(Refusal::Stalled);
+                quic.close(code(Code::H3_EXCESSIVE_LOAD), b"nothing was taken");
+                return Ok(());
+            }
+        }
+    }
+    quic.close(code(Code::H3_NO_ERROR), b"");
+    Ok(())
+}
+
+/// What a connection waits for.
+// Lives for a moment on the stack; a box would cost an allocation a request.
+#[allow(clippy::large_enum_variant)]
+enum Event {
+    Accepted(Result<Option<Resolver>, ConnectionError>),
+    Stop(Step),
+    Stalled,
+}
+
+/// A step of a graceful stop.
+#[derive(Clone, Copy)]
+enum Step {
+    /// Tell the client that no more requests will be taken soon: GOAWAY with a late id.
+    Announce,
+    /// Take no more: GOAWAY with the last request's id.
+    Refuse,
+    /// Look whether everything is answered.
+    Look,
+}
+
+/// The steps of a graceful stop, in their time.
+struct Stopping {
+    stop: Pin<Box<WaitForCancellationFutureOwned>>,
+    quic: quinn::Connection,
+    timer: Option<Pin<Box<Sleep>>>,
+    refused: bool,
+}
+
+/// Between looks whether everything is answered.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+impl Stopping {
+    fn new(stop: CancellationToken, quic: quinn::Connection) -> Self {
+        Self {
+            stop: Box::pin(stop.cancelled_owned()),
+            quic,
+            timer: None,
+            refused: false,
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        if let Some(timer) = &mut self.timer {
+            ready!(timer.as_mut().poll(cx));
+            timer.as_mut().reset(Instant::now() + LOOK_INTERVAL);
+            return Poll::Ready(match std::mem::replace(&mut self.refused, true) {
+                false => Step::Refuse,
+                true => Step::Look,
+            });
+        }
+        ready!(self.stop.as_mut().poll(cx));
+        // By then the client knows, and what it had sent before has arrived.
+        let grace = self.quic.rtt() * 2;
+        self.timer = Some(Box::pin(tokio::time::sleep(grace)));
+        Poll::Ready(Step::Announce)
+    }
+}
+
+/// Answers the requests of a connection.
+struct Handler {
+    conn: Arc<Conn>,
+    acknowledged: Arc<Acknowledged>,
+    handshake: Handshake,
+}
+
+impl Handler {
+    async fn handle(self: Arc<Self>, resolver: Resolver) {
+        let patience = self.conn.shared.live().config.timeouts.header;
+        let resolved = tokio::time::timeout(patience, resolver.resolve_request()).await;
+        let (request, stream) = match resolved {
+            Ok(Ok(resolved)) => resolved,
+            Ok(Err(error)) => return tracing::debug!("HTTP/3 request: {error}"),
+            Err(_) => return tracing::debug!("HTTP/3 request: its header section came too slowly"),
+        };
+        let mut ticket = self.conn.ledger.open(&request);
+        let (mut sending, receiving) = stream.split();
+        let response = self.respond(request, receiving, &mut ticket).await;
+        match send(&mut sending, response, &mut ticket).await {
+            Ok(()) => self.complete(&sending, ticket),
+            Err(Unsent::Content(error)) => {
+                ticket.failed(&error);
+                sending.stop_stream(Code::H3_INTERNAL_ERROR);
+            }
+            Err(Unsent::Stream(error)) => {
+                tracing::debug!("HTTP/3 response: {error}");
+                sending.stop_stream(Code::H3_REQUEST_CANCELLED);
+            }
+        }
+    }
+
+    async fn respond(
+        &self,
+        request: Request<()>,
+        receiving: Receiving,
+        ticket: &mut Ticket,
+    ) -> Response<Body> {
+        if !self.handshake.is_complete() && !is_safe(request.method()) {
+            // RFC 8470 §5.2: the client asks again when the handshake is complete.
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::TOO_EARLY;
+            ticket.answered(&response);
+            return response;
+        }
+        let body = RequestBody::new(Receiver::new(receiving, &request));
+        let mut response = respond(&self.conn, request.map(|()| body), ticket).await;
+        // hyper does this for HTTP/1.1 and 2.
+        if !response.headers().contains_key(header::DATE) {
+            response.headers_mut().insert(header::DATE, date());
+        }
+        response
+    }
+
+    fn complete(&self, sending: &Sending, ticket: Ticket) {
+        let id = sending.send_id();
+        match self.acknowledged.of_stream(id.into_inner()) {
+            Some(stopped) => {
+                ticket.complete_with(|exchange| self.acknowledged.hand_over(exchange, stopped));
+            }
+            None => ticket.complete(),
+        }
+    }
+}
+
+/// Why a response was not sent whole.
+enum Unsent {
+    /// Its content ended early.
+    Content(BoxError),
+    /// The client wants no more, or is gone.
+    Stream(StreamError),
+}
+
+impl From<StreamError> for Unsent {
+    fn from(error: StreamError) -> Self {
+        Self::Stream(error)
+    }
+}
+
+async fn send(
+    sending: &mut Sending,
+    response: Response<Body>,
+    ticket: &mut Ticket,
+) -> Result<(), Unsent> {
+    let (head, body) = response.into_parts();
+    sending
+        .send_response(Response::from_parts(head, ()))
+        .await?;
+    let mut body = pin!(body);
+    let mut trailers = None;
+    while !body.is_end_stream() {
+        let frame = poll_fn(|cx| {
+            let frame = body.as_mut().poll_frame(cx);
+            ticket.waits(frame.is_pending());
+            frame
+        });
+        let Some(frame) = frame.await else {
+            break;
+        };
+        match frame.map_err(Unsent::Content)?.into_data() {
+            // An empty DATA frame would only cost bytes.
+            Ok(data) if data.is_empty() => {}
+            Ok(data) => {
+                ticket.sent(data.len());
+                sending.send_data(data.into()).await?;
+            }
+            Err(frame) => trailers = frame.into_trailers().ok(),
+        }
+    }
+    if let Some(trailers) = trailers {
+        sending.send_trailers(trailers).await?;
+    }
+    Ok(sending.finish().await?)
+}
+
+/// A request's body.
+struct Receiver {
+    stream: Receiving,
+    /// What `Content-Length` says is still to come.
+    expected: Option<u64>,
+    state: ReceiverState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ReceiverState {
+    Data,
+    Trailers,
+    End,
+}
+
+/// How often `h3` may say that a body is over before it is believed: it says so for every
+/// empty DATA frame, too.
+const ENDS: usize = 16;
+
+impl Receiver {
+    fn new<B>(stream: Receiving, request: &Request<B>) -> Self {
+        let length = request.headers().get(header::CONTENT_LENGTH);
+        let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
+        Self {
+            stream,
+            expected: length,
+            state: ReceiverState::Data,
+        }
+    }
+
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BoxError>> {
+        for _ in 0..ENDS {
+            if let Some(mut data) = ready!(self.stream.poll_recv_data(cx))? {
+                return Poll::Ready(Ok(Some(data.copy_to_bytes(data.remaining()))));
+            }
+        }
+        Poll::Ready(Ok(None))
+    }
+
+    /// Counts data against `Content-Length` (RFC 9114 §4.1.2).
+    fn count(&mut self, data: Option<usize>) -> Result<(), BoxError> {
+        let Some(expected) = self.expected else {
+            return Ok(());
+        };
+        let left = match data {
+            Some(came) => expected.checked_sub(came as u64),
+            None => (expected == 0).then_some(0),
+        };
+        self.expected = left;
+        left.map(drop)
+            .ok_or_else(|| "the body's length is not its Content-Length".into())
+    }
+}
+
+impl http_body::Body for Receiver {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if self.state == ReceiverState::Data {
+            let data = ready!(self.poll_data(cx))?;
+            self.count(data.as_ref().map(Bytes::len))?;
+            match data {
+                Some(data) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                None => self.state = ReceiverState::Trailers,
+            }
+        }
+        if self.state == ReceiverState::Trailers {
+            let trailers = ready!(self.stream.poll_recv_trailers(cx))?;
+            self.state = ReceiverState::End;
+            return Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))));
+        }
+        Poll::Ready(None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.state == ReceiverState::End
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.expected
+            .map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        if self.state != ReceiverState::End {
+            // Takes the end of a request without a body, so that the client is not asked
+            // to stop what it has already finished.
+            let mut cx = Context::from_waker(Waker::noop());
+            let _ = self.poll_data(&mut cx);
+        }
+    }
+}
+
+/// Whether requests may have been replayed (RFC 8470).
+struct Handshake(Arc<AtomicBool>);
+
+impl Handshake {
+    fn watch(early: Option<quinn::ZeroRttAccepted>) -> Self {
+        let complete = Arc::new(AtomicBool::new(early.is_none()));
+        if let Some(accepted) = early {
+            let complete = Arc::clone(&complete);
+            tokio::spawn(async move {
+                accepted.await;
+                complete.store(true, Ordering::Relaxed);
+            });
+        }
+        Self(complete)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Methods whose replay does no harm.
+fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+fn code(code: Code) -> VarInt {
+    VarInt::from_u64(code.value()).unwrap_or(VarInt::MAX)
+}
+
+/// The time as `Date` has it, made once a second by each thread.
+fn date() -> HeaderValue {
+    thread_local! {
+        static DATE: RefCell<(u64, HeaderValue)> =
+            const { RefCell::new((0, HeaderValue::from_static(""))) };
+    }
+    let now = SystemTime::now();
+    let secs = now
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |now| now.as_secs());
+    DATE.with_borrow_mut(|(made, value)| {
+        if *made != secs
+            && let Ok(text) = HeaderValue::try_from(httpdate::fmt_http_date(now))
+        {
+            (*made, *value) = (secs, text);
+        }
+        value.clone()
+    })
+}

@@ -1,0 +1,84 @@
+//! Serving connections: one service for HTTP/1.1, 2 and 3.
+
+mod body;
+mod h3;
+mod quic;
+mod tcp;
+
+use std::sync::Arc;
+
+use hikyaku_core::arm::Version;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+
+use crate::conn::Conn;
+use crate::content::{Body, ErrorReason, RequestBody};
+use crate::measure::Ticket;
+pub(crate) use body::LimitedBody;
+pub use quic::QuicError;
+pub(crate) use quic::{QuicListener, quic_server_config};
+pub(crate) use tcp::TcpAcceptor;
+
+/// Answers a request: checks what no content has to care for, and applies the
+/// connection's decision to the response.
+pub(crate) async fn respond(
+    conn: &Arc<Conn>,
+    request: Request<RequestBody>,
+    ticket: &mut Ticket,
+) -> Response<Body> {
+    let live = conn.shared.live_full();
+    let mut response = match check(&request, conn.peer.version) {
+        Err((status, reason)) => refusal(status, reason),
+        Ok(()) => {
+            let (request, outcome) = LimitedBody::limit(request, &live.config);
+            match request {
+                Ok(request) => {
+                    let response = live.content.respond(request, &conn.peer).await;
+                    match outcome.failure() {
+                        Some((status, reason)) => refusal(status, reason),
+                        None => response,
+                    }
+                }
+                Err((status, reason)) => refusal(status, reason),
+            }
+        }
+    };
+    let headers = response.headers_mut();
+    headers
+        .entry(header::SERVER)
+        .or_insert(HeaderValue::from_static("hikyaku"));
+    conn.apply(headers);
+    ticket.answered(&response);
+    response
+}
+
+/// What makes a request unanswerable whatever is served.
+fn check<B>(request: &Request<B>, version: Version) -> Result<(), (StatusCode, &'static str)> {
+    if request.method() == Method::CONNECT {
+        return Err((StatusCode::METHOD_NOT_ALLOWED, "CONNECT is not offered"));
+    }
+    let hosts = request.headers().get_all(header::HOST).iter().count();
+    let has_authority = request.uri().authority().is_some();
+    // RFC 9112 §3.2; HTTP/1.0 knows no Host.
+    let missing = hosts == 0 && !has_authority && request.version() != http::Version::HTTP_10;
+    if hosts > 1 || missing {
+        return Err((
+            StatusCode::BAD_REQUEST,
+            match version {
+                Version::H1 => "a request needs exactly one Host header",
+                _ => "a request needs exactly one :authority or Host",
+            },
+        ));
+    }
+    Ok(())
+}
+
+fn refusal(status: StatusCode, reason: &str) -> Response<Body> {
+    let mut response = Response::new(Body::from(format!("{status}: {reason}\n")));
+    *response.status_mut() = status;
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+    response.extensions_mut().insert(ErrorReason::from(reason));
+    response
+}

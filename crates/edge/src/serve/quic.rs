@@ -1,0 +1,217 @@
+//! QUIC: accepting connections, and their settings.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use hikyaku_core::arm::{Congestion, Version};
+use hikyaku_core::sample::UdpEvent;
+use quinn::congestion::{BbrConfig, CubicConfig};
+use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
+use quinn::{Connecting, ConnectionError, Endpoint, Incoming, TransportConfig, VarInt};
+use quinn_proto::congestion::ControllerFactory;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::h3;
+use crate::config::Config;
+use crate::conn::Conn;
+use crate::content::Peer;
+use crate::limits::Admission;
+use crate::measure::MeteredFactory;
+use crate::metrics::add;
+use crate::shared::Shared;
+
+/// Longest idle time: NATs forget UDP flows after about half a minute (RFC 4787 §4.3 asks
+/// for two minutes, many do less).
+const MAX_IDLE: Duration = Duration::from_secs(30);
+/// Bytes that a connection may have sent and not acknowledged: the path's BDP up to
+/// 1 Gbit/s at 100 ms.
+const SEND_WINDOW: u64 = 12 << 20;
+/// Flow control windows for uploads.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 2 << 20;
+/// Unidirectional streams of the client: control and QPACK (RFC 9114 §6.2), and some to
+/// spare for greasing.
+const UNI_STREAMS: u32 = 8;
+
+/// Why the QUIC settings can't be made.
+#[derive(Debug, thiserror::Error)]
+#[error("setting up QUIC: {0}")]
+pub struct QuicError(String);
+
+/// The settings of QUIC connections.
+///
+/// # Errors
+/// When TLS lacks what QUIC needs, or a limit can't be expressed.
+pub(crate) fn quic_server_config(
+    tls: rustls::ServerConfig,
+    config: &Config,
+) -> Result<quinn::ServerConfig, QuicError> {
+    let crypto = QuicServerConfig::try_from(tls).map_err(|error| QuicError(error.to_string()))?;
+    let mut server = quinn::ServerConfig::with_crypto(Arc::new(crypto));
+    let idle = config.timeouts.idle.min(MAX_IDLE);
+    let idle = idle
+        .try_into()
+        .map_err(|_| QuicError("timeouts.idle is too long".to_owned()))?;
+    let inner: Arc<dyn ControllerFactory + Send + Sync> = match config.policy.congestion {
+        Congestion::Cubic => Arc::new(CubicConfig::default()),
+        Congestion::Bbr => Arc::new(BbrConfig::default()),
+    };
+    let mut transport = TransportConfig::default();
+    transport
+        .max_idle_timeout(Some(idle))
+        .max_concurrent_bidi_streams(VarInt::from_u32(config.limits.streams))
+        .max_concurrent_uni_streams(VarInt::from_u32(UNI_STREAMS))
+        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
+        .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
+        .send_window(SEND_WINDOW)
+        .datagram_receive_buffer_size(None)
+        .congestion_controller_factory(Arc::new(MeteredFactory { inner }));
+    server.transport_config(Arc::new(transport));
+    Ok(server)
+}
+
+/// Accepts QUIC connections on one socket.
+pub(crate) struct QuicListener {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) local: SocketAddr,
+    pub(crate) config: Arc<ArcSwap<quinn::ServerConfig>>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stop: CancellationToken,
+    pub(crate) handshakes: Arc<AtomicUsize>,
+}
+
+impl QuicListener {
+    /// Accepts until the server stops.
+    pub(crate) async fn run(self) {
+        let stop = self.stop.clone();
+        while let Some(Some(incoming)) = stop.run_until_cancelled(self.endpoint.accept()).await {
+            self.accept(incoming);
+        }
+    }
+
+    fn accept(&self, incoming: Incoming) {
+        let remote = incoming.remote_address();
+        let limits = &self.shared.live().config.limits;
+        let under_way = self.handshakes.load(Ordering::Relaxed);
+        if under_way >= limits.quic_retry_above && incoming.may_retry() {
+            add(&self.shared.metrics.quic_retries, 1);
+            // Fails only where `may_retry` would have been false.
+            let _ = incoming.retry();
+            return;
+        }
+        let admission = match self.shared.connections.admit(remote.ip()) {
+            Ok(admission) => admission,
+            Err(refusal) => {
+                self.shared.metrics.on_refusal(refusal);
+                // A refusal would make browsers avoid HTTP/3 for days; silence makes them
+                // use TCP.
+                incoming.ignore();
+                return;
+            }
+        };
+        let local_ip = incoming.local_ip().unwrap_or(self.local.ip());
+        let local = SocketAddr::new(local_ip, self.local.port());
+        match incoming.accept_with(self.config.load_full()) {
+            Ok(connecting) => self.spawn(connecting, remote, local, admission),
+            Err(error) => {
+                add(&self.shared.metrics.handshakes_failed_quic, 1);
+                tracing::debug!(client = %remote, "QUIC connection: {error}");
+            }
+        }
+    }
+
+    fn spawn(
+        &self,
+        connecting: Connecting,
+        remote: SocketAddr,
+        local: SocketAddr,
+        admission: Admission,
+    ) {
+        let shared = Arc::clone(&self.shared);
+        let stop = self.stop.clone();
+        self.handshakes.fetch_add(1, Ordering::Relaxed);
+        let handshake = Handshake(Arc::clone(&self.handshakes));
+        self.tasks.spawn(async move {
+            let _admission = admission;
+            match establish(connecting, &shared).await {
+                Ok(established) => {
+                    drop(handshake);
+                    serve(established, remote, local, shared, stop).await;
+                }
+                Err(error) => {
+                    add(&shared.metrics.handshakes_failed_quic, 1);
+                    if error.kind() == io::ErrorKind::TimedOut {
+                        shared.udp(remote.ip(), UdpEvent::Broke);
+                    }
+                    tracing::debug!(client = %remote, "QUIC handshake: {error}");
+                }
+            }
+        });
+    }
+}
+
+/// A handshake under way.
+struct Handshake(Arc<AtomicUsize>);
+
+impl Drop for Handshake {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A connection that may be used.
+struct Established {
+    quic: quinn::Connection,
+    server_name: Option<Arc<str>>,
+    /// Completes with the handshake; `None` when it is complete already.
+    early: Option<quinn::ZeroRttAccepted>,
+}
+
+async fn establish(mut connecting: Connecting, shared: &Shared) -> io::Result<Established> {
+    let live = shared.live_full();
+    let handshake = async {
+        let data = connecting.handshake_data().await?;
+        let data = data.downcast::<HandshakeData>().ok();
+        let server_name = data.and_then(|data| data.server_name).map(Arc::from);
+        if !live.config.tls.early_data {
+            return Ok((connecting.await?, server_name, None));
+        }
+        Ok(match connecting.into_0rtt() {
+            Ok((quic, accepted)) => (quic, server_name, Some(accepted)),
+            Err(connecting) => (connecting.await?, server_name, None),
+        })
+    };
+    let timeout = live.config.timeouts.handshake;
+    let established: Result<_, ConnectionError> = tokio::time::timeout(timeout, handshake).await?;
+    let (quic, server_name, early) = established.map_err(io::Error::from)?;
+    Ok(Established {
+        quic,
+        server_name,
+        early,
+    })
+}
+
+async fn serve(
+    established: Established,
+    remote: SocketAddr,
+    local: SocketAddr,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+) {
+    let peer = Peer {
+        remote,
+        local,
+        version: Version::H3,
+        server_name: established.server_name,
+    };
+    let conn = Conn::open(shared, peer);
+    if let Err(error) = h3::serve(conn, established.quic, established.early, stop).await {
+        tracing::debug!(client = %remote, "HTTP/3 connection: {error}");
+    }
+}

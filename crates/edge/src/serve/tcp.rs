@@ -1,0 +1,294 @@
+//! HTTP/1.1 and HTTP/2 over TLS and TCP.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use futures_util::future::poll_fn;
+use hikyaku_core::arm::Version;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Sleep;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::task::TaskTracker;
+
+use super::respond;
+use crate::config::Config;
+use crate::conn::Conn;
+use crate::content::{Peer, RequestBody};
+use crate::limits::Admission;
+use crate::measure::{MeteredIo, Socket, TcpMeter, TrackedBody};
+use crate::metrics::{Refusal, add};
+use crate::shared::Shared;
+
+/// Bytes of a response that HTTP/2 may hold for one stream until the client takes them.
+const H2_SEND_BUFFER: usize = 256 * 1024;
+/// Flow control windows for uploads.
+const H2_STREAM_WINDOW: u32 = 1 << 20;
+const H2_CONNECTION_WINDOW: u32 = 2 << 20;
+/// How long to wait when the process is out of file descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts connections of one listening socket.
+pub(crate) struct TcpAcceptor {
+    pub(crate) listener: TcpListener,
+    pub(crate) tls: Arc<ArcSwap<rustls::ServerConfig>>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stop: CancellationToken,
+}
+
+impl TcpAcceptor {
+    /// Accepts until the server stops.
+    pub(crate) async fn run(self) {
+        let stop = self.stop.clone();
+        while let Some(accepted) = stop.run_until_cancelled(self.listener.accept()).await {
+            match accepted {
+                Ok((stream, remote)) => self.accept(stream, remote),
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) => {
+                    tracing::warn!("accepting TCP connections: {error}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn accept(&self, stream: TcpStream, remote: SocketAddr) {
+        let admission = match self.shared.connections.admit(remote.ip()) {
+            Ok(admission) => admission,
+            Err(refusal) => return self.shared.metrics.on_refusal(refusal),
+        };
+        let acceptor = TlsAcceptor::from(self.tls.load_full());
+        let shared = Arc::clone(&self.shared);
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move {
+            if let Err(error) = serve(stream, remote, acceptor, shared, stop, admission).await {
+                tracing::debug!(client = %remote, "TCP connection: {error}");
+            }
+        });
+    }
+}
+
+/// Errors of a connection that died before it was accepted, after which accepting goes on.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+    )
+}
+
+async fn serve(
+    stream: TcpStream,
+    remote: SocketAddr,
+    acceptor: TlsAcceptor,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+    _admission: Admission,
+) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let local = stream.local_addr()?;
+    let socket = Socket::new(stream)?;
+    let timeout = shared.live().config.timeouts.handshake;
+    let handshake = acceptor.accept(MeteredIo(Arc::clone(&socket)));
+    let tls = match tokio::time::timeout(timeout, handshake).await {
+        Ok(Ok(tls)) => tls,
+        failed => {
+            add(&shared.metrics.handshakes_failed_tcp, 1);
+            return failed.unwrap_or_else(|late| Err(late.into())).map(drop);
+        }
+    };
+    let (_, session) = tls.get_ref();
+    let version = match session.alpn_protocol() {
+        Some(b"h2") => Version::H2,
+        _ => Version::H1,
+    };
+    let peer = Peer {
+        remote,
+        local,
+        version,
+        server_name: session.server_name().map(Arc::from),
+    };
+    let conn = Conn::open(shared, peer);
+    let meter = TcpMeter::new(Arc::clone(&conn), socket);
+    let live = conn.shared.live_full();
+    let driver = match version {
+        Version::H2 => Http::h2(tls, &conn, &live.config),
+        _ => Http::h1(tls, &conn, &live.config),
+    };
+    Connection {
+        http: driver,
+        meter,
+        idle: Box::pin(tokio::time::sleep(live.config.timeouts.idle)),
+        idle_timeout: live.config.timeouts.idle,
+        send_timeout: live.config.timeouts.send,
+        stop: Box::pin(stop.cancelled_owned()),
+        stopping: false,
+        conn,
+    }
+    .run()
+    .await
+}
+
+type Driving = Pin<Box<dyn DriveHttp + Send>>;
+
+/// A connection of hyper's, of whichever version.
+trait DriveHttp {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>>;
+    /// Finishes what is under way and takes nothing more.
+    fn stop(self: Pin<&mut Self>);
+}
+
+struct Http;
+
+impl Http {
+    fn h2(tls: TlsStream<MeteredIo>, conn: &Arc<Conn>, config: &Config) -> Driving {
+        let conn = Arc::clone(conn);
+        let header_size = u32::try_from(config.limits.header_size.bytes()).unwrap_or(u32::MAX);
+        let connection = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(config.limits.streams)
+            .max_header_list_size(header_size)
+            .max_send_buf_size(H2_SEND_BUFFER)
+            .initial_stream_window_size(H2_STREAM_WINDOW)
+            .initial_connection_window_size(H2_CONNECTION_WINDOW)
+            .serve_connection(
+                TokioIo::new(tls),
+                service_fn(move |request| answer(Arc::clone(&conn), request)),
+            );
+        Box::pin(connection)
+    }
+
+    fn h1(tls: TlsStream<MeteredIo>, conn: &Arc<Conn>, config: &Config) -> Driving {
+        let conn = Arc::clone(conn);
+        let header_size = usize::try_from(config.limits.header_size.bytes()).unwrap_or(usize::MAX);
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(config.timeouts.header)
+            .max_header_size(header_size)
+            .serve_connection(
+                TokioIo::new(tls),
+                service_fn(move |request| answer(Arc::clone(&conn), request)),
+            )
+            .with_upgrades();
+        Box::pin(connection)
+    }
+}
+
+impl<S, B> DriveHttp for http2::Connection<TokioIo<TlsStream<MeteredIo>>, S, TokioExecutor>
+where
+    Self: Future<Output = hyper::Result<()>>,
+    S: hyper::service::HttpService<Incoming, ResBody = B>,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B: http_body::Body + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    TokioExecutor: hyper::rt::bounds::Http2ServerConnExec<S::Future, B>,
+{
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>> {
+        Future::poll(self, cx)
+    }
+
+    fn stop(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+impl<S, B> DriveHttp for http1::UpgradeableConnection<TokioIo<TlsStream<MeteredIo>>, S>
+where
+    Self: Future<Output = hyper::Result<()>>,
+    S: hyper::service::HttpService<Incoming, ResBody = B>,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B: http_body::Body + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>> {
+        Future::poll(self, cx)
+    }
+
+    fn stop(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+async fn answer(
+    conn: Arc<Conn>,
+    request: Request<Incoming>,
+) -> Result<Response<TrackedBody>, Infallible> {
+    let mut ticket = conn.ledger.open(&request);
+    let request = request.map(|body| RequestBody::new(body.map_err(Into::into)));
+    let response = respond(&conn, request, &mut ticket).await;
+    Ok(response.map(|body| TrackedBody::new(body, ticket)))
+}
+
+/// A connection, its meter, and the timers that end it.
+struct Connection {
+    http: Driving,
+    meter: TcpMeter,
+    idle: Pin<Box<Sleep>>,
+    idle_timeout: Duration,
+    send_timeout: Duration,
+    stop: Pin<Box<WaitForCancellationFutureOwned>>,
+    stopping: bool,
+    conn: Arc<Conn>,
+}
+
+impl Connection {
+    async fn run(mut self) -> io::Result<()> {
+        let result = poll_fn(|cx| self.poll(cx)).await;
+        // hyper's part goes first: it closes the exchanges that are still open.
+        drop(self.http);
+        self.meter.close();
+        result
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.stopping && (self.stop.as_mut().poll(cx).is_ready() || self.is_idle(cx)) {
+            self.stopping = true;
+            self.http.as_mut().stop();
+        }
+        if let Poll::Ready(result) = self.http.as_mut().poll(cx) {
+            return Poll::Ready(result.map_err(io::Error::other));
+        }
+        self.meter.poll(cx);
+        if self.meter.stalled() >= self.send_timeout {
+            self.conn.shared.metrics.on_refusal(Refusal::Stalled);
+            return Poll::Ready(Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the client took nothing for timeouts.send",
+            )));
+        }
+        Poll::Pending
+    }
+
+    /// Whether there has been no request for the idle time.
+    fn is_idle(&mut self, cx: &mut Context<'_>) -> bool {
+        while self.idle.as_mut().poll(cx).is_ready() {
+            let deadline = if self.conn.ledger.load().in_flight > 0 {
+                Instant::now() + self.idle_timeout
+            } else {
+                let since = self.conn.ledger.idle_since();
+                let since = since.unwrap_or_else(|| Instant::now() - self.conn.age());
+                since + self.idle_timeout
+            };
+            if deadline <= Instant::now() {
+                return true;
+            }
+            self.idle.as_mut().reset(deadline.into());
+        }
+        false
+    }
+}

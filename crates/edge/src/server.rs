@@ -1,0 +1,445 @@
+//! The server: starting, reloading and stopping it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use hikyaku_core::arm::Congestion;
+use hikyaku_core::model::Model;
+use hikyaku_core::policy::VersionPolicy;
+use quinn::{Endpoint, EndpointConfig, TokioRuntime, VarInt};
+use rustls::crypto::CryptoProvider;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::access_log::{AccessLog, AccessLogError};
+use crate::admin::{self, AdminError};
+use crate::clients::Clients;
+use crate::config::{Config, ConfigError, TlsVersion};
+use crate::content::{Content, Files, Proxy};
+use crate::listen::{self, ListenError, Listener};
+use crate::serve::{QuicError, QuicListener, TcpAcceptor, quic_server_config};
+use crate::shared::{Clock, Live, Shared};
+use crate::store::{self, Store, StoreError};
+use crate::tls::{self, Certificate, Source, TlsError};
+
+/// The model that is built in (`docs/model.md`).
+const DEFAULT_MODEL: &str = include_str!("../../../models/default.json");
+/// Between looks whether the certificate's files have changed.
+const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Why the server can't start, or a configuration is refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs)]
+pub enum ServerError {
+    #[error("checking the configuration")]
+    Config(#[from] ConfigError),
+    #[error("checking the configuration")]
+    Policy(#[from] hikyaku_core::policy::PolicyError),
+    #[error("preparing the certificate")]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Quic(#[from] QuicError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error("serving {what}")]
+    Content {
+        what: String,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    #[error("reading the model {}", path.display())]
+    Model {
+        path: PathBuf,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    #[error("using TCP congestion control `{}`, which this kernel does not offer", congestion.name())]
+    Congestion {
+        congestion: Congestion,
+        #[source]
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    AccessLog(#[from] AccessLogError),
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    #[error("reloading: `{key}` can't change while the server runs; restart it for that")]
+    NeedsRestart { key: &'static str },
+}
+
+/// A running server.
+pub struct Server {
+    shared: Arc<Shared>,
+    certificate: Arc<Certificate>,
+    provider: Arc<CryptoProvider>,
+    tcp_tls: Arc<ArcSwap<rustls::ServerConfig>>,
+    quic_config: Arc<ArcSwap<quinn::ServerConfig>>,
+    endpoints: Vec<Endpoint>,
+    mptcp: bool,
+    admin: Option<SocketAddr>,
+    store: Option<PathBuf>,
+    /// Connections stop taking requests.
+    stop: CancellationToken,
+    connections: TaskTracker,
+    /// What serves the server itself ends after the connections.
+    end: CancellationToken,
+    services: TaskTracker,
+}
+
+impl Server {
+    /// Starts to serve. To be called on a tokio runtime.
+    ///
+    /// # Errors
+    /// When anything that the configuration asks for can't be had; nothing is left running
+    /// then.
+    pub fn start(config: Config) -> Result<Self, ServerError> {
+        config.check()?;
+        config.policy.validate()?;
+        listen::probe_congestion(config.policy.congestion).map_err(|source| {
+            ServerError::Congestion {
+                congestion: config.policy.congestion,
+                source,
+            }
+        })?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let certificate = Arc::new(Certificate::load(certificate_source(&config), &provider)?);
+        let tcp_tls = tls::tcp_config(Arc::clone(&certificate), &provider, settings(&config))?;
+        let quic_tls = tls::quic_config(Arc::clone(&certificate), &provider, settings(&config))?;
+        let quic_config = quic_server_config(quic_tls, &config)?;
+
+        let clock = Clock::start();
+        let clients = Clients::new(&config, load_model(&config)?, clock);
+        let store = open_store(&config, &clients)?;
+        let listeners = config
+            .listen
+            .iter()
+            .map(|address| Listener::bind(*address, config.mptcp, config.policy.congestion))
+            .collect::<Result<Vec<_>, _>>()?;
+        let admin = admin::bind(&config.admin)?;
+        let addresses = listeners.iter().map(|listener| listener.address).collect();
+        let shared = Arc::new(Shared::new(clients, clock, addresses, live(config)?));
+
+        let mut server = Self {
+            mptcp: listeners.iter().all(|listener| listener.mptcp),
+            admin: admin
+                .as_ref()
+                .and_then(|listener| listener.local_addr().ok()),
+            store: store.as_ref().map(|store| store.path().to_owned()),
+            shared,
+            certificate,
+            provider,
+            tcp_tls: Arc::new(ArcSwap::from_pointee(tcp_tls)),
+            quic_config: Arc::new(ArcSwap::from_pointee(quic_config)),
+            endpoints: Vec::new(),
+            stop: CancellationToken::new(),
+            connections: TaskTracker::new(),
+            end: CancellationToken::new(),
+            services: TaskTracker::new(),
+        };
+        for listener in listeners {
+            server.serve(listener)?;
+        }
+        if let Some(listener) = admin {
+            let serving = admin::serve(listener, Arc::clone(&server.shared), server.end.clone());
+            server.services.spawn(serving);
+        }
+        if let Some(store) = store {
+            let shared = Arc::clone(&server.shared);
+            let writing = store::write_behind(Arc::new(store), shared, server.end.clone());
+            server.services.spawn(writing);
+        }
+        server.services.spawn(watch_certificate(
+            Arc::clone(&server.certificate),
+            Arc::clone(&server.provider),
+            Arc::clone(&server.shared),
+            server.end.clone(),
+        ));
+        Ok(server)
+    }
+
+    fn serve(&mut self, listener: Listener) -> Result<(), ServerError> {
+        let address = listener.address;
+        let failed = |transport| {
+            move |source| ListenError {
+                transport,
+                address,
+                source,
+            }
+        };
+        let tcp = tokio::net::TcpListener::from_std(listener.tcp).map_err(failed("TCP"))?;
+        let acceptor = TcpAcceptor {
+            listener: tcp,
+            tls: Arc::clone(&self.tcp_tls),
+            shared: Arc::clone(&self.shared),
+            tasks: self.connections.clone(),
+            stop: self.stop.clone(),
+        };
+        let endpoint = Endpoint::new(
+            EndpointConfig::default(),
+            Some((**self.quic_config.load()).clone()),
+            listener.udp,
+            Arc::new(TokioRuntime),
+        )
+        .map_err(failed("UDP"))?;
+        let quic = QuicListener {
+            endpoint: endpoint.clone(),
+            local: address,
+            config: Arc::clone(&self.quic_config),
+            shared: Arc::clone(&self.shared),
+            tasks: self.connections.clone(),
+            stop: self.stop.clone(),
+            handshakes: Arc::default(),
+        };
+        self.endpoints.push(endpoint);
+        self.connections.spawn(acceptor.run());
+        self.connections.spawn(quic.run());
+        Ok(())
+    }
+
+    /// Addresses that are served, with the ports that were chosen where 0 was asked for.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.shared.addresses
+    }
+
+    /// Address of the admin page.
+    pub fn admin(&self) -> Option<SocketAddr> {
+        self.admin
+    }
+
+    /// Whether clients can use MPTCP.
+    pub fn mptcp(&self) -> bool {
+        self.mptcp
+    }
+
+    /// The store's file; `None` when what is learnt is only kept in memory.
+    pub fn store(&self) -> Option<&PathBuf> {
+        self.store.as_ref()
+    }
+
+    /// The certificate in use.
+    pub fn certificate(&self) -> &Certificate {
+        &self.certificate
+    }
+
+    /// Puts another configuration into force. Connections keep going; those that are open
+    /// keep the TLS and QUIC settings with which they began.
+    ///
+    /// # Errors
+    /// When the configuration is bad, or changes what needs a restart; the former one then
+    /// stays in force.
+    pub fn reload(&self, config: Config) -> Result<(), ServerError> {
+        let result = self.try_reload(config);
+        let metrics = &self.shared.metrics;
+        let counter = match result {
+            Ok(()) => &metrics.reloads,
+            Err(_) => &metrics.reloads_failed,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        result
+    }
+
+    fn try_reload(&self, config: Config) -> Result<(), ServerError> {
+        config.check()?;
+        config.policy.validate()?;
+        check_unchanged(&self.shared.live().config, &config)?;
+        let model = load_model(&config)?;
+        let tcp_tls = tls::tcp_config(
+            Arc::clone(&self.certificate),
+            &self.provider,
+            settings(&config),
+        )?;
+        let quic_tls = tls::quic_config(
+            Arc::clone(&self.certificate),
+            &self.provider,
+            settings(&config),
+        )?;
+        let quic_config = quic_server_config(quic_tls, &config)?;
+        let policy = config.policy.clone();
+        let live = live(config)?;
+        // The last that can fail; from here on everything is put into force.
+        self.certificate.reload(&self.provider)?;
+        self.tcp_tls.store(Arc::new(tcp_tls));
+        self.quic_config.store(Arc::new(quic_config));
+        self.shared.clients.set_rules(policy, model);
+        self.shared.set_live(live);
+        Ok(())
+    }
+
+    /// Stops: takes no more connections or requests, answers those in flight for at most
+    /// `timeouts.drain`, and writes the store. Gives the number of connections that had to
+    /// be cut.
+    pub async fn stop(self) -> usize {
+        let drain = self.shared.live().config.timeouts.drain;
+        self.stop.cancel();
+        self.connections.close();
+        let drained = tokio::time::timeout(drain, self.connections.wait()).await;
+        let cut = match drained {
+            Ok(()) => 0,
+            Err(_) => self.shared.connections.count(),
+        };
+        for endpoint in &self.endpoints {
+            endpoint.close(VarInt::from_u32(0x100), b"server stops");
+            // The last packets are on their way soon; nobody waits for dead clients.
+            let _ = tokio::time::timeout(Duration::from_millis(500), endpoint.wait_idle()).await;
+        }
+        self.end.cancel();
+        self.services.close();
+        self.services.wait().await;
+        cut
+    }
+}
+
+fn settings(config: &Config) -> tls::Settings {
+    tls::Settings {
+        http2: config.policy.version != VersionPolicy::H1,
+        only_tls13: config.tls.min_version == TlsVersion::Tls13,
+        early_data: config.tls.early_data,
+    }
+}
+
+fn certificate_source(config: &Config) -> Source {
+    match (&config.tls.cert, &config.tls.key) {
+        (Some(cert), Some(key)) => Source::Files {
+            cert: cert.clone(),
+            key: key.clone(),
+        },
+        _ => Source::SelfSigned {
+            names: tls::default_names()
+                .into_iter()
+                .chain(config.tls.names.iter().cloned())
+                .collect(),
+        },
+    }
+}
+
+fn load_model(config: &Config) -> Result<Model, ServerError> {
+    let Some(path) = &config.model.file else {
+        return Model::from_json(DEFAULT_MODEL).map_err(|error| ServerError::Model {
+            path: PathBuf::from("models/default.json (built in)"),
+            source: Box::new(error),
+        });
+    };
+    let failed = |source| ServerError::Model {
+        path: path.clone(),
+        source,
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| failed(Box::new(error) as _))?;
+    Model::from_json(&text).map_err(|error| failed(Box::new(error)))
+}
+
+fn open_store(config: &Config, clients: &Clients) -> Result<Option<Store>, ServerError> {
+    let Some(dir) = &config.state.dir else {
+        return Ok(None);
+    };
+    let store = Store::open(dir)?;
+    match store.load(|key, encoded| clients.insert(key, encoded)) {
+        Ok((0, 0)) => {}
+        Ok((used, 0)) => tracing::info!("{used} clients and prefixes known from before"),
+        Ok((used, unusable)) => tracing::warn!(
+            "{used} clients and prefixes known from before; {unusable} records are of another \
+             format and are left out"
+        ),
+        Err(error) => tracing::error!(
+            "reading {}: {error}; what could not be read is learnt anew",
+            store.path().display()
+        ),
+    }
+    Ok(Some(store))
+}
+
+fn live(config: Config) -> Result<Live, ServerError> {
+    let failed = |what: String| {
+        move |source: Box<dyn std::error::Error + Send + Sync>| ServerError::Content {
+            what,
+            source,
+        }
+    };
+    let content = match (&config.root, &config.upstream) {
+        (Some(root), _) => Files::open(root, &config.files)
+            .map(Content::Files)
+            .map_err(|error| failed(root.display().to_string())(Box::new(error)))?,
+        (None, Some(upstream)) => Proxy::new(upstream, &config.proxy)
+            .map(Content::Proxy)
+            .map_err(|error| failed(upstream.clone())(Box::new(error)))?,
+        (None, None) => {
+            return Err(ConfigError::Conflict("nothing to serve".to_owned()).into());
+        }
+    };
+    let access_log = AccessLog::open(&config.log.access, config.log.format)?;
+    Ok(Live {
+        config,
+        content,
+        access_log: Arc::new(access_log),
+    })
+}
+
+/// Refuses changes of what sockets and files were opened for.
+fn check_unchanged(now: &Config, new: &Config) -> Result<(), ServerError> {
+    let keys = [
+        ("listen", now.listen == new.listen && now.mptcp == new.mptcp),
+        ("admin.listen", now.admin.listen == new.admin.listen),
+        ("state.dir", now.state == new.state),
+        ("limits.clients", now.limits.clients == new.limits.clients),
+        (
+            "tls.cert",
+            now.tls.cert == new.tls.cert && now.tls.key == new.tls.key,
+        ),
+        ("tls.names", now.tls.names == new.tls.names),
+        (
+            "policy.congestion",
+            now.policy.congestion == new.policy.congestion,
+        ),
+    ];
+    match keys.into_iter().find(|(_, same)| !same) {
+        Some((key, _)) => Err(ServerError::NeedsRestart { key }),
+        None => Ok(()),
+    }
+}
+
+/// Reads the certificate's files again when they have changed.
+async fn watch_certificate(
+    certificate: Arc<Certificate>,
+    provider: Arc<CryptoProvider>,
+    shared: Arc<Shared>,
+    end: CancellationToken,
+) {
+    let mut seen = certificate.modified();
+    while end
+        .run_until_cancelled(tokio::time::sleep(CERTIFICATE_INTERVAL))
+        .await
+        .is_some()
+    {
+        let modified = certificate.modified();
+        let is_self_signed = matches!(certificate.source(), Source::SelfSigned { .. });
+        if modified == seen && !is_self_signed {
+            continue;
+        }
+        let former = certificate.description().fingerprint;
+        match certificate.reload(&provider) {
+            Ok(()) => {
+                let now = certificate.description().fingerprint;
+                if now != former {
+                    shared.metrics.reloads.fetch_add(1, Ordering::Relaxed);
+                    tracing::info!("certificate changed; fingerprint (SHA-256) {now}");
+                }
+            }
+            Err(error) => {
+                // Written half, perhaps: the change is looked at again when it goes on.
+                shared
+                    .metrics
+                    .reloads_failed
+                    .fetch_add(1, Ordering::Relaxed);
+                tracing::warn!("certificate not reloaded, the former stays in use: {error}");
+            }
+        }
+        seen = modified;
+    }
+}

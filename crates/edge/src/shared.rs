@@ -1,0 +1,120 @@
+//! What all connections share.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use arc_swap::{ArcSwap, Guard};
+use hikyaku_core::sample::{Observation, UdpEvent};
+use hikyaku_core::units::Timestamp;
+
+use crate::access_log::AccessLog;
+use crate::clients::Clients;
+use crate::config::Config;
+use crate::content::Content;
+use crate::events::{Event, Events};
+use crate::limits::Connections;
+use crate::metrics::{Metrics, UDP_EVENTS};
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    pub(crate) clients: Clients,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) metrics: Metrics,
+    pub(crate) events: Events,
+    /// Addresses that are served.
+    pub(crate) addresses: Vec<SocketAddr>,
+    live: ArcSwap<Live>,
+}
+
+/// What a reload replaces.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) config: Config,
+    pub(crate) content: Content,
+    pub(crate) access_log: Arc<AccessLog>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        clients: Clients,
+        clock: Clock,
+        addresses: Vec<SocketAddr>,
+        live: Live,
+    ) -> Self {
+        Self {
+            connections: Arc::new(Connections::new(&live.config.limits)),
+            clock,
+            clients,
+            metrics: Metrics::default(),
+            events: Events::default(),
+            addresses,
+            live: ArcSwap::from_pointee(live),
+        }
+    }
+
+    /// The configuration and content in force.
+    pub(crate) fn live(&self) -> Guard<Arc<Live>> {
+        self.live.load()
+    }
+
+    /// The same, to be kept over an `await`.
+    pub(crate) fn live_full(&self) -> Arc<Live> {
+        self.live.load_full()
+    }
+
+    /// Puts another configuration into force.
+    pub(crate) fn set_live(&self, live: Live) {
+        self.connections.set_limits(&live.config.limits);
+        self.live.store(Arc::new(live));
+    }
+
+    /// The access log in force.
+    pub(crate) fn access_log(&self) -> Arc<AccessLog> {
+        Arc::clone(&self.live.load().access_log)
+    }
+
+    /// Learns about UDP to a client.
+    pub(crate) fn udp(&self, client: IpAddr, event: UdpEvent) {
+        let name = match event {
+            UdpEvent::Advertised => UDP_EVENTS[0],
+            UdpEvent::SessionEnded => UDP_EVENTS[1],
+            UdpEvent::Arrived => UDP_EVENTS[2],
+            UdpEvent::Broke => UDP_EVENTS[3],
+            UdpEvent::BackOnTcp => UDP_EVENTS[4],
+        };
+        self.metrics.on_udp(name);
+        self.events.send(|| Event::udp(client, name));
+        self.clients.observe(client, &Observation::Udp(event));
+    }
+}
+
+/// The time as `core` counts it: that of the system when the server started, and from
+/// then on never back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    started: Instant,
+    epoch: Timestamp,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        let since_epoch = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        Self {
+            started: Instant::now(),
+            epoch: Timestamp::from_micros(0).saturating_add(since_epoch),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.epoch.saturating_add(self.started.elapsed())
+    }
+
+    pub(crate) fn uptime(&self) -> std::time::Duration {
+        self.started.elapsed()
+    }
+}

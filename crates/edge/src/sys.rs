@@ -1,0 +1,177 @@
+//! Socket options that no safe library offers: everything `unsafe` of this crate.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+/// What the kernel tells of a TCP connection: `struct tcp_info` of `linux/tcp.h`.
+///
+/// Fields beyond what the running kernel knows are zero.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub(crate) struct TcpInfo {
+    pub state: u8,
+    pub ca_state: u8,
+    pub retransmits: u8,
+    pub probes: u8,
+    pub backoff: u8,
+    pub options: u8,
+    pub wscale: u8,
+    /// Bit 0: the newest delivery rate sample was limited by the application.
+    pub delivery_rate_app_limited: u8,
+    pub rto_us: u32,
+    pub ato_us: u32,
+    pub snd_mss: u32,
+    pub rcv_mss: u32,
+    pub unacked: u32,
+    pub sacked: u32,
+    pub lost: u32,
+    pub retrans: u32,
+    pub fackets: u32,
+    pub last_data_sent_ms: u32,
+    pub last_ack_sent_ms: u32,
+    pub last_data_recv_ms: u32,
+    pub last_ack_recv_ms: u32,
+    pub pmtu: u32,
+    pub rcv_ssthresh: u32,
+    pub rtt_us: u32,
+    pub rttvar_us: u32,
+    pub snd_ssthresh: u32,
+    pub snd_cwnd: u32,
+    pub advmss: u32,
+    pub reordering: u32,
+    pub rcv_rtt_us: u32,
+    pub rcv_space: u32,
+    pub total_retrans: u32,
+    pub pacing_rate: u64,
+    pub max_pacing_rate: u64,
+    pub bytes_acked: u64,
+    pub bytes_received: u64,
+    pub segs_out: u32,
+    pub segs_in: u32,
+    pub notsent_bytes: u32,
+    pub min_rtt_us: u32,
+    pub data_segs_in: u32,
+    pub data_segs_out: u32,
+    /// Bytes per second.
+    pub delivery_rate: u64,
+    pub busy_time_us: u64,
+    pub rwnd_limited_us: u64,
+    pub sndbuf_limited_us: u64,
+    pub delivered: u32,
+    pub delivered_ce: u32,
+    pub bytes_sent: u64,
+    pub bytes_retrans: u64,
+    /// Retransmissions that the receiver reported as needless (RFC 2883).
+    pub dsack_dups: u32,
+    pub reord_seen: u32,
+    pub rcv_ooopack: u32,
+    pub snd_wnd: u32,
+}
+
+/// What the kernel tells of an MPTCP connection: the first part of `struct mptcp_info`
+/// of `linux/mptcp.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub(crate) struct MptcpInfo {
+    pub subflows: u8,
+    pub add_addr_signal: u8,
+    pub add_addr_accepted: u8,
+    pub subflows_max: u8,
+    pub add_addr_signal_max: u8,
+    pub add_addr_accepted_max: u8,
+    pub flags: u32,
+    pub token: u32,
+    /// Data sequence number of the next byte that will be written.
+    pub write_seq: u64,
+    /// Data sequence number of the oldest byte that is not acknowledged.
+    pub snd_una: u64,
+    pub rcv_nxt: u64,
+    pub local_addr_used: u8,
+    pub local_addr_max: u8,
+    pub csum_enabled: u8,
+}
+
+/// `struct mptcp_full_info` of `linux/mptcp.h`, as far as it is used here.
+#[repr(C)]
+struct MptcpFullInfo {
+    size_tcpinfo_kernel: u32,
+    size_tcpinfo_user: u32,
+    size_sfinfo_kernel: u32,
+    size_sfinfo_user: u32,
+    num_subflows: u32,
+    size_arrays_user: u32,
+    subflow_info: u64,
+    tcp_info: u64,
+    mptcp_info: MptcpInfo,
+}
+
+/// Most subflows of which the state is read.
+const MAX_SUBFLOWS: usize = 8;
+
+/// Reads `TCP_INFO`.
+///
+/// # Errors
+/// Those of getsockopt(2).
+pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
+    let mut info = TcpInfo::default();
+    // SAFETY: `TcpInfo` consists of integers only, so any bytes written into it are valid.
+    unsafe { get(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, &mut info)? };
+    Ok(info)
+}
+
+/// Reads `MPTCP_FULL_INFO`: the connection and each of its subflows.
+///
+/// # Errors
+/// Those of getsockopt(2); `EOPNOTSUPP` where the connection fell back to TCP.
+pub(crate) fn mptcp_info(socket: impl AsFd) -> io::Result<(MptcpInfo, Vec<TcpInfo>)> {
+    const SOL_MPTCP: libc::c_int = 284;
+    const MPTCP_FULL_INFO: libc::c_int = 4;
+    let mut subflows = [TcpInfo::default(); MAX_SUBFLOWS];
+    let mut subflow_info = MaybeUninit::<[[u8; 264]; MAX_SUBFLOWS]>::uninit();
+    let mut info = MptcpFullInfo {
+        size_tcpinfo_kernel: 0,
+        size_tcpinfo_user: mem::size_of::<TcpInfo>() as u32,
+        size_sfinfo_kernel: 0,
+        size_sfinfo_user: 264,
+        num_subflows: 0,
+        size_arrays_user: MAX_SUBFLOWS as u32,
+        subflow_info: subflow_info.as_mut_ptr() as u64,
+        tcp_info: subflows.as_mut_ptr() as u64,
+        mptcp_info: MptcpInfo::default(),
+    };
+    // SAFETY: the structure holds integers only. The kernel writes at most
+    // `size_arrays_user` elements of the given sizes to the two addresses, which stay
+    // valid for the call.
+    unsafe { get(socket.as_fd(), SOL_MPTCP, MPTCP_FULL_INFO, &mut info)? };
+    let count = (info.num_subflows as usize).min(MAX_SUBFLOWS);
+    Ok((info.mptcp_info, subflows[..count].to_vec()))
+}
+
+/// Fills `value` by getsockopt(2), at most to its size.
+///
+/// # Safety
+/// Any bytes must be a valid `T`, and addresses inside `value` must be valid for what
+/// the option makes the kernel write there.
+unsafe fn get<T>(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &mut T,
+) -> io::Result<()> {
+    let mut length = mem::size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `value`; the rest is the
+    // caller's promise.
+    let result = unsafe {
+        let value: *mut T = value;
+        libc::getsockopt(socket.as_raw_fd(), level, option, value.cast(), &mut length)
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
