@@ -10,7 +10,7 @@ use bytes::Bytes;
 use hikyaku_h3::{OpenStreams, Payload};
 use http_body_util::Full;
 use hyper::client::conn::http1;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::timeout;
 
 use super::sys;
@@ -76,9 +76,44 @@ pub(super) struct Connection {
 /// The way in for requests.
 #[derive(Clone)]
 pub(super) enum Sender {
-    Http1(Arc<Mutex<http1::SendRequest<Full<Bytes>>>>, Arc<WriteClock>),
+    Http1(Http1Sender),
     Http2(h2::client::SendRequest<Bytes>),
     Http3(h3::client::SendRequest<OpenStreams, Payload>),
+}
+
+/// The way in on HTTP/1.1, where requests take turns.
+#[derive(Clone)]
+pub(super) struct Http1Sender {
+    pub(super) sender: Arc<Mutex<http1::SendRequest<Full<Bytes>>>>,
+    pub(super) clock: Arc<WriteClock>,
+    pub(super) closed: Arc<AtomicBool>,
+}
+
+/// A request's turn on an HTTP/1.1 connection. Where it ends before its response does, as
+/// with a timeout, the connection is of no use to others.
+pub(super) struct Http1Turn {
+    pub(super) sender: OwnedMutexGuard<http1::SendRequest<Full<Bytes>>>,
+    pub(super) complete: bool,
+    closed: Arc<AtomicBool>,
+}
+
+impl Http1Sender {
+    /// Waits for the connection to be idle.
+    pub(super) async fn turn(&self) -> Http1Turn {
+        Http1Turn {
+            sender: self.sender.clone().lock_owned().await,
+            complete: false,
+            closed: self.closed.clone(),
+        }
+    }
+}
+
+impl Drop for Http1Turn {
+    fn drop(&mut self) {
+        if !self.complete {
+            self.closed.store(true, Ordering::Release);
+        }
+    }
 }
 
 /// Where a connection's path is looked up.
@@ -109,6 +144,11 @@ impl Connection {
             Probe::Tcp(_) => false,
         };
         !quic_closed && !self.closed.load(Ordering::Acquire)
+    }
+
+    /// Takes no more requests.
+    pub(super) fn retire(&self) {
+        self.closed.store(true, Ordering::Release);
     }
 
     /// What the transport knows now; `None` where the kernel does not tell.
@@ -158,7 +198,7 @@ impl Connection {
 
     /// Says goodbye. On TCP the last request to be dropped does.
     pub(super) async fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.retire();
         if let Probe::Quic(connection, endpoint) = &self.probe {
             let no_error = h3::error::Code::H3_NO_ERROR.value();
             connection.close(quinn::VarInt::from_u64(no_error).unwrap_or_default(), b"");

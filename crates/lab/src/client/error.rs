@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use h3::error::StreamError;
+
 /// Why a measurement could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -167,6 +169,23 @@ impl FetchError {
     /// Whether a limit of time was the reason.
     pub fn is_timeout(&self) -> bool {
         self.kind() == "timeout"
+    }
+
+    /// Whether the connection is of no use any more, rather than one request having failed.
+    pub(super) fn breaks_connection(&self) -> bool {
+        let Self::Exchange { source, .. } = self else {
+            return false;
+        };
+        if let Some(error) = source.downcast_ref::<h2::Error>() {
+            return !error.is_reset();
+        }
+        if let Some(error) = source.downcast_ref::<StreamError>() {
+            return matches!(
+                error,
+                StreamError::ConnectionError { .. } | StreamError::RemoteClosing { .. }
+            );
+        }
+        source.is::<hyper::Error>()
     }
 
     /// What the user can do about it, where that is known.

@@ -12,16 +12,14 @@ use bytes::{Buf, Bytes};
 use h3::client::RequestStream;
 use h3::quic;
 use hikyaku_h3::Payload;
-use http::{HeaderMap, Request, StatusCode, Version};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Method, Request, StatusCode, Version};
 use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1;
-use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use super::connection::Sender;
+use super::connection::{Http1Sender, Http1Turn, Sender};
 use super::error::FetchError;
 use super::progress::Progress;
 use super::target::{Target, Template};
-use super::tcp::WriteClock;
 use super::timeline::Timeline;
 
 /// A response whose header section has arrived.
@@ -33,12 +31,19 @@ pub(super) struct Response {
 
 enum Body {
     /// With the connection's turn, which ends with the body.
-    Http1(hyper::body::Incoming, Turn),
+    Http1(hyper::body::Incoming, Http1Turn),
     Http2(h2::RecvStream),
-    Http3(RequestStream<hikyaku_h3::RecvStream, Payload>),
+    /// With the length that was announced.
+    Http3(RequestStream<hikyaku_h3::RecvStream, Payload>, Option<u64>),
 }
 
-type Turn = OwnedMutexGuard<http1::SendRequest<Full<Bytes>>>;
+/// A body that is not as long as its Content-Length says.
+#[derive(Debug, thiserror::Error)]
+#[error("got {received} of {announced} bytes")]
+struct WrongLength {
+    received: u64,
+    announced: u64,
+}
 
 /// Sends the request for `target` and waits for the response's header section.
 pub(super) async fn send(
@@ -49,9 +54,9 @@ pub(super) async fn send(
 ) -> Result<Response, FetchError> {
     let body = template.body.clone();
     let response = match sender {
-        Sender::Http1(sender, clock) => {
+        Sender::Http1(sender) => {
             let request = template.request(target, Version::HTTP_11);
-            http1(sender, clock, request, body, timeline).await
+            http1(sender, request, body, timeline).await
         }
         Sender::Http2(sender) => {
             let request = template.request(target, Version::HTTP_2);
@@ -67,19 +72,18 @@ pub(super) async fn send(
 }
 
 async fn http1(
-    sender: &Arc<Mutex<http1::SendRequest<Full<Bytes>>>>,
-    clock: &WriteClock,
+    sender: &Http1Sender,
     request: Request<()>,
     body: Bytes,
     timeline: &mut Timeline,
 ) -> Result<Response, FetchError> {
-    let mut turn = sender.clone().lock_owned().await;
-    turn.ready().await.map_err(sending)?;
+    let mut turn = sender.turn().await;
+    turn.sender.ready().await.map_err(sending)?;
     timeline.send = Some(Instant::now());
     let (parts, ()) = request.into_parts();
     let request = Request::from_parts(parts, Full::new(body));
-    let response = turn.send_request(request).await;
-    timeline.sent = Some(clock.last_write());
+    let response = turn.sender.send_request(request).await;
+    timeline.sent = Some(sender.clock.last_write());
     let (head, body) = response.map_err(waiting)?.into_parts();
     Ok(Response {
         status: head.status,
@@ -143,6 +147,7 @@ async fn http3(
     timeline: &mut Timeline,
 ) -> Result<Response, FetchError> {
     timeline.send = Some(Instant::now());
+    let has_no_body = request.method() == Method::HEAD;
     let stream = sender.send_request(request).await.map_err(sending)?;
     let (mut upload, mut response) = stream.split();
     let sent = &mut timeline.sent;
@@ -160,10 +165,12 @@ async fn http3(
     })
     .await?;
     let (head, ()) = head.into_parts();
+    let has_no_body = has_no_body || head.status == StatusCode::NOT_MODIFIED;
+    let announced = content_length(&head.headers).filter(|_| !has_no_body);
     Ok(Response {
         status: head.status,
         headers: head.headers,
-        body: Body::Http3(response),
+        body: Body::Http3(response, announced),
     })
 }
 
@@ -202,12 +209,13 @@ impl Response {
             sink.take(&data)
         };
         match self.body {
-            Body::Http1(mut body, _turn) => {
+            Body::Http1(mut body, mut turn) => {
                 while let Some(frame) = body.frame().await {
                     if let Ok(data) = frame.map_err(reading)?.into_data() {
                         arrived(sink, data)?;
                     }
                 }
+                turn.complete = true;
             }
             Body::Http2(mut body) => {
                 while let Some(data) = body.data().await {
@@ -218,7 +226,10 @@ impl Response {
                 }
                 body.trailers().await.map_err(reading)?;
             }
-            Body::Http3(mut stream) => read_http3(&mut stream, |data| arrived(sink, data)).await?,
+            Body::Http3(mut stream, announced) => {
+                read_http3(&mut stream, |data| arrived(sink, data)).await?;
+                check_length(*received, announced)?;
+            }
         }
         sink.finish()
     }
@@ -233,6 +244,22 @@ async fn read_http3<S: quic::RecvStream>(
     }
     stream.recv_trailers().await.map_err(reading)?;
     Ok(())
+}
+
+/// RFC 9114 §4.1.2: a response is malformed "if the value of the Content-Length header field
+/// does not equal the sum of the DATA frame lengths received". `h3` leaves that to its caller.
+fn check_length(received: u64, announced: Option<u64>) -> Result<(), FetchError> {
+    match announced {
+        Some(announced) if announced != received => Err(reading(WrongLength {
+            received,
+            announced,
+        })),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 fn sending(error: impl std::error::Error + Send + Sync + 'static) -> FetchError {

@@ -124,6 +124,9 @@ impl Load {
                 .await;
             self.client.progress.advance(Unit::Requests, 1);
             if let Err(error) = outcome {
+                if error.breaks_connection() {
+                    place.connection.retire();
+                }
                 done.first_error.get_or_insert(error);
                 if place.connection.is_usable() {
                     continue;

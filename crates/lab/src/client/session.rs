@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use tokio::time::{sleep, timeout};
@@ -176,6 +175,11 @@ impl Session {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
+            if let Some(connection) = &fetched.connection
+                && error.breaks_connection()
+            {
+                connection.retire();
+            }
             let dead = fetched.connection.as_ref().is_none_or(|c| !c.is_usable());
             let reused = fetched.connection.is_some() && fetched.timeline.opening.is_none();
             if let Some(authority) = alternative.as_ref().filter(|_| dead)
@@ -233,7 +237,7 @@ impl Session {
         fetched.headers.clone_from(&response.headers);
         self.take_in_alt_svc(&target.origin, &response.headers, order.more_follow);
         let progress = &self.client.progress;
-        let announced = content_length(&response.headers);
+        let announced = exchange::content_length(&response.headers);
         progress.expect(announced.unwrap_or(0));
         response.read(sink, &mut fetched.body, progress).await
     }
@@ -343,10 +347,6 @@ async fn race(quic: &Arc<Pool>, tcp: &Arc<Pool>) -> Result<Checkout, FetchError>
         Ok(checkout) = quic.checkout() => Ok(checkout),
         result = &mut later => result,
     }
-}
-
-fn content_length(headers: &HeaderMap) -> Option<u64> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 impl Fetched {

@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
 
 use super::args::HttpChoice;
-use super::connection::{Connection, HttpVersion, Probe, Sender, Transport};
+use super::connection::{Connection, Http1Sender, HttpVersion, Probe, Sender, Transport};
 use super::dial;
 use super::error::FetchError;
 use super::settings::Settings;
@@ -228,12 +228,17 @@ where
     let (sender, driver) = http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|error| FetchError::exchange("starting HTTP/1.1", error))?;
+    let ended = closed.clone();
     tokio::spawn(async move {
         // Requests get the error themselves.
         let _ = driver.await;
-        closed.store(true, Ordering::Release);
+        ended.store(true, Ordering::Release);
     });
-    Ok(Sender::Http1(Arc::new(Mutex::new(sender)), clock))
+    Ok(Sender::Http1(Http1Sender {
+        sender: Arc::new(Mutex::new(sender)),
+        clock,
+        closed,
+    }))
 }
 
 async fn http2<S>(

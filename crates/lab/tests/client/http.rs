@@ -290,6 +290,18 @@ fn failures_say_what_to_do() {
 }
 
 #[test]
+fn a_body_that_ends_early_is_no_success() {
+    let server = Server::start(ALL);
+    let line = format!("{} --http 3 {}", server.trust(), server.url("/half"));
+    let (records, status) = get(&line);
+    assert_eq!(status, ExitStatus::Failed);
+    let error = records.one("request")["error"]["message"].as_str().unwrap();
+    assert!(error.contains("got 5 of 10 bytes"), "{error}");
+    // A HEAD request has none.
+    assert_eq!(get(&format!("{line} --method HEAD")).1, ExitStatus::Success);
+}
+
+#[test]
 fn insecure_accepts_any_certificate() {
     let server = Server::start(ALL);
     for (name, _) in VERSIONS {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use hikyaku_h3::Payload;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Collected, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -195,7 +195,7 @@ async fn serve_tcp(
                 let arrival = shared.arrive();
                 async move {
                     let (head, body) = request.into_parts();
-                    let body = body.collect().await.map(|body| body.to_bytes());
+                    let body = body.collect().await.map(Collected::to_bytes);
                     let request = Request::from_parts(head, body.unwrap_or_default());
                     let answer = shared.answer(request, connection, arrival).await;
                     Ok::<_, Infallible>(answer.map(Full::new))
@@ -250,12 +250,13 @@ async fn serve_quic(endpoint: quinn::Endpoint, shared: Arc<Shared>) {
                     while let Ok(Some(data)) = stream.recv_data().await {
                         body.extend_from_slice(data.chunk());
                     }
+                    let is_head = head.method() == "HEAD";
                     let (head, ()) = head.into_parts();
                     let request = Request::from_parts(head, Bytes::from(body));
                     let answer = shared.answer(request, connection, arrival).await;
                     let (head, body) = answer.into_parts();
                     let _ = stream.send_response(Response::from_parts(head, ())).await;
-                    if !body.is_empty() {
+                    if !body.is_empty() && !is_head {
                         let _ = stream.send_data(Payload::from(body)).await;
                     }
                     let _ = stream.finish().await;
@@ -313,10 +314,15 @@ impl Shared {
             ["", "bytes", count] => *answer.body_mut() = vec![7; count.parse().unwrap()].into(),
             ["", "echo"] => *answer.body_mut() = request.into_body(),
             ["", "status", code] => {
-                *answer.status_mut() = StatusCode::from_bytes(code.as_bytes()).unwrap()
+                *answer.status_mut() = StatusCode::from_bytes(code.as_bytes()).unwrap();
             }
             ["", "delay", ms] => {
-                tokio::time::sleep(Duration::from_millis(ms.parse().unwrap())).await
+                tokio::time::sleep(Duration::from_millis(ms.parse().unwrap())).await;
+            }
+            // Half of what it says, which only HTTP/3's library lets through.
+            ["", "half"] => {
+                *answer.body_mut() = Bytes::from_static(b"12345");
+                answer.headers_mut().insert("content-length", 10.into());
             }
             ["", "never"] => std::future::pending().await,
             _ => *answer.status_mut() = StatusCode::NOT_FOUND,
