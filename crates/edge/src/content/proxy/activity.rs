@@ -41,15 +41,19 @@ impl Activity {
     /// client's turn does not count.
     pub(super) async fn stalled(&self, limit: Duration) {
         loop {
-            if self.waits_for_client.load(Relaxed) {
-                self.touch();
-            }
-            let last = self.started + Duration::from_millis(self.last_ms.load(Relaxed));
-            if last.elapsed() >= limit {
+            let deadline = self.last() + limit;
+            if deadline <= Instant::now() {
                 return;
             }
-            tokio::time::sleep_until(last + limit).await;
+            tokio::time::sleep_until(deadline).await;
         }
+    }
+
+    fn last(&self) -> Instant {
+        if self.waits_for_client.load(Relaxed) {
+            self.touch();
+        }
+        self.started + Duration::from_millis(self.last_ms.load(Relaxed))
     }
 }
 
@@ -101,19 +105,21 @@ impl Drop for Upload {
 }
 
 /// A response's body on its way to the client. It fails when the upstream sends
-/// nothing for a time in which it was waited for.
+/// nothing for a time in which it was waited for, and nothing was sent to it.
 #[derive(Debug)]
 pub(super) struct Download {
     body: Incoming,
+    request: Arc<Activity>,
     limit: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     is_waiting: bool,
 }
 
 impl Download {
-    pub(super) const fn new(body: Incoming, limit: Duration) -> Self {
+    pub(super) const fn new(body: Incoming, request: Arc<Activity>, limit: Duration) -> Self {
         Self {
             body,
+            request,
             limit,
             timer: None,
             is_waiting: false,
@@ -122,15 +128,22 @@ impl Download {
 
     /// Runs from the first time that there was nothing to send.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let deadline = Instant::now() + self.limit;
+        let now = Instant::now();
         let timer = self
             .timer
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(now + self.limit)));
         if !self.is_waiting {
             self.is_waiting = true;
+            timer.as_mut().reset(now + self.limit);
+        }
+        loop {
+            ready!(timer.as_mut().poll(cx));
+            let deadline = self.request.last() + self.limit;
+            if deadline <= Instant::now() {
+                return Poll::Ready(());
+            }
             timer.as_mut().reset(deadline);
         }
-        timer.as_mut().poll(cx)
     }
 }
 

@@ -26,9 +26,13 @@ pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
 }
 
 /// The protocol that a request wants to change to, as WebSocket does (RFC 9110 §7.8).
+///
+/// Not HTTP/2 itself: requests within such a tunnel would pass unseen.
 pub(super) fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
     let value = headers.get(header::UPGRADE)?;
-    lists(headers, &header::CONNECTION, "upgrade").then(|| value.clone())
+    let is_asked = lists(headers, &header::CONNECTION, "upgrade");
+    let is_http = lists(headers, &header::UPGRADE, "h2c");
+    (is_asked && !is_http).then(|| value.clone())
 }
 
 /// Says that the connection is to become, or becomes, another protocol's.
@@ -403,6 +407,7 @@ mod tests {
                 false,
             ),
             (&[("connection", "upgrade")], false),
+            (&[("upgrade", "foo, H2C"), ("connection", "upgrade")], false),
         ];
         for (fields, want) in cases {
             assert_eq!(upgrade_of(&headers(fields)).is_some(), *want, "{fields:?}");

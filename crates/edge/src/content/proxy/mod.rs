@@ -16,6 +16,7 @@ mod tls;
 mod tunnel;
 mod upstream;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::request::Parts;
@@ -102,12 +103,11 @@ impl Proxy {
             client
         });
         let target = self.target(&parts.uri, host)?;
-        let response = self
-            .pool
-            .send(outgoing(parts, body, target, client.is_some()))
-            .await;
+        let activity = Activity::new();
+        let outgoing = outgoing(parts, body, target, &activity, client.is_some());
+        let response = self.pool.send(outgoing).await;
         response
-            .and_then(|response| self.pass(response, client))
+            .and_then(|response| self.pass(response, activity, client))
             .map_err(|source| Refusal::Upstream {
                 authority: self.upstream.authority.clone(),
                 source,
@@ -127,6 +127,7 @@ impl Proxy {
     fn pass(
         &self,
         mut response: Response<Incoming>,
+        activity: Arc<Activity>,
         client: Option<OnUpgrade>,
     ) -> Result<Response<Body>, SendError> {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -141,20 +142,25 @@ impl Proxy {
         let body = if body.is_end_stream() {
             Body::empty()
         } else {
-            Body::boxed(Download::new(body, self.idle_timeout))
+            Body::boxed(Download::new(body, activity, self.idle_timeout))
         };
         Ok(Response::from_parts(parts, body))
     }
 }
 
-fn outgoing(mut parts: Parts, body: RequestBody, target: Uri, is_upgrade: bool) -> Outgoing {
-    let activity = Activity::new();
+fn outgoing(
+    mut parts: Parts,
+    body: RequestBody,
+    target: Uri,
+    activity: &Arc<Activity>,
+    is_upgrade: bool,
+) -> Outgoing {
     parts.version = http::Version::HTTP_11;
     parts.extensions.clear();
     Outgoing {
-        request: Request::from_parts(parts, Upload::new(body, activity.clone())),
+        request: Request::from_parts(parts, Upload::new(body, Arc::clone(activity))),
         target,
-        activity,
+        activity: Arc::clone(activity),
         is_upgrade,
     }
 }
