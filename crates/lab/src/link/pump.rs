@@ -184,8 +184,8 @@ impl<'a> Worker<'a> {
         while !self.wait(stop)? {
             let now = clock(ClockId::Monotonic);
             for (i, delivered) in delivered.iter().enumerate() {
-                self.take_in(i, timestamp(now))?;
-                self.hand_over(i, timestamp(now));
+                self.take_in(i)?;
+                self.hand_over(i);
                 let bytes = self.directions[i].link.counters().delivered.bytes;
                 delivered.store(bytes, Ordering::Relaxed);
             }
@@ -228,7 +228,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Moves frames from an interface into its link.
-    fn take_in(&mut self, direction: usize, now: Timestamp) -> io::Result<()> {
+    fn take_in(&mut self, direction: usize) -> io::Result<()> {
         let Direction { from, link, .. } = &mut self.directions[direction];
         for _ in 0..FRAMES_PER_TURN {
             let Some(frame) = from.read(&mut self.buffer)? else {
@@ -239,6 +239,8 @@ impl<'a> Worker<'a> {
                 continue;
             };
             let packet = Rc::new(packet);
+            // After the read: a time before it would deliver the packet early.
+            let now = timestamp(clock(ClockId::Monotonic));
             for index in 0..packet.segments() {
                 // An IP packet has at most 64 KiB.
                 let len = packet.segment_len(index) as u32;
@@ -257,7 +259,8 @@ impl<'a> Worker<'a> {
     }
 
     /// Writes what is due, neighbours of a super-packet as one frame.
-    fn hand_over(&mut self, direction: usize, now: Timestamp) {
+    fn hand_over(&mut self, direction: usize) {
+        let now = timestamp(clock(ClockId::Monotonic));
         let Direction { to, link, .. } = &mut self.directions[direction];
         let mut next = link.poll(now);
         while let Some(first) = next {
