@@ -208,10 +208,15 @@ impl Load {
         let answered = (done.tally.requests - done.tally.failed) as f64;
         let body_bytes = done.tally.body_bytes;
         let latency_us = done.latency();
+        let takes_turns = done.tally.http.contains_key(HttpVersion::Http1.name());
         LoadRecord {
             url: self.target.url.to_string(),
             connections,
-            parallel: self.client.settings.parallel,
+            parallel: if takes_turns {
+                1
+            } else {
+                self.client.settings.parallel
+            },
             threads: super::threads(args),
             elapsed_us: us(elapsed),
             requests_per_sec: answered / elapsed.as_secs_f64().max(f64::MIN_POSITIVE),

@@ -27,17 +27,11 @@ impl Progress {
     /// A bar of `total` units, or none at all.
     pub(super) fn new(unit: Unit, total: u64, shown: bool) -> Self {
         let bar = shown.then(|| {
-            let bar = ProgressBar::new(if unit == Unit::Bytes { 0 } else { total });
-            let template = match unit {
-                Unit::Bytes => {
-                    "{wide_bar} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} ETA {eta}"
-                }
-                Unit::Runs => "{wide_bar} run {pos}/{len} ETA {eta}",
-                Unit::Requests => "{wide_bar} {human_pos}/{human_len} requests {per_sec} ETA {eta}",
+            let bar = match unit {
+                Unit::Bytes => ProgressBar::no_length(),
+                Unit::Runs | Unit::Requests => ProgressBar::new(total),
             };
-            if let Ok(style) = ProgressStyle::with_template(template) {
-                bar.set_style(style);
-            }
+            set_template(&bar, template(unit));
             bar.enable_steady_tick(Duration::from_millis(200));
             bar
         });
@@ -47,7 +41,8 @@ impl Progress {
     /// A response announced a body of so many bytes.
     pub(super) fn expect(&self, bytes: u64) {
         if let (Some(bar), Unit::Bytes) = (&self.bar, self.unit) {
-            bar.inc_length(bytes);
+            set_template(bar, KNOWN_BYTES);
+            bar.set_length(bar.length().unwrap_or(0) + bytes);
         }
     }
 
@@ -76,5 +71,52 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+const KNOWN_BYTES: &str =
+    "{wide_bar} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} ETA {eta}";
+
+fn template(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Bytes => "{spinner} {decimal_bytes} {decimal_bytes_per_sec}",
+        Unit::Runs => "{wide_bar} run {pos}/{len} ETA {eta}",
+        Unit::Requests => "{wide_bar} {human_pos}/{human_len} requests {per_sec} ETA {eta}",
+    }
+}
+
+fn set_template(bar: &ProgressBar, template: &str) {
+    // The templates are constants that a test parses; without one the default style serves.
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_parse() {
+        for text in [
+            template(Unit::Bytes),
+            template(Unit::Runs),
+            template(Unit::Requests),
+            KNOWN_BYTES,
+        ] {
+            assert!(ProgressStyle::with_template(text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_the_bar_s_own_unit_advances_it() {
+        let progress = Progress::new(Unit::Bytes, 0, true);
+        progress.expect(100);
+        progress.expect(50);
+        progress.received(30);
+        progress.advance(Unit::Runs, 7);
+        let bar = progress.bar.as_ref().unwrap();
+        assert_eq!((bar.position(), bar.length()), (30, Some(150)));
+        progress.finish();
     }
 }

@@ -63,14 +63,8 @@ impl<'a> Report<'a> {
     fn tell_run(&mut self, run: &RunRecord, requests: &[RequestRecord]) -> io::Result<()> {
         if self.details {
             requests_table(requests).write(self.out)?;
-            if let Some(page) = &run.page {
-                writeln!(
-                    self.out,
-                    "page {page}: {} ms, {} requests, {}",
-                    us(run.total_us),
-                    run.tally.requests,
-                    units::bytes(run.tally.body_bytes),
-                )?;
+            if run.page.is_some() || requests.len() > 1 {
+                self.tell_sum(run)?;
             }
         }
         for request in requests {
@@ -83,6 +77,20 @@ impl<'a> Report<'a> {
             }
         }
         Ok(())
+    }
+
+    fn tell_sum(&mut self, run: &RunRecord) -> io::Result<()> {
+        let name = match &run.page {
+            Some(page) => format!("page {page}"),
+            None => "all URLs".to_owned(),
+        };
+        let time = us(run.total_us);
+        let bytes = units::bytes(run.tally.body_bytes);
+        writeln!(
+            self.out,
+            "{name}: {time} ms, {bytes}, {}",
+            tally(&run.tally)
+        )
     }
 
     fn tell_error(&mut self, url: &str, error: &ErrorRecord) -> io::Result<()> {

@@ -237,8 +237,9 @@ impl Session {
         fetched.headers.clone_from(&response.headers);
         self.take_in_alt_svc(&target.origin, &response.headers, order.more_follow);
         let progress = &self.client.progress;
-        let announced = exchange::content_length(&response.headers);
-        progress.expect(announced.unwrap_or(0));
+        if let Some(bytes) = exchange::content_length(&response.headers) {
+            progress.expect(bytes);
+        }
         response.read(sink, &mut fetched.body, progress).await
     }
 

@@ -409,21 +409,44 @@ fn a_connection_that_was_closed_is_opened_again() {
 
 #[test]
 fn mptcp_is_used_or_refused_clearly() {
+    let protocol = Some(socket2::Protocol::MPTCP);
+    let has_mptcp =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, protocol).is_ok();
+    for (mptcp, want) in [
+        (false, "tcp"),
+        (has_mptcp, if has_mptcp { "mptcp" } else { "tcp" }),
+    ] {
+        let server = Server::start(Offer { mptcp, ..ALL });
+        let line = format!("{} --mptcp {}", server.trust(), server.url("/bytes/10"));
+        let (records, status) = get(&line);
+        if has_mptcp {
+            assert_eq!(status, ExitStatus::Success);
+            assert_eq!(records.one("connection")["transport"], want);
+        } else {
+            let error = &records.one("request")["error"];
+            assert!(
+                error["hint"].as_str().unwrap().contains("Multipath"),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn parallel_requests_share_a_connection() {
     let server = Server::start(ALL);
-    let (records, status) = get(&format!(
-        "{} --mptcp {}",
-        server.trust(),
-        server.url("/bytes/10")
-    ));
-    if status == ExitStatus::Success {
-        // The server listens on plain TCP, so the kernel falls back.
-        assert_eq!(records.one("connection")["transport"], "tcp");
-    } else {
-        let error = &records.one("request")["error"];
-        assert!(
-            error["hint"].as_str().unwrap().contains("Multipath"),
-            "{error}"
-        );
+    let url = server.url("/delay/200");
+    let urls = [url.as_str(); 4].join(" ");
+    for name in ["2", "3"] {
+        let line = format!("{} --http {name} --parallel 4 {urls}", server.trust());
+        let (records, _) = get(&line);
+        assert_eq!(records.one("connection")["requests"], 4, "{name}");
+        let requests = records.requests();
+        let ends = requests
+            .iter()
+            .map(|r| number(&r["start_us"]) + number(&r["total_us"]));
+        let starts = requests.iter().map(|r| number(&r["start_us"]));
+        assert!(starts.max() < ends.min(), "{name}: all at once");
     }
 }
 

@@ -16,6 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use quinn::crypto::rustls::QuicServerConfig;
 use rustls::pki_types::PrivatePkcs8KeyDer;
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
@@ -52,12 +53,15 @@ pub(crate) struct Offer {
     /// `None`: nothing listens. `Some(false)`: packets are swallowed.
     pub(crate) http3: Option<bool>,
     pub(crate) tls: bool,
+    /// Multipath TCP, which takes plain TCP, too.
+    pub(crate) mptcp: bool,
 }
 
 pub(crate) const ALL: Offer = Offer {
     alpn: &["h2", "http/1.1"],
     http3: Some(true),
     tls: true,
+    mptcp: false,
 };
 
 /// A running server; it ends with its value.
@@ -84,7 +88,7 @@ impl Server {
             .enable_all()
             .build()
             .unwrap();
-        let (tcp, udp) = sockets();
+        let (tcp, udp) = sockets(offer.mptcp);
         let address = tcp.local_addr().unwrap();
         let shared = Arc::new(Shared {
             port: address.port(),
@@ -169,9 +173,18 @@ impl Server {
 }
 
 /// TCP and UDP on the same free port.
-fn sockets() -> (TcpListener, UdpSocket) {
+fn sockets(mptcp: bool) -> (TcpListener, UdpSocket) {
     for _ in 0..100 {
-        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let protocol = if mptcp {
+            Protocol::MPTCP
+        } else {
+            Protocol::TCP
+        };
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)).unwrap();
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        socket.bind(&any.into()).unwrap();
+        socket.listen(1024).unwrap();
+        let tcp = TcpListener::from(socket);
         let udp = UdpSocket::bind(tcp.local_addr().unwrap());
         if let Ok(udp) = udp {
             return (tcp, udp);
