@@ -71,6 +71,8 @@ pub(super) struct Connection {
     pub(super) probe: Probe,
     pub(super) closed: Arc<AtomicBool>,
     pub(super) requests: AtomicU64,
+    /// Its death was held against its place.
+    pub(super) blamed: AtomicBool,
 }
 
 /// The way in for requests.
@@ -149,6 +151,12 @@ impl Connection {
     /// Takes no more requests.
     pub(super) fn retire(&self) {
         self.closed.store(true, Ordering::Release);
+    }
+
+    /// Whether its death is still to be held against its place: many requests may die with
+    /// one connection, which is one failure.
+    pub(super) fn blame(&self) -> bool {
+        !self.blamed.swap(true, Ordering::Relaxed)
     }
 
     /// What the transport knows now; `None` where the kernel does not tell.

@@ -16,11 +16,13 @@ use super::report::Report;
 use super::session::{Client, Order, Session};
 use super::{ExitStatus, page};
 
-/// Everything that was measured so far.
-#[derive(Default)]
-struct Measured {
-    requests: Vec<RequestRecord>,
+/// A measurement under way.
+struct Measurement<'a> {
+    args: &'a GetArgs,
+    client: Arc<Client>,
+    report: Report<'a>,
     runs: Vec<RunRecord>,
+    requests: Vec<RequestRecord>,
 }
 
 /// Measures what `args` ask for and writes the results to `out`.
@@ -35,45 +37,110 @@ pub(super) async fn measure(
         (Unit::Bytes, 0)
     };
     let progress = Progress::new(unit, total, show_progress);
-    let client = Arc::new(Client::new(args, progress)?);
-    let mut report = Report::new(out, args.json, args.repeat == 1);
-    let mut measured = Measured::default();
-    let mut kept = None;
-    for run in 0..args.repeat {
-        if run > 0 {
-            sleep(args.interval).await;
+    let mut measurement = Measurement {
+        args,
+        client: Arc::new(Client::new(args, progress)?),
+        report: Report::new(out, args.json, args.repeat == 1),
+        runs: Vec::new(),
+        requests: Vec::new(),
+    };
+    measurement.run_all().await?;
+    measurement.client.save_cache()?;
+    measurement.client.progress.finish();
+    let summaries = measurement.summaries();
+    measurement.report.summaries(&summaries)?;
+    Ok(measurement.exit_status())
+}
+
+impl Measurement<'_> {
+    async fn run_all(&mut self) -> Result<(), GetError> {
+        let mut kept = None;
+        for run in 0..self.args.repeat {
+            if run > 0 {
+                sleep(self.args.interval).await;
+            }
+            let session = kept.take().unwrap_or_else(|| {
+                self.client.forget();
+                Session::new(self.client.clone())
+            });
+            let keep = self.args.warm && run + 1 < self.args.repeat;
+            self.run(run, &session, keep).await?;
+            if keep {
+                kept = Some(session);
+            } else {
+                self.close(run, &session).await?;
+            }
         }
-        let session = kept.take().unwrap_or_else(|| {
-            client.forget();
-            Session::new(client.clone())
-        });
-        let last = run + 1 == args.repeat;
-        let runs = if args.page {
-            pages(&client, &session, run).await
+        Ok(())
+    }
+
+    async fn run(&mut self, run: u32, session: &Session, keep: bool) -> Result<(), GetError> {
+        let client = &self.client;
+        let runs = if self.args.page {
+            pages(client, session, run).await
         } else {
-            let more_follow = args.warm && !last;
-            vec![urls(&client, &session, run, more_follow).await?]
+            vec![urls(client, session, run, keep).await?]
         };
         for (run, requests) in runs {
+            let report = &mut self.report;
             client.progress.suspend(|| report.run(&run, &requests))?;
-            measured.runs.push(run);
-            measured.requests.extend(requests);
+            self.runs.push(run);
+            self.requests.extend(requests);
         }
         client.progress.advance(Unit::Runs, 1);
-        if args.warm && !last {
-            kept = Some(session);
-        } else {
-            for connection in session.connections() {
-                let record = ConnectionRecord::new(run, client.epoch, &connection);
-                report.record(&Record::Connection(record))?;
+        Ok(())
+    }
+
+    async fn close(&mut self, run: u32, session: &Session) -> Result<(), GetError> {
+        for connection in session.connections() {
+            let record = ConnectionRecord::new(run, self.client.epoch, &connection);
+            self.report.record(&Record::Connection(record))?;
+        }
+        session.close().await;
+        Ok(())
+    }
+
+    fn summaries(&self) -> Vec<SummaryRecord> {
+        let mut urls: Vec<&str> = Vec::new();
+        for target in &self.client.settings.targets {
+            if !urls.contains(&target.url.as_str()) {
+                urls.push(target.url.as_str());
             }
-            session.close().await;
+        }
+        if self.args.page {
+            return urls.iter().map(|url| self.of_page(url)).collect();
+        }
+        let mut all: Vec<_> = urls.iter().map(|url| self.of_url(url)).collect();
+        if self.client.settings.targets.len() > 1 {
+            let runs: Vec<_> = self.runs.iter().collect();
+            let requests: Vec<_> = self.requests.iter().collect();
+            all.push(SummaryRecord::of_runs(None, &runs, &requests));
+        }
+        all
+    }
+
+    fn of_url(&self, url: &str) -> SummaryRecord {
+        let own: Vec<_> = self.requests.iter().filter(|r| r.url == url).collect();
+        SummaryRecord::of_url(url, &own)
+    }
+
+    fn of_page(&self, url: &str) -> SummaryRecord {
+        let is_own = |page: &Option<String>| page.as_deref() == Some(url);
+        let runs: Vec<_> = self.runs.iter().filter(|r| is_own(&r.page)).collect();
+        let requests: Vec<_> = self.requests.iter().filter(|r| is_own(&r.page)).collect();
+        SummaryRecord::of_runs(Some(url), &runs, &requests)
+    }
+
+    fn exit_status(&self) -> ExitStatus {
+        let failures = || self.requests.iter().filter_map(|r| r.error.as_ref());
+        if failures().next().is_none() {
+            ExitStatus::Success
+        } else if failures().all(|error| error.kind == "status") {
+            ExitStatus::HttpStatus
+        } else {
+            ExitStatus::Failed
         }
     }
-    client.save_cache()?;
-    client.progress.finish();
-    report.summaries(&summaries(args, &client, &measured))?;
-    Ok(exit_status(&measured))
 }
 
 /// Fetches all URLs once, as many at a time as the options allow.
@@ -98,9 +165,13 @@ async fn urls(
             more_follow: more_follow || index < last,
         };
         let fetched = session.fetch(order, &mut sink).await;
-        RequestRecord::new(run, target.url.as_str(), client.epoch, &fetched)
+        let url = target.url.as_str();
+        (index, RequestRecord::new(run, url, client.epoch, &fetched))
     });
-    let requests: Vec<_> = stream::iter(fetches).buffered(at_once).collect().await;
+    let fetches = stream::iter(fetches).buffer_unordered(at_once);
+    let mut requests: Vec<_> = fetches.collect().await;
+    requests.sort_by_key(|(index, _)| *index);
+    let requests: Vec<_> = requests.into_iter().map(|(_, record)| record).collect();
     Ok((RunRecord::new(run, None, &requests), requests))
 }
 
@@ -129,48 +200,4 @@ async fn pages(
         runs.push((RunRecord::new(run, page, &requests), requests));
     }
     runs
-}
-
-fn summaries(args: &GetArgs, client: &Client, measured: &Measured) -> Vec<SummaryRecord> {
-    let mut urls: Vec<&str> = Vec::new();
-    for target in &client.settings.targets {
-        if !urls.contains(&target.url.as_str()) {
-            urls.push(target.url.as_str());
-        }
-    }
-    if args.page {
-        return urls.iter().map(|url| of_page(url, measured)).collect();
-    }
-    let of_url = |url: &&str| {
-        let own: Vec<_> = measured.requests.iter().filter(|r| r.url == *url).collect();
-        SummaryRecord::of_url(url, &own)
-    };
-    let mut all: Vec<_> = urls.iter().map(of_url).collect();
-    if client.settings.targets.len() > 1 {
-        let runs: Vec<_> = measured.runs.iter().collect();
-        let requests: Vec<_> = measured.requests.iter().collect();
-        all.push(SummaryRecord::of_runs(None, &runs, &requests));
-    }
-    all
-}
-
-fn of_page(url: &str, measured: &Measured) -> SummaryRecord {
-    let runs: Vec<_> = (measured.runs.iter())
-        .filter(|run| run.page.as_deref() == Some(url))
-        .collect();
-    let requests: Vec<_> = (measured.requests.iter())
-        .filter(|request| request.page.as_deref() == Some(url))
-        .collect();
-    SummaryRecord::of_runs(Some(url), &runs, &requests)
-}
-
-fn exit_status(measured: &Measured) -> ExitStatus {
-    let failures = || measured.requests.iter().filter_map(|r| r.error.as_ref());
-    if failures().next().is_none() {
-        ExitStatus::Success
-    } else if failures().all(|error| error.kind == "status") {
-        ExitStatus::HttpStatus
-    } else {
-        ExitStatus::Failed
-    }
 }

@@ -77,19 +77,12 @@ pub(super) async fn open(
         Ok((quic, endpoint, start.elapsed()))
     });
     let (quic, endpoint, connect) = connected.await?;
-    let (mut driver, sender) = h3::client::builder()
-        .max_field_section_size(MAX_HEADER_BYTES.into())
-        .send_grease(false)
-        .build::<_, _, Payload>(hikyaku_h3::Connection::new(quic.clone()))
-        .await
-        .map_err(|error| FetchError::exchange("starting HTTP/3", error))?;
-    let closed = Arc::new(AtomicBool::new(false));
-    let ended = closed.clone();
-    tokio::spawn(async move {
-        // Requests get the error themselves.
-        let _ = driver.wait_idle().await;
-        ended.store(true, Ordering::Release);
-    });
+    let (sender, closed) = http3(quic.clone()).await?;
+    let opening = Opening {
+        resolve,
+        connect,
+        tls: None,
+    };
     Ok(Connection {
         id,
         version: HttpVersion::Http3,
@@ -97,17 +90,31 @@ pub(super) async fn open(
         local: local_address(&quic, &endpoint),
         remote: quic.remote_address(),
         tls: Some("1.3"),
-        opening: Opening {
-            resolve,
-            connect,
-            tls: None,
-        },
+        opening,
         begun,
-        sender: Sender::Http3(sender),
+        sender,
         probe: Probe::Quic(quic, endpoint),
         closed,
         requests: AtomicU64::new(0),
+        blamed: AtomicBool::new(false),
     })
+}
+
+async fn http3(quic: quinn::Connection) -> Result<(Sender, Arc<AtomicBool>), FetchError> {
+    let (mut driver, sender) = h3::client::builder()
+        .max_field_section_size(MAX_HEADER_BYTES.into())
+        .send_grease(false)
+        .build::<_, _, Payload>(hikyaku_h3::Connection::new(quic))
+        .await
+        .map_err(|error| FetchError::exchange("starting HTTP/3", error))?;
+    let closed = Arc::new(AtomicBool::new(false));
+    let ended = closed.clone();
+    // Requests get the error themselves.
+    tokio::spawn(async move {
+        driver.wait_idle().await;
+        ended.store(true, Ordering::Release);
+    });
+    Ok((Sender::Http3(sender), closed))
 }
 
 async fn connect(

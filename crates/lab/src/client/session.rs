@@ -168,40 +168,61 @@ impl Session {
         let mut may_reconnect = true;
         loop {
             let alternative = self.alternative(origin);
-            let error = match self
-                .attempt(order, alternative.as_ref(), sink, fetched)
-                .await
-            {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
+            let attempt = self.attempt(order, alternative.as_ref(), sink, fetched);
+            let Err(error) = attempt.await else {
+                return Ok(());
             };
-            if let Some(connection) = &fetched.connection
-                && error.breaks_connection()
-            {
-                connection.retire();
-            }
-            let dead = fetched.connection.as_ref().is_none_or(|c| !c.is_usable());
-            let reused = fetched.connection.is_some() && fetched.timeline.opening.is_none();
-            if let Some(authority) = alternative.as_ref().filter(|_| dead)
-                && (fetched.connection.as_ref()).is_some_and(|c| c.path_died() || !reused)
-            {
-                let mut cache = self.client.cache.lock();
-                cache.failed(SystemTime::now(), authority);
-            }
-            let unanswered = fetched.timeline.first_byte.is_none();
-            let safe = fetched.timeline.send.is_none() || order.template.method.is_idempotent();
-            let hope = alternative.is_some() && self.alternative(origin) != alternative;
-            let reconnect = std::mem::take(&mut may_reconnect) && reused && dead;
-            if !(unanswered && safe && (hope || reconnect)) {
+            let alternative = alternative.as_ref();
+            if !self.may_try_again(order, alternative, &error, fetched, &mut may_reconnect) {
                 return Err(error);
             }
-            fetched.retry = Some(match &alternative {
-                Some(at) => format!("HTTP/3 at {}:{}: {}", at.host, at.port, error.chain()),
-                None => error.chain(),
-            });
             fetched.timeline.retry();
             fetched.connection = None;
         }
+    }
+
+    /// Draws the conclusions from a failed attempt: whether there is a point in another one,
+    /// over another connection. `alternative` is where the request was to go.
+    fn may_try_again(
+        &self,
+        order: &Order<'_>,
+        alternative: Option<&Authority>,
+        error: &FetchError,
+        fetched: &mut Fetched,
+        may_reconnect: &mut bool,
+    ) -> bool {
+        let connection = fetched.connection.as_deref();
+        if let Some(connection) = connection.filter(|_| error.breaks_connection()) {
+            connection.retire();
+        }
+        let dead = connection.is_none_or(|c| !c.is_usable());
+        let reused = connection.is_some() && fetched.timeline.opening.is_none();
+        // In a race the request may have gone over TCP all the same.
+        let alternative = alternative.filter(|_| connection.is_none_or(Connection::is_quic));
+        // A connection that could not be opened was blamed by its pool.
+        if let (Some(authority), Some(connection)) = (alternative, connection)
+            && dead
+            && (connection.path_died() || !reused)
+            && connection.blame()
+        {
+            let mut cache = self.client.cache.lock();
+            cache.failed(SystemTime::now(), authority);
+        }
+        let unanswered = fetched.timeline.first_byte.is_none();
+        let safe = fetched.timeline.send.is_none() || order.template.method.is_idempotent();
+        if !(unanswered && safe) {
+            return false;
+        }
+        let next = self.alternative(&order.target.origin);
+        let elsewhere = alternative.is_some() && next.as_ref() != alternative;
+        let reconnect = reused && dead && std::mem::take(may_reconnect);
+        if elsewhere || reconnect {
+            fetched.retry = Some(match alternative {
+                Some(at) => format!("HTTP/3 at {}:{}: {}", at.host, at.port, error.chain()),
+                None => error.chain(),
+            });
+        }
+        elsewhere || reconnect
     }
 
     async fn attempt(

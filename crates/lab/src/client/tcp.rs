@@ -21,11 +21,11 @@ use tokio_rustls::TlsConnector;
 
 use super::args::HttpChoice;
 use super::connection::{Connection, Http1Sender, HttpVersion, Probe, Sender, Transport};
-use super::dial;
 use super::error::FetchError;
 use super::settings::Settings;
 use super::target::Origin;
 use super::timeline::Opening;
+use super::{dial, sys, units};
 
 /// Opens a connection to `origin` with the version that ALPN picks from those in `tls`.
 pub(super) async fn open(
@@ -34,36 +34,7 @@ pub(super) async fn open(
     origin: &Origin,
     id: u64,
 ) -> Result<Connection, FetchError> {
-    let begun = Instant::now();
-    let (addresses, resolve) = dial::resolve(settings, &origin.host, origin.port).await?;
-    let connected = dial::first_to_connect(addresses, |address| async move {
-        let start = Instant::now();
-        let stream = connect(settings, address).await?;
-        Ok((stream, address, start.elapsed()))
-    });
-    let (stream, remote, connect) = connected.await?;
-    let describe = |source| socket_error("TCP socket", source);
-    let probe = stream.as_fd().try_clone_to_owned().map_err(describe)?;
-    let local = stream.local_addr().map_err(describe)?;
-    let transport = if settings.mptcp && super::sys::is_multipath(&probe) {
-        Transport::Mptcp
-    } else {
-        Transport::Tcp
-    };
-    let mut parts = Parts {
-        id,
-        begun,
-        local,
-        remote,
-        transport,
-        tls: None,
-        opening: Opening {
-            resolve,
-            connect,
-            tls: None,
-        },
-        probe,
-    };
+    let (mut parts, stream) = dial(settings, origin, id).await?;
     if !origin.secure {
         let version = match settings.http {
             HttpChoice::Http2 => HttpVersion::Http2,
@@ -71,6 +42,7 @@ pub(super) async fn open(
         };
         return parts.speak(settings, stream, version).await;
     }
+    let remote = parts.remote;
     let start = Instant::now();
     let stream = handshake(stream, tls, origin, remote).await?;
     parts.opening.tls = Some(start.elapsed());
@@ -85,6 +57,46 @@ pub(super) async fn open(
         _ => HttpVersion::Http1,
     };
     parts.speak(settings, stream, version).await
+}
+
+/// Connects to the first address of `origin` that answers.
+async fn dial(
+    settings: &Settings,
+    origin: &Origin,
+    id: u64,
+) -> Result<(Parts, TcpStream), FetchError> {
+    let begun = Instant::now();
+    let (addresses, resolve) = dial::resolve(settings, &origin.host, origin.port).await?;
+    let connected = dial::first_to_connect(addresses, |address| async move {
+        let start = Instant::now();
+        let stream = connect(settings, address).await?;
+        Ok((stream, address, start.elapsed()))
+    });
+    let (stream, remote, connect) = connected.await?;
+    let describe = |source| socket_error("TCP socket", source);
+    let probe = stream.as_fd().try_clone_to_owned().map_err(describe)?;
+    let local = stream.local_addr().map_err(describe)?;
+    let transport = if settings.mptcp && sys::is_multipath(&probe) {
+        Transport::Mptcp
+    } else {
+        Transport::Tcp
+    };
+    let opening = Opening {
+        resolve,
+        connect,
+        tls: None,
+    };
+    let parts = Parts {
+        id,
+        begun,
+        local,
+        remote,
+        transport,
+        tls: None,
+        opening,
+        probe,
+    };
+    Ok((parts, stream))
 }
 
 async fn handshake(
@@ -212,6 +224,7 @@ impl Parts {
             probe: Probe::Tcp(self.probe),
             closed,
             requests: AtomicU64::new(0),
+            blamed: AtomicBool::new(false),
         })
     }
 }
@@ -286,7 +299,7 @@ impl WriteClock {
     }
 
     fn wrote(&self) {
-        let now = super::units::us(self.epoch.elapsed());
+        let now = units::us(self.epoch.elapsed());
         self.last_us.store(now, Ordering::Relaxed);
     }
 
