@@ -73,8 +73,8 @@ enum Urgency {
     Lazy,
 }
 
-/// Fetches the page `target` with all its resources over `session`; the document's record
-/// comes first, the others in the order of their completion.
+/// Fetches the page `target` with all its resources over `session`; the records are in the
+/// order of the requests.
 pub(super) async fn load(
     client: &Client,
     session: &Session,
@@ -98,6 +98,7 @@ pub(super) async fn load(
     };
     let mut records = vec![document.record];
     records.extend(load.resources(found).await);
+    records.sort_by_key(|record| record.start_us);
     records
 }
 

@@ -187,9 +187,25 @@ impl<'a> Report<'a> {
 }
 
 fn requests_table(requests: &[RequestRecord]) -> Table {
+    let origin = common_origin(requests);
     let mut table = Table::new(&[
-        "url", "HTTP", "status", "conn", "start", "blocked", "DNS", "connect", "TLS", "send",
-        "wait", "receive", "total ms", "body", "goodput", "RTT", "lost",
+        origin.unwrap_or("url"),
+        "HTTP",
+        "status",
+        "conn",
+        "start",
+        "blocked",
+        "DNS",
+        "connect",
+        "TLS",
+        "send",
+        "wait",
+        "receive",
+        "total ms",
+        "body",
+        "goodput",
+        "RTT",
+        "lost",
     ]);
     let epoch = requests.iter().map(|r| r.start_us).min().unwrap_or(0);
     for r in requests {
@@ -200,7 +216,11 @@ fn requests_table(requests: &[RequestRecord]) -> Table {
         };
         let path = r.path.as_ref();
         table.row(vec![
-            shortened(&r.url),
+            shortened(
+                r.url
+                    .strip_prefix(origin.unwrap_or_default())
+                    .unwrap_or(&r.url),
+            ),
             r.http.unwrap_or("-").to_owned(),
             status,
             r.connection.map_or_else(dash, |id| id.to_string()),
@@ -220,6 +240,18 @@ fn requests_table(requests: &[RequestRecord]) -> Table {
         ]);
     }
     table
+}
+
+/// Scheme and authority, where all requests have the same.
+fn common_origin(requests: &[RequestRecord]) -> Option<&str> {
+    let origin = |url| -> Option<&str> {
+        let (scheme, rest) = str::split_once(url, "://")?;
+        let authority = rest.split('/').next()?;
+        Some(&url[..scheme.len() + "://".len() + authority.len()])
+    };
+    let first = origin(&requests.first()?.url)?;
+    let same = requests.iter().all(|r| origin(&r.url) == Some(first));
+    same.then_some(first)
 }
 
 fn tally(tally: &Tally) -> String {

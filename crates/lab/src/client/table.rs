@@ -4,14 +4,14 @@ use std::io::{self, Write};
 
 /// A table whose columns are as wide as their widest cell.
 pub(super) struct Table {
-    header: Vec<&'static str>,
+    header: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub(super) fn new(header: &[&'static str]) -> Self {
+    pub(super) fn new(header: &[&str]) -> Self {
         Self {
-            header: header.to_vec(),
+            header: header.iter().map(ToString::to_string).collect(),
             rows: Vec::new(),
         }
     }
@@ -22,13 +22,12 @@ impl Table {
 
     /// Writes it: the first column to the left, the others to the right.
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let header: Vec<String> = self.header.iter().map(ToString::to_string).collect();
-        let lines: Vec<_> = std::iter::once(&header).chain(&self.rows).collect();
+        let lines: Vec<_> = std::iter::once(&self.header).chain(&self.rows).collect();
         let width = |column: usize| {
             let cells = lines.iter().filter_map(|line| line.get(column));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..header.len()).map(width).collect();
+        let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
         for line in lines {
             let mut text = String::new();
             for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {

@@ -514,9 +514,10 @@ fn people_get_tables() {
     let line = format!("{} {}", server.trust(), server.url("/bytes/1234567"));
     let (text, _) = get_text(&line);
     assert!(
-        text.starts_with("url ") && text.contains("1.23 MB"),
+        text.starts_with("https://localhost:") && text.contains("\n/bytes/1234567 "),
         "{text}"
     );
+    assert!(text.contains("1.23 MB"), "{text}");
     let (text, _) = get_text(&format!("{line} --repeat 3"));
     assert!(
         text.contains("3 requests (3 over HTTP/2), 0 failed"),
