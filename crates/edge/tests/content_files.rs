@@ -718,14 +718,14 @@ async fn precompression_can_be_ordered_and_turned_off() {
 
 #[tokio::test]
 async fn a_custom_page_tells_that_nothing_was_found() {
-    let not_found = Some("errors/404.html".to_owned());
+    let not_found = Some("errors/100% 404.html".to_owned());
     let server = Server::new(
         &FilesConfig {
             not_found,
             ..FilesConfig::default()
         },
         |root| {
-            write(&root.join("errors/404.html"), "<h1>not here</h1>");
+            write(&root.join("errors/100% 404.html"), "<h1>not here</h1>");
         },
     );
     for headers in [
@@ -743,7 +743,7 @@ async fn a_custom_page_tells_that_nothing_was_found() {
         assert_eq!(answer.header("accept-ranges"), None);
     }
     assert_eq!(server.get("/%", &[]).await.text(), "400 Bad Request\n");
-    fs::remove_file(server.path("errors/404.html")).unwrap();
+    fs::remove_file(server.path("errors/100% 404.html")).unwrap();
     tokio::time::sleep(Duration::from_millis(1100)).await;
     assert_eq!(server.get("/absent", &[]).await.text(), "404 Not Found\n");
 }
@@ -1067,6 +1067,17 @@ fn unusable_settings_are_told_by_name() {
         ..FilesConfig::default()
     });
     assert_eq!(error, "`small_body` is more than 1MiB");
+    for page in ["../secret", ".hidden.html", "errors/"] {
+        let not_found = Some(page.to_owned());
+        let error = open(FilesConfig {
+            not_found,
+            ..FilesConfig::default()
+        });
+        assert!(
+            error.starts_with(&format!("`not_found`: `{page}` is no path")),
+            "{error}"
+        );
+    }
     let error = Files::open(Path::new("absent"), &FilesConfig::default()).unwrap_err();
     assert_eq!(error.to_string(), "opening the root directory `absent`");
 }

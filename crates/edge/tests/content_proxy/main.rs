@@ -673,6 +673,31 @@ async fn a_connection_closed_while_idle_costs_no_request() {
 }
 
 #[tokio::test]
+async fn a_request_that_a_closing_connection_did_not_take_goes_over_another() {
+    // A thread of its own, so that it closes while the runtime's one sleeps.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = std::io::Read::read(&mut stream, &mut [0; 1024]);
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+            std::io::Write::write_all(&mut stream, answer).unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    let edge = Edge::new(&format!("http://{address}"), &ProxyConfig::default());
+    for _ in 0..3 {
+        let response = edge.send(post("/", full("not to be repeated"))).await;
+        assert_eq!(response.status(), 200);
+        connections_become_idle().await;
+        std::thread::sleep(Duration::from_millis(200));
+        // Lets the end of the connection arrive, but not its task run before this one.
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
 async fn an_upstream_of_http_1_0_is_understood() {
     let old = raw_upstream(|mut stream, _| async move {
         let _ = stream.read(&mut [0; 1024]).await;

@@ -91,3 +91,48 @@ pub struct CacheRule {
     /// The header's value: `public, max-age=31536000, immutable`.
     pub value: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_read_and_unknown_ones_are_refused() {
+        let text = r#"
+            index = ["home.html", "index.htm"]
+            listing = true
+            hidden = true
+            symlinks = "never"
+            precompressed = ["gzip"]
+            not_found = "404.html"
+            types = { geojson = "application/geo+json" }
+            cache_control = [{ match = "*.css", value = "max-age=60" }]
+            cache_entries = 0
+            revalidate = "500ms"
+            small_body = "4KiB"
+        "#;
+        let want = FilesConfig {
+            index: vec!["home.html".to_owned(), "index.htm".to_owned()],
+            listing: true,
+            hidden: true,
+            symlinks: Symlinks::Never,
+            precompressed: vec![Coding::Gzip],
+            not_found: Some("404.html".to_owned()),
+            types: BTreeMap::from([("geojson".to_owned(), "application/geo+json".to_owned())]),
+            cache_control: vec![CacheRule {
+                pattern: "*.css".to_owned(),
+                value: "max-age=60".to_owned(),
+            }],
+            cache_entries: 0,
+            revalidate: Duration::from_millis(500),
+            small_body: ByteSize::from_kib(4),
+        };
+        assert_eq!(toml::from_str::<FilesConfig>(text).unwrap(), want);
+        assert_eq!(
+            toml::from_str::<FilesConfig>("").unwrap(),
+            FilesConfig::default()
+        );
+        let error = toml::from_str::<FilesConfig>("indexes = []").unwrap_err();
+        assert!(error.to_string().contains("`index`"), "{error}");
+    }
+}

@@ -64,11 +64,11 @@ impl Files {
     /// # Errors
     /// Where the directory cannot be opened, or a setting cannot be used.
     pub fn open(root: &Path, config: &FilesConfig) -> Result<Self, FilesError> {
-        let page = config.not_found.as_ref();
+        let not_found = config.not_found.as_ref();
         Ok(Self {
             site: Arc::new(Site::open(root, config)?),
             cache: Cache::new(config.cache_entries, config.revalidate),
-            not_found: page.map(|page| format!("/{}", page.trim_start_matches('/'))),
+            not_found: not_found.map(|page| error_page_path(page)).transpose()?,
             started: Instant::now(),
         })
     }
@@ -243,6 +243,17 @@ fn unsatisfiable(len: u64) -> Response<Body> {
     response
 }
 
+/// The request path of a configured page.
+fn error_page_path(page: &str) -> Result<String, FilesError> {
+    let path = format!("/{}", path::encode_path(page.trim_start_matches('/')));
+    match Target::parse(&path, false) {
+        Ok(target) if !target.is_directory() => Ok(path),
+        _ => Err(FilesError::NotFound {
+            path: page.to_owned(),
+        }),
+    }
+}
+
 fn error_page(status: StatusCode, page: &Representation) -> Response<Body> {
     let mut response = Response::new(page.body());
     *response.status_mut() = status;
@@ -326,6 +337,12 @@ pub enum FilesError {
     Index {
         /// The entry of `index`.
         name: String,
+    },
+    /// The page for what was not found is no file that is served.
+    #[error("`not_found`: `{path}` is no path of a file below the root, or a hidden one")]
+    NotFound {
+        /// The setting `not_found`.
+        path: String,
     },
     /// `small_body` is above its bound.
     #[error("`small_body` is more than 1MiB")]

@@ -92,6 +92,11 @@ pub(super) enum PathError {
     TooLong,
 }
 
+/// A path below the root as it stands in a URL.
+pub(super) fn encode_path(path: &str) -> String {
+    percent_encode(path.as_bytes(), NOT_IN_PATH).to_string()
+}
+
 /// A name as it stands in a URL.
 pub(super) fn encode_name(name: &[u8]) -> String {
     percent_encode(name, NOT_IN_NAME).to_string()

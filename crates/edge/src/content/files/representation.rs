@@ -191,3 +191,78 @@ pub(super) fn http_date(time: SystemTime) -> HeaderValue {
 }
 
 const END_OF_YEAR_9999: u64 = 253_402_300_799;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::fstat;
+
+    fn stamp(changed: i64) -> Stamp {
+        Stamp {
+            device: 1,
+            inode: 0x2a,
+            len: 0x10,
+            modified: (0x64, 0xff),
+            changed: (changed, 0),
+        }
+    }
+
+    #[test]
+    fn a_file_is_settled_once_its_clock_has_ticked_on() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
+        let cases = [
+            (0, true),
+            (997, true),
+            (998, false),
+            (1000, false),
+            (2000, false),
+        ];
+        for (changed, want) in cases {
+            assert_eq!(stamp(changed).is_settled(now), want, "{changed}");
+        }
+    }
+
+    #[test]
+    fn an_unsettled_file_is_read_again() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "abc").unwrap();
+        let open = || {
+            let file = OwnedFd::from(std::fs::File::open(file.path()).unwrap());
+            let stat = fstat(&file).unwrap();
+            OpenFile {
+                file,
+                stat,
+                coding: None,
+            }
+        };
+        let rules = Rules::new(&crate::content::FilesConfig::default()).unwrap();
+        let path = Path::new("a.txt");
+        let load = || Representation::load(open(), path, false, &rules, Wait::Allowed).unwrap();
+        let mut loaded = load();
+        assert!(!loaded.is_of(&open(), false));
+        loaded.is_settled = true;
+        assert!(loaded.is_of(&open(), false));
+        assert!(!loaded.is_of(&open(), true), "another Vary");
+        std::fs::write(file.path(), "abcd").unwrap();
+        assert!(!loaded.is_of(&open(), false), "another length");
+        assert_ne!(loaded.etag, load().etag);
+    }
+
+    #[test]
+    fn tags_tell_codings_apart_and_dates_stay_in_range() {
+        assert_eq!(stamp(0).etag(None), "\"10-64.ff-2a\"");
+        assert_eq!(stamp(0).etag(Some(Coding::Br)), "\"10-64.ff-2a-br\"");
+        let cases = [
+            (-1, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (100, "Thu, 01 Jan 1970 00:01:40 GMT"),
+            (i64::MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        ];
+        for (seconds, want) in cases {
+            let stamp = Stamp {
+                modified: (seconds, 0),
+                ..stamp(0)
+            };
+            assert_eq!(http_date(stamp.modified()), want, "{seconds}");
+        }
+    }
+}

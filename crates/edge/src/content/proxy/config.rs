@@ -74,3 +74,45 @@ pub enum UpstreamHttp {
     #[serde(rename = "2")]
     Http2,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_read_and_unknown_ones_are_refused() {
+        let text = r#"
+            upstream_http = "1.1"
+            preserve_host = false
+            trust_forwarded = true
+            ca = "ca.pem"
+            insecure = true
+            connect_timeout = "1s"
+            response_timeout = "2m"
+            idle_timeout = "1h"
+            keep_alive = "500ms"
+            keep_connections = 4
+        "#;
+        let want = ProxyConfig {
+            upstream_http: UpstreamHttp::Http1,
+            preserve_host: false,
+            trust_forwarded: true,
+            ca: Some(PathBuf::from("ca.pem")),
+            insecure: true,
+            connect_timeout: Duration::from_secs(1),
+            response_timeout: Duration::from_secs(120),
+            idle_timeout: Duration::from_secs(3600),
+            keep_alive: Duration::from_millis(500),
+            keep_connections: 4,
+        };
+        assert_eq!(toml::from_str::<ProxyConfig>(text).unwrap(), want);
+        assert_eq!(
+            toml::from_str::<ProxyConfig>("").unwrap(),
+            ProxyConfig::default()
+        );
+        let error = toml::from_str::<ProxyConfig>("upstream_http = \"3\"").unwrap_err();
+        assert!(error.to_string().contains("`1.1`"), "{error}");
+        let error = toml::from_str::<ProxyConfig>("timeout = \"1s\"").unwrap_err();
+        assert!(error.to_string().contains("`connect_timeout`"), "{error}");
+    }
+}

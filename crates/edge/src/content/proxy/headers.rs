@@ -11,8 +11,12 @@ use http::{HeaderMap, HeaderValue, response};
 use crate::content::Peer;
 
 /// Removes what holds for one connection only (RFC 9110 §7.6.1), with all that
-/// `Connection` names. Of `TE`, only `trailers` is meant for the whole way.
+/// `Connection` names. Of `TE`, only `trailers` is meant for the whole way. A
+/// `Content-Length` beside `Transfer-Encoding` is a lie (RFC 9112 §6.3).
 pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        headers.remove(header::CONTENT_LENGTH);
+    }
     let takes_trailers = lists(headers, &header::TE, "trailers");
     let named: Vec<HeaderName> = elements(headers, &header::CONNECTION)
         .filter_map(|name| name.parse().ok())
@@ -291,6 +295,11 @@ mod tests {
                 &[("te", "trailers")],
             ),
             (&[("te", "gzip")], &[]),
+            (
+                &[("transfer-encoding", "chunked"), ("content-length", "5")],
+                &[],
+            ),
+            (&[("content-length", "5")], &[("content-length", "5")]),
             (
                 &[("trailer", "x"), ("connection", "\u{ff}, ,")],
                 &[("trailer", "x")],

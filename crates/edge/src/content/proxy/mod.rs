@@ -19,7 +19,6 @@ mod upstream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::request::Parts;
 use http::uri::Authority;
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body::Body as _;
@@ -27,12 +26,12 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 
 use super::{Body, ErrorReason, Peer, RequestBody, status_response};
-use activity::{Activity, Download, Upload};
+use activity::{Activity, Download};
 use connect::Connector;
 use error::SendError;
 use headers::InvalidHost;
 use hikyaku_core::arm::Version;
-use outgoing::Outgoing;
+use outgoing::{Outgoing, Route};
 use pool::Pool;
 use upstream::Upstream;
 
@@ -104,8 +103,12 @@ impl Proxy {
         });
         let target = self.target(&parts.uri, host)?;
         let activity = Activity::new();
-        let outgoing = outgoing(parts, body, target, &activity, client.is_some());
-        let response = self.pool.send(outgoing).await;
+        let route = Route {
+            target,
+            is_upgrade: client.is_some(),
+            activity: Arc::clone(&activity),
+        };
+        let response = self.pool.send(Outgoing::new(parts, body, route)).await;
         response
             .and_then(|response| self.pass(response, activity, client))
             .map_err(|source| Refusal::Upstream {
@@ -145,23 +148,6 @@ impl Proxy {
             Body::boxed(Download::new(body, activity, self.idle_timeout))
         };
         Ok(Response::from_parts(parts, body))
-    }
-}
-
-fn outgoing(
-    mut parts: Parts,
-    body: RequestBody,
-    target: Uri,
-    activity: &Arc<Activity>,
-    is_upgrade: bool,
-) -> Outgoing {
-    parts.version = http::Version::HTTP_11;
-    parts.extensions.clear();
-    Outgoing {
-        request: Request::from_parts(parts, Upload::new(body, Arc::clone(activity))),
-        target,
-        activity: Arc::clone(activity),
-        is_upgrade,
     }
 }
 

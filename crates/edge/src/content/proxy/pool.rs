@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use http::Response;
 use hyper::body::Incoming;
@@ -12,7 +13,7 @@ use super::config::{ProxyConfig, UpstreamHttp};
 use super::connect::{Connector, Sender};
 use super::error::SendError;
 use super::idle::Idle;
-use super::outgoing::Outgoing;
+use super::outgoing::{Outgoing, Route};
 
 /// Sends requests over connections to one upstream, kept ones before new ones.
 ///
@@ -27,7 +28,7 @@ pub(super) struct Pool {
     /// Whether a connection may turn out to be of HTTP/2, so that it is waited
     /// for, not made once for each request.
     may_share: AtomicBool,
-    response_timeout: std::time::Duration,
+    response_timeout: Duration,
 }
 
 impl Pool {
@@ -62,7 +63,7 @@ impl Pool {
     ) -> Result<Response<Incoming>, SendError> {
         let mut repeat = outgoing.repeatable();
         loop {
-            let (sender, is_new) = self.sender(outgoing.is_upgrade).await?;
+            let (sender, is_new) = self.sender(outgoing.route.is_upgrade).await?;
             outgoing = match self.exchange(sender, outgoing).await {
                 Ok(response) => return Ok(response),
                 Err(Failure::Unsent(unsent, _)) if !is_new => *unsent,
@@ -82,8 +83,8 @@ impl Pool {
     async fn sender(&self, is_upgrade: bool) -> Result<(Sender, bool), SendError> {
         let limit = self.connector.timeout;
         let sender = async {
-            if self.may_share.load(Relaxed) && !is_upgrade {
-                return self.shared().await;
+            if !is_upgrade && let Some(sender) = self.shared().await? {
+                return Ok(sender);
             }
             if let Some(sender) = self.idle.take() {
                 return Ok((Sender::Http1(sender), false));
@@ -102,23 +103,26 @@ impl Pool {
         sender.unwrap_or(Err(SendError::ConnectTimeout(limit)))
     }
 
-    /// The connection of HTTP/2 that all requests share, or a new one of HTTP/1.1
-    /// if that is what the upstream chose.
-    async fn shared(&self) -> Result<(Sender, bool), SendError> {
+    /// The connection of HTTP/2 that all requests share, or the one that was to
+    /// be it, when the upstream chose HTTP/1.1. `None` once that is known.
+    async fn shared(&self) -> Result<Option<(Sender, bool)>, SendError> {
+        if !self.may_share.load(Relaxed) {
+            return Ok(None);
+        }
         let mut shared = self.shared.lock().await;
         if let Some(sender) = shared.as_ref().filter(|sender| !sender.is_closed()) {
-            return Ok((Sender::Http2(sender.clone()), false));
+            return Ok(Some((Sender::Http2(sender.clone()), false)));
         }
-        // Whoever was waiting for the lock when the upstream chose HTTP/1.1.
-        if let (false, Some(sender)) = (self.may_share.load(Relaxed), self.idle.take()) {
-            return Ok((Sender::Http1(sender), false));
+        // Whoever had the lock before may have found out.
+        if !self.may_share.load(Relaxed) {
+            return Ok(None);
         }
         let sender = self.connector.connect().await?;
         match &sender {
             Sender::Http2(sender) => *shared = Some(sender.clone()),
             Sender::Http1(_) => self.may_share.store(false, Relaxed),
         }
-        Ok((sender, true))
+        Ok(Some((sender, true)))
     }
 
     async fn exchange(
@@ -126,30 +130,20 @@ impl Pool {
         sender: Sender,
         mut outgoing: Outgoing,
     ) -> Result<Response<Incoming>, Failure> {
-        outgoing.activity.touch();
-        let (activity, target, is_upgrade) = (
-            Arc::clone(&outgoing.activity),
-            outgoing.target.clone(),
-            outgoing.is_upgrade,
-        );
-        let stalled = activity.stalled(self.response_timeout);
+        let route = Arc::clone(&outgoing.route);
         let is_http2 = matches!(sender, Sender::Http2(_));
         let result = match sender {
             Sender::Http1(mut sender) => {
                 outgoing.aim_http1();
-                let result = tokio::select! {
-                    result = sender.try_send_request(outgoing.request) => result,
-                    () = stalled => return Err(Failure::TimedOut),
-                };
+                let sending = sender.try_send_request(outgoing.request);
+                let result = self.unless_stalled(&route, sending).await?;
                 self.idle.keep(sender);
                 result
             }
             Sender::Http2(mut sender) => {
                 outgoing.aim_http2();
-                tokio::select! {
-                    result = sender.try_send_request(outgoing.request) => result,
-                    () = stalled => return Err(Failure::TimedOut),
-                }
+                let sending = sender.try_send_request(outgoing.request);
+                self.unless_stalled(&route, sending).await?
             }
         };
         let mut error = match result {
@@ -163,13 +157,20 @@ impl Pool {
             // It is closing, though it may not say so yet.
             *self.shared.lock().await = None;
         }
-        let unsent = Outgoing {
-            request,
-            target,
-            activity,
-            is_upgrade,
-        };
-        Err(Failure::Unsent(Box::new(unsent), error.into_error()))
+        let unsent = Box::new(Outgoing { request, route });
+        Err(Failure::Unsent(unsent, error.into_error()))
+    }
+
+    async fn unless_stalled<T>(
+        &self,
+        route: &Route,
+        sending: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        route.activity.touch();
+        tokio::select! {
+            result = sending => Ok(result),
+            () = route.activity.stalled(self.response_timeout) => Err(Failure::TimedOut),
+        }
     }
 }
 

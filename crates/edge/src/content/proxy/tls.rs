@@ -57,13 +57,18 @@ impl Tls {
         };
         Ok(Self {
             name,
-            negotiating: offering(match upstream.http {
-                UpstreamHttp::Auto => &[b"h2", b"http/1.1"],
-                UpstreamHttp::Http1 => &[b"http/1.1"],
-                UpstreamHttp::Http2 => &[b"h2"],
-            }),
+            negotiating: offering(protocols(upstream.http)),
             http1: offering(&[b"http/1.1"]),
         })
+    }
+}
+
+/// Names of ALPN (RFC 7301), the preferred one first.
+const fn protocols(http: UpstreamHttp) -> &'static [&'static [u8]] {
+    match http {
+        UpstreamHttp::Auto => &[b"h2", b"http/1.1"],
+        UpstreamHttp::Http1 => &[b"http/1.1"],
+        UpstreamHttp::Http2 => &[b"h2"],
     }
 }
 
