@@ -4,19 +4,19 @@ mod codec;
 mod loss;
 mod rtt;
 
-use crate::arm::{Congestion, Transport, Version};
+use crate::arm::{Arm, Congestion, Transport, Version};
 use crate::decide::{Decided, Group, Session};
 use crate::policy::PolicyConfig;
-use crate::sample::{PathSample, UdpEvent};
+use crate::sample::{Outcome, PathSample, UdpEvent};
 use crate::stat::{Stat, faded};
-use crate::udp::UdpHealth;
+use crate::udp::{RateVerdict, Rates, UdpHealth};
 use crate::units::{ByteSize, Rate, Secs, Timestamp};
 
 pub use codec::{DecodeError, ENCODED_LEN};
 pub use loss::{LossBounds, LossCount};
 pub use rtt::MinRtt;
 
-/// What is known of one client address or prefix, in 136 bytes.
+/// What is known of one client address or prefix, in about 150 bytes.
 ///
 /// All counts fade: at every observation they are brought to its time. Fields that nothing was seen
 /// of are empty ([`Option`]s are `None`, counts 0).
@@ -35,6 +35,8 @@ pub struct Estimate {
     pub(crate) loss: [LossCount; 2],
     /// Natural logarithm of the delivery rate in bit/s, by [`Transport`].
     pub(crate) rate: [Stat; 2],
+    /// The best mean of `rate` lately; 0 when unknown.
+    pub(crate) best_rate: f32,
     /// Natural logarithm of real by predicted load time, by [`Transport`]: HTTP/2, HTTP/3.
     pub(crate) outcome: [Stat; 2],
     /// Natural logarithm of the response size in bytes.
@@ -126,12 +128,57 @@ impl Estimate {
             self.rate[transport.index()].fade(rate);
             self.outcome[transport.index()].fade(outcome);
         }
+        // The best rate sinks towards the present ones.
+        let present = self.rate[0].mean.max(self.rate[1].mean);
+        self.best_rate = present + (self.best_rate - present) * rate;
         self.size_weight *= outcome;
         self.samples *= faded(elapsed, half_life.samples.as_secs_f32());
     }
 
-    /// Takes a measurement of a connection's path.
-    pub fn on_path(&mut self, sample: &PathSample, now: Timestamp, policy: &PolicyConfig) {
+    /// Takes a measurement of a client's connection.
+    pub(crate) fn on_path(
+        &mut self,
+        sample: &PathSample,
+        now: Timestamp,
+        policy: &PolicyConfig,
+    ) -> Option<RateVerdict> {
+        self.update_path(sample, now, policy, CLIENT);
+        let [tcp, quic] = self.rate;
+        let best = (self.best_rate > 0.0).then_some(self.best_rate);
+        let was_throttled = self.udp.is_throttled();
+        let rates = Rates { tcp, quic, best };
+        let verdict = self.udp.judge_rates(&rates, self.at, &policy.udp);
+        if was_throttled && !self.udp.is_throttled() {
+            self.forget_throttling();
+        }
+        verdict
+    }
+
+    /// Takes a measurement of a connection in this prefix, and what it says of its client.
+    pub(crate) fn on_client_path(
+        &mut self,
+        sample: &PathSample,
+        verdict: Option<RateVerdict>,
+        now: Timestamp,
+        policy: &PolicyConfig,
+    ) {
+        self.update_path(sample, now, policy, PREFIX);
+        let was_throttled = self.udp.is_throttled();
+        if let Some(verdict) = verdict {
+            self.udp.on_client_rates(verdict, self.at, &policy.udp);
+        }
+        if was_throttled && !self.udp.is_throttled() {
+            self.forget_throttling();
+        }
+    }
+
+    fn update_path(
+        &mut self,
+        sample: &PathSample,
+        now: Timestamp,
+        policy: &PolicyConfig,
+        window: Window,
+    ) {
         self.touch(now, policy);
         self.samples += 1.0;
         self.min_rtt
@@ -139,8 +186,7 @@ impl Estimate {
         self.update_srtt(sample);
         let transport = sample.version.transport();
         self.loss[transport.index()].add(sample.packets_sent, sample.packets_lost);
-        self.update_rate(transport, sample);
-        self.judge_throttling(policy);
+        self.update_rate(transport, sample, window.rates);
     }
 
     fn update_srtt(&mut self, sample: &PathSample) {
@@ -155,7 +201,7 @@ impl Estimate {
         }
     }
 
-    fn update_rate(&mut self, transport: Transport, sample: &PathSample) {
+    fn update_rate(&mut self, transport: Transport, sample: &PathSample, max: f32) {
         let Some(rate) = sample.delivery_rate.filter(|rate| rate.bits_per_sec() > 0) else {
             return;
         };
@@ -173,51 +219,56 @@ impl Estimate {
             }
             return;
         }
-        known.push(log_rate, MAX_RATES);
+        known.push(log_rate, max);
+        self.best_rate = self.best_rate.max(known.mean);
     }
 
-    /// Compares the transports' rates. HTTP/3's outcomes under throttling are void once it ends.
-    fn judge_throttling(&mut self, policy: &PolicyConfig) {
-        let [tcp, quic] = &self.rate;
-        if self.udp.judge_rates(tcp, quic, self.at, &policy.udp) {
-            self.outcome[Transport::Quic.index()] = Stat::default();
-        }
+    /// What HTTP/3 took while throttled is no evidence any more, and the rate that led to the verdict may
+    /// be one that the path has no longer.
+    fn forget_throttling(&mut self) {
+        let [tcp, quic] = [Transport::Tcp, Transport::Quic].map(Transport::index);
+        self.outcome[quic] = Stat::default();
+        self.best_rate = self.rate[tcp].mean.max(self.rate[quic].mean);
     }
 
-    /// Takes a response of `size` bytes, and the logarithm of its real by its predicted load time where
-    /// the response says something of its arm.
-    pub fn on_outcome(
+    /// Takes a response, and the logarithm of its real by its predicted load time where it says something
+    /// of its arm. The last of `window` dominate.
+    pub(crate) fn on_outcome(
         &mut self,
-        size: u64,
-        log_ratio: Option<(Version, Congestion, f32)>,
+        outcome: &Outcome,
+        log_ratio: Option<f32>,
         now: Timestamp,
         policy: &PolicyConfig,
+        window: Window,
     ) {
         self.touch(now, policy);
-        let log_size = (size.max(1) as f32).ln();
-        self.size_weight = (self.size_weight + 1.0).min(MAX_OUTCOMES);
+        let log_size = (outcome.size.max(1) as f32).ln();
+        self.size_weight = (self.size_weight + 1.0).min(window.outcomes);
         self.size += (log_size - self.size) / self.size_weight;
-        let Some((version, congestion, log_ratio)) = log_ratio.filter(|(.., r)| r.is_finite())
-        else {
+        let Some(log_ratio) = log_ratio.filter(|ratio| ratio.is_finite()) else {
             return;
         };
+        let Arm {
+            version,
+            congestion,
+        } = outcome.arm;
         if self.congestion != Some(congestion) {
             self.congestion = Some(congestion);
             self.outcome = Default::default();
         }
         let log_ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO);
-        self.outcome[version.transport().index()].push(log_ratio, MAX_OUTCOMES);
+        self.outcome[version.transport().index()].push(log_ratio, window.outcomes);
     }
 
     /// Takes an event of UDP; for a client address.
-    pub fn on_udp(&mut self, event: UdpEvent, now: Timestamp, policy: &PolicyConfig) {
+    pub(crate) fn on_udp(&mut self, event: UdpEvent, now: Timestamp, policy: &PolicyConfig) {
         self.touch(now, policy);
         self.prepare_probe(event);
         self.udp.on_event(event, now, &policy.udp);
     }
 
     /// Takes an event of UDP of a client in this prefix, whose health it changed.
-    pub fn on_client_udp(
+    pub(crate) fn on_client_udp(
         &mut self,
         event: UdpEvent,
         before: &UdpHealth,
@@ -235,12 +286,12 @@ impl Estimate {
     fn prepare_probe(&mut self, event: UdpEvent) {
         if event == UdpEvent::Arrived && self.udp.is_throttled() {
             let quic = &mut self.rate[Transport::Quic.index()];
-            quic.weight = quic.weight.min(1.0);
+            quic.weight = quic.weight.min(PROBED_WEIGHT);
         }
     }
 
     /// Remembers a decision that was applied.
-    pub fn on_decided(&mut self, decided: &Decided, now: Timestamp, policy: &PolicyConfig) {
+    pub(crate) fn on_decided(&mut self, decided: &Decided, now: Timestamp, policy: &PolicyConfig) {
         self.fade_to(now, policy);
         self.session = decided.session;
         let kept = self
@@ -284,12 +335,27 @@ impl Estimate {
     }
 }
 
-/// Largest weight of a rate: the last 32 samples dominate.
-const MAX_RATES: f32 = 32.0;
+/// How many of the last samples make up a statistic.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    rates: f32,
+    outcomes: f32,
+}
+
+/// A client's rates follow a session, so that throttling shows within one; its outcomes follow a few.
+pub(crate) const CLIENT: Window = Window {
+    rates: 6.0,
+    outcomes: 24.0,
+};
+/// More than a prefix's busiest client sends in a session.
+pub(crate) const PREFIX: Window = Window {
+    rates: 256.0,
+    outcomes: 256.0,
+};
 /// Weight of a first rate when it is app-limited.
 const APP_LIMITED_WEIGHT: f32 = 0.1;
-/// Largest weight of outcomes: the last 64 dominate.
-const MAX_OUTCOMES: f32 = 64.0;
+/// Weight of the rate from before a probe: a single new sample outweighs it.
+const PROBED_WEIGHT: f32 = 0.25;
 /// A response that stalled for a client's own reasons must not count for ever: at most e^2, 7 times.
 const MAX_LOG_RATIO: f32 = 2.0;
 

@@ -222,10 +222,12 @@ pub struct HalfLife {
     /// Packets sent and lost. Default `10m`.
     #[serde(with = "duration")]
     pub loss: Duration,
-    /// Delivery rates. Default `1h`.
+    /// Delivery rates of a transport that is not in use; one in use follows its last samples. Default
+    /// `6h`.
     #[serde(with = "duration")]
     pub rate: Duration,
-    /// Outcomes and response sizes. Default `6h`.
+    /// Outcomes and response sizes of an arm that is not in use. Long, since an outcome says how far the
+    /// model is off for a client, whatever its path is like now. Default `3d`.
     #[serde(with = "duration")]
     pub outcome: Duration,
     /// The number of samples, which `min_samples` looks at. Default `1d`.
@@ -238,8 +240,8 @@ impl Default for HalfLife {
         Self {
             rtt: MINUTE.saturating_mul(10),
             loss: MINUTE.saturating_mul(10),
-            rate: HOUR,
-            outcome: HOUR.saturating_mul(6),
+            rate: HOUR.saturating_mul(6),
+            outcome: DAY.saturating_mul(3),
             samples: DAY,
         }
     }

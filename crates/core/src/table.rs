@@ -18,12 +18,12 @@ use std::sync::Arc;
 
 use crate::arm::Version;
 use crate::decide::Decided;
-use crate::estimate::{DecodeError, Estimate};
+use crate::estimate::{CLIENT, DecodeError, Estimate, PREFIX};
 use crate::key::{Key, Prefix, prefixes};
 use crate::model::Model;
 use crate::policy::PolicyConfig;
 use crate::sample::{Observation, Outcome, PathSample, UdpEvent};
-use crate::udp::UdpHealth;
+use crate::udp::{RateVerdict, UdpHealth};
 use crate::units::Timestamp;
 use crate::view::{Knowledge, PathView};
 use index::{Index, Target};
@@ -92,17 +92,14 @@ impl ClientTable {
         let lesson = self.lesson(addr, now, observation);
         let slot = self.record(addr);
         let policy = Arc::clone(&self.policy);
-        let Some(health) = self.update(slot, |estimate| {
-            let before = estimate.udp;
-            lesson.teach(estimate, now, &policy);
-            (before, estimate.udp)
-        }) else {
+        let Some(effect) = self.update(slot, |estimate| lesson.teach(estimate, now, &policy))
+        else {
             return;
         };
         for (level, prefix) in (0..).zip(prefixes(addr)) {
             if let Some(slot) = self.prefix_record(prefix, level, slot) {
                 self.update(slot, |estimate| {
-                    lesson.teach_prefix(estimate, health, now, &policy);
+                    lesson.teach_prefix(estimate, &effect, now, &policy);
                 });
             }
         }
@@ -351,31 +348,48 @@ enum Lesson {
     Decided(Decided),
 }
 
+/// What an observation did to its client's own estimate.
+struct Effect {
+    before: UdpHealth,
+    after: UdpHealth,
+    rates: Option<RateVerdict>,
+}
+
 impl Lesson {
-    fn teach(&self, estimate: &mut Estimate, now: Timestamp, policy: &PolicyConfig) {
+    fn teach(&self, estimate: &mut Estimate, now: Timestamp, policy: &PolicyConfig) -> Effect {
+        let before = estimate.udp;
+        let mut rates = None;
         match self {
-            Self::Path(sample) => estimate.on_path(sample, now, policy),
-            Self::Outcome(outcome, log_ratio) => {
-                let arm = outcome.arm;
-                let ratio = log_ratio.map(|ratio| (arm.version, arm.congestion, ratio));
-                estimate.on_outcome(outcome.size, ratio, now, policy);
+            Self::Path(sample) => rates = estimate.on_path(sample, now, policy),
+            Self::Outcome(outcome, ratio) => {
+                estimate.on_outcome(outcome, *ratio, now, policy, CLIENT);
             }
             Self::Udp(event) => estimate.on_udp(*event, now, policy),
             Self::Decided(decided) => estimate.on_decided(decided, now, policy),
         }
+        let after = estimate.udp;
+        Effect {
+            before,
+            after,
+            rates,
+        }
     }
 
-    /// `health` is the client's own, before and after.
     fn teach_prefix(
         &self,
         estimate: &mut Estimate,
-        health: (UdpHealth, UdpHealth),
+        effect: &Effect,
         now: Timestamp,
         policy: &PolicyConfig,
     ) {
         match self {
-            Self::Path(_) | Self::Outcome(..) => self.teach(estimate, now, policy),
-            Self::Udp(event) => estimate.on_client_udp(*event, &health.0, &health.1, now, policy),
+            Self::Path(sample) => estimate.on_client_path(sample, effect.rates, now, policy),
+            Self::Outcome(outcome, ratio) => {
+                estimate.on_outcome(outcome, *ratio, now, policy, PREFIX);
+            }
+            Self::Udp(event) => {
+                estimate.on_client_udp(*event, &effect.before, &effect.after, now, policy);
+            }
             // Sessions and choices are a client's own.
             Self::Decided(_) => {}
         }

@@ -5,13 +5,15 @@
 //! The transitions are tabled in `docs/decisions.md`.
 
 mod prefix;
+mod throttling;
 
 use std::time::Duration;
 
 use crate::policy::UdpPolicy;
 use crate::sample::UdpEvent;
-use crate::stat::Stat;
 use crate::units::{Secs, Timestamp};
+
+pub(crate) use throttling::{RateVerdict, Rates};
 
 /// What is known of UDP, in 20 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub struct UdpHealth {
     pub(crate) unanswered: u8,
     /// Probes in a row that failed.
     pub(crate) failed_probes: u8,
+    /// Of a prefix: clients found throttled since one was found not to be.
+    pub(crate) throttled_clients: u8,
     /// When HTTP/3 was last advertised with no answer so far; 0 when it was answered or given up.
     pub(crate) offered: Secs,
 }
@@ -276,41 +280,6 @@ impl UdpHealth {
             UdpState::Unknown | UdpState::Working { .. } | UdpState::Suspect { .. } => {}
         }
     }
-
-    /// Judges throttling from the logarithms of delivery rates, which hold no app-limited samples below
-    /// their mean. True when the state left `Throttled`: what HTTP/3 did under it is then no evidence.
-    pub(crate) fn judge_rates(
-        &mut self,
-        tcp: &Stat,
-        quic: &Stat,
-        now: Secs,
-        policy: &UdpPolicy,
-    ) -> bool {
-        if tcp.weight < MIN_RATES || quic.weight < MIN_RATES {
-            return false;
-        }
-        let slowdown = f64::from(tcp.mean - quic.mean);
-        if let UdpState::Throttled { .. } = self.state {
-            let recovered = slowdown < RECOVERED.ln();
-            if recovered {
-                self.state = UdpState::Working { since: now };
-                self.offered = Secs::default();
-                self.failed_probes = 0;
-            }
-            return recovered;
-        }
-        let error = (tcp.standard_error_sq(RATE_SD) + quic.standard_error_sq(RATE_SD)).sqrt();
-        if self.failure().is_none() && slowdown - 2.0 * f64::from(error) > THROTTLED.ln() {
-            let next_probe = now.saturating_add(policy.probe_min);
-            self.state = UdpState::Throttled {
-                since: now,
-                next_probe,
-            };
-            self.offered = Secs::default();
-            self.failed_probes = 0;
-        }
-        false
-    }
 }
 
 /// How long a probe's session may last until HTTP/3 is withdrawn again.
@@ -322,14 +291,6 @@ const SUSPICION: Duration = Duration::from_secs(3600);
 /// A client that is back on TCP within this time of a break left because of it. Chromium takes 6.6-7.4 s
 /// when UDP dies; a laptop that slept takes much longer.
 const BACK_ON_TCP: Duration = Duration::from_secs(60);
-/// TCP delivers this many times QUIC's rate: throttled.
-const THROTTLED: f64 = 2.0;
-/// TCP delivers at most this many times QUIC's rate: no longer throttled.
-const RECOVERED: f64 = 1.4;
-/// Rate samples needed on each transport for a judgement.
-const MIN_RATES: f32 = 8.0;
-/// Assumed spread of log rates until samples show their own.
-const RATE_SD: f32 = 0.3;
 
 #[cfg(test)]
 mod tests;

@@ -143,10 +143,9 @@ impl Knowledge {
             };
             self.blend(own.rate[transport.index()], add)
         });
-        let log_rate = rates
-            .iter()
-            .filter(|rate| rate.weight > 0.0)
-            .map(|rate| rate.mean);
+        let fresh = rates[0].weight.max(rates[1].weight) * STALE_RATE;
+        let known = |rate: &&Stat| rate.weight > 0.0 && rate.weight >= fresh;
+        let log_rate = rates.iter().filter(known).map(|rate| rate.mean);
         log_rate
             .reduce(f32::max)
             .map(|log| Rate::from_bits_per_sec(log.exp() as u64))
@@ -210,6 +209,8 @@ fn client_number(addr: IpAddr) -> u64 {
 const PREFIX_PACKETS: f32 = 500.0;
 /// One transport speaks for the other with at most so many packets.
 const OTHER_TRANSPORT_PACKETS: f32 = 300.0;
+/// A transport's rate is stale when its weight is less than this share of the other's.
+const STALE_RATE: f32 = 0.05;
 /// A prefix speaks on rates with at most so many samples.
 const PREFIX_RATES: f32 = 4.0;
 /// A prefix speaks on outcomes with at most so many responses.

@@ -13,8 +13,8 @@ use crate::view::PathView;
 /// A comparison with what the way back looks at.
 pub(super) struct Compared {
     pub(super) comparison: Comparison,
-    /// HTTP/3's load time by the client's own outcomes alone, less one standard error, over HTTP/2's
-    /// corrected one (logarithm); `None` with too few outcomes.
+    /// HTTP/3's load time by the client's own outcomes alone, less one standard error, over HTTP/2's by
+    /// outcomes and model (logarithm); `None` with too few outcomes.
     pub(super) own_h3_excess: Option<f32>,
 }
 
@@ -51,9 +51,12 @@ pub(super) fn compare(
         h2_gain_low: (-gain - margin).exp_m1(),
     };
     let own = &view.own_outcome[quic];
-    let own_h3_excess = (own.weight >= MIN_OWN_OUTCOMES).then(|| {
-        h3.ln_secs + own.mean - own.standard_error_sq(OUTCOME_SD).sqrt() - corrected_h2.ln_secs
-    });
+    // Nothing is borrowed here: what HTTP/3 took is held against what HTTP/2 takes, or is predicted to.
+    let proven = |outcome: &Stat| outcome.weight >= MIN_OWN_OUTCOMES;
+    let h2_outcome = Some(&view.outcome[tcp]).filter(|outcome| proven(outcome));
+    let h2_ln_secs = h2.ln_secs + h2_outcome.map_or(0.0, |outcome| outcome.mean);
+    let own_h3_excess = proven(own)
+        .then(|| h3.ln_secs + own.mean - own.standard_error_sq(OUTCOME_SD).sqrt() - h2_ln_secs);
     Ok(Compared {
         comparison,
         own_h3_excess,
@@ -102,7 +105,7 @@ fn load(log_load: &LogLoad) -> Load {
 }
 
 /// The model counts as so many outcomes.
-const MODEL_WEIGHT: f32 = 4.0;
+const MODEL_WEIGHT: f32 = 2.0;
 /// Share of the other arm's correction that is borrowed.
 const SHARED: f32 = 0.5;
 /// How far a model fitted elsewhere is off for one client, relative to the other arm.

@@ -73,6 +73,7 @@ impl Estimate {
             to.f32(stat.var);
             to.f32(stat.weight);
         }
+        to.f32(self.best_rate);
         to.f32(self.size);
         to.f32(self.size_weight);
         let (kind, since, next_probe) = udp_parts(self.udp.state);
@@ -81,6 +82,7 @@ impl Estimate {
         to.u32(next_probe.get());
         to.u8(self.udp.unanswered);
         to.u8(self.udp.failed_probes);
+        to.u8(self.udp.throttled_clients);
         to.u32(self.udp.offered.get());
         to.u8(self.choice.map_or(
             0,
@@ -126,6 +128,7 @@ impl Estimate {
             loss: [read_loss(from)?, read_loss(from)?],
             rate: [read_stat(from, "rate")?, read_stat(from, "rate")?],
             outcome: [read_stat(from, "outcome")?, read_stat(from, "outcome")?],
+            best_rate: from.count("best rate")?,
             size: from.finite("response size")?,
             size_weight: from.count("response count")?,
             udp: read_udp(from)?,
@@ -186,6 +189,7 @@ fn read_udp(from: &mut Reader<'_>) -> Result<UdpHealth, DecodeError> {
         state,
         unanswered: from.u8(),
         failed_probes: from.u8(),
+        throttled_clients: from.u8(),
         offered: from.secs(),
     })
 }
@@ -302,7 +306,7 @@ impl Reader<'_> {
 
 /// Raised with every change of the fields.
 const VERSION: u8 = 1;
-const FIELDS_LEN: usize = 28 + 16 + 48 + 8 + 15 + 5 + 1;
+const FIELDS_LEN: usize = 28 + 16 + 48 + 12 + 16 + 5 + 1;
 const CHECK_LEN: usize = 4;
 /// Above the logarithm of any rate that a `Rate` can hold (44.4).
 const MAX_LOG: f32 = 45.0;

@@ -83,7 +83,8 @@ mod tests {
     #[test]
     fn bounds_follow_the_evidence() {
         // name, sent, lost, (low, high) in ppm within 10 %
-        let cases: &[(&str, f32, f32, Option<(u32, u32)>)] = &[
+        type Case<'a> = (&'a str, f32, f32, Option<(u32, u32)>);
+        let cases: &[Case<'_>] = &[
             ("nothing", 0.0, 0.0, None),
             ("a faded packet", 0.5, 0.5, None),
             ("no loss in 10", 10.0, 0.0, Some((0, 396_500))),

@@ -56,7 +56,8 @@ mod tests {
     #[test]
     fn the_minimum_ages() {
         // name, [(at s, rtt ms)], min_rtt ms
-        let cases: &[(&str, &[(u32, u64)], Option<u64>)] = &[
+        type Case<'a> = (&'a str, &'a [(u32, u64)], Option<u64>);
+        let cases: &[Case<'_>] = &[
             ("no sample", &[], None),
             ("zero says nothing", &[(0, 0)], None),
             (

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -15,7 +16,8 @@ const H3: Arm = Arm::new(Version::H3, Congestion::Cubic);
 /// A response takes a round trip, its transmission time, and `penalty × loss` of both; HTTP/3 has an
 /// overhead of 20 % and a third of HTTP/2's penalty.
 pub(crate) fn synthetic() -> Model {
-    Model::new(synthetic_file()).unwrap()
+    static MODEL: LazyLock<Model> = LazyLock::new(|| Model::new(synthetic_file()).unwrap());
+    MODEL.clone()
 }
 
 pub(crate) fn synthetic_file() -> ModelFile {

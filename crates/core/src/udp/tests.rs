@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use super::{
-    Failure, FailureKind, Secs, Timestamp, UdpEvent, UdpHealth, UdpPolicy, UdpState, Verdict,
+    Failure, FailureKind, RateVerdict, Secs, Timestamp, UdpEvent, UdpHealth, UdpPolicy, UdpState,
+    Verdict,
 };
 use UdpEvent::{Advertised, Arrived, BackOnTcp, Broke, SessionEnded};
 
@@ -37,7 +38,8 @@ fn clients_move_between_states() {
         since: secs(since),
         next_probe: secs(probe),
     };
-    let cases: &[(&str, &[(u64, UdpEvent)], UdpState)] = &[
+    type Case<'a> = (&'a str, &'a [(u64, UdpEvent)], UdpState);
+    let cases: &[Case<'_>] = &[
         ("nothing seen", &[], UdpState::Unknown),
         ("advertised", &[(0, Advertised)], UdpState::Unknown),
         (
@@ -219,7 +221,8 @@ fn a_probe_is_one_session() {
 #[test]
 fn verdicts() {
     let works = |since| Verdict::Works { since: secs(since) };
-    let cases: &[(&str, &[(u64, UdpEvent)], Verdict)] = &[
+    type Case<'a> = (&'a str, &'a [(u64, UdpEvent)], Verdict);
+    let cases: &[Case<'_>] = &[
         ("unknown", &[], Verdict::Unproven),
         ("works", &[(5, Arrived)], works(5)),
         (
@@ -357,6 +360,23 @@ fn two_clients_that_broke_condemn_it_until_quic_lasts() {
             since: secs(2 * HOUR + 9)
         }
     );
+}
+
+#[test]
+fn two_throttled_clients_make_a_throttled_prefix() {
+    let (mut prefix, policy) = (UdpHealth::default(), UdpPolicy::default());
+    let mut verdict = |verdict, time| {
+        prefix.on_client_rates(verdict, secs(time), &policy);
+        prefix.is_throttled()
+    };
+    assert!(!verdict(RateVerdict::Throttled, 0));
+    assert!(!verdict(RateVerdict::Equal, 10));
+    assert!(
+        !verdict(RateVerdict::Throttled, 20),
+        "one was found not to be throttled since"
+    );
+    assert!(verdict(RateVerdict::Throttled, 30));
+    assert!(!verdict(RateVerdict::Equal, 40));
 }
 
 #[test]

@@ -1,1 +1,218 @@
+use std::net::IpAddr;
+use std::time::Duration;
 
+use super::Knowledge;
+use crate::arm::{Congestion, Transport, Version};
+use crate::estimate::{Estimate, LossCount};
+use crate::key::prefixes;
+use crate::policy::PolicyConfig;
+use crate::sample::UdpEvent;
+use crate::stat::Stat;
+use crate::udp::{UdpState, Verdict};
+use crate::units::{Rate, Secs, Timestamp};
+
+const START: u32 = 1_800_000_000;
+
+fn now() -> Timestamp {
+    Timestamp::from_secs(START.into())
+}
+
+fn seen() -> Estimate {
+    Estimate {
+        at: Secs::new(START),
+        ..Estimate::default()
+    }
+}
+
+/// A client of `own` in prefixes of these estimates.
+fn known(own: Option<Estimate>, around: &[Estimate]) -> Knowledge {
+    let addr: IpAddr = "2001:db8::1".parse().unwrap();
+    let mut knowledge = Knowledge {
+        own,
+        ..Knowledge::none(addr)
+    };
+    let places = knowledge.prefixes.iter_mut().zip(prefixes(addr));
+    for ((place, prefix), estimate) in places.zip(around) {
+        *place = Some((prefix, *estimate));
+    }
+    knowledge
+}
+
+fn lossy(sent: f32, share: f32) -> LossCount {
+    LossCount {
+        sent,
+        lost: sent * share,
+    }
+}
+
+#[test]
+fn losses_are_blended_by_evidence() {
+    let with = |tcp, quic| Estimate {
+        loss: [tcp, quic],
+        ..seen()
+    };
+    let none = LossCount::default();
+    // name, own, prefix, (TCP, QUIC) in ppm
+    let cases: &[(&str, Estimate, Estimate, [Option<u32>; 2])] = &[
+        ("nothing", seen(), seen(), [None, None]),
+        (
+            "own alone",
+            with(lossy(1e5, 0.01), lossy(1e5, 0.02)),
+            seen(),
+            [Some(10_030), Some(19_970)],
+        ),
+        (
+            "prefix alone",
+            seen(),
+            with(lossy(1e6, 0.01), lossy(1e6, 0.01)),
+            [Some(10_000); 2],
+        ),
+        (
+            "much of its own, little of the prefix's",
+            with(lossy(1e5, 0.0), lossy(1e5, 0.0)),
+            with(lossy(1e9, 0.5), lossy(1e9, 0.5)),
+            [Some(2_488); 2],
+        ),
+        (
+            "TCP stands in for QUIC",
+            with(lossy(1e4, 0.01), none),
+            seen(),
+            [Some(10_000); 2],
+        ),
+        (
+            "faded QUIC packets give way to TCP's",
+            with(lossy(1e4, 0.05), lossy(100.0, 0.0)),
+            seen(),
+            [Some(49_500), Some(37_500)],
+        ),
+    ];
+    for (name, own, prefix, want) in cases {
+        let view = known(Some(*own), &[*prefix]).view(now(), &PolicyConfig::default());
+        for (got, want) in view.loss.iter().zip(want) {
+            let got = got.map(|bounds| bounds.mean.ppm());
+            let near = got
+                .zip(*want)
+                .is_none_or(|(got, want)| got.abs_diff(want) <= want / 100);
+            assert!(
+                got.is_some() == want.is_some() && near,
+                "{name}: {got:?} for {want:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_path_carries_what_either_transport_delivered() {
+    let stat = |mbps: f32, weight| Stat {
+        mean: (mbps * 1e6).ln(),
+        var: 0.0,
+        weight,
+    };
+    let none = Stat::default();
+    // name, [TCP, QUIC], Mbit/s
+    let cases: &[(&str, [Stat; 2], Option<f64>)] = &[
+        ("unknown", [none, none], None),
+        ("TCP alone", [stat(20.0, 1.0), none], Some(20.0)),
+        ("the faster", [stat(20.0, 6.0), stat(80.0, 6.0)], Some(80.0)),
+        (
+            "not one of long ago",
+            [stat(20.0, 6.0), stat(80.0, 0.1)],
+            Some(20.0),
+        ),
+    ];
+    for (name, rate, want) in cases {
+        let own = Estimate {
+            rate: *rate,
+            ..seen()
+        };
+        let got = known(Some(own), &[])
+            .view(now(), &PolicyConfig::default())
+            .rate
+            .map(Rate::mbps);
+        assert_eq!(got.map(f64::round), *want, "{name}");
+    }
+}
+
+#[test]
+fn outcomes_count_under_the_configured_congestion_control() {
+    let outcome = [Stat {
+        mean: 0.5,
+        var: 0.0,
+        weight: 9.0,
+    }; 2];
+    let own = Estimate {
+        outcome,
+        congestion: Some(Congestion::Bbr),
+        ..seen()
+    };
+    let weight = |congestion| {
+        let policy = PolicyConfig {
+            congestion,
+            ..PolicyConfig::default()
+        };
+        known(Some(own), &[own]).view(now(), &policy).outcome[Transport::Tcp.index()].weight
+    };
+    assert_eq!(weight(Congestion::Bbr), 13.0, "four of the prefix's");
+    assert_eq!(weight(Congestion::Cubic), 0.0);
+}
+
+#[test]
+fn a_probe_belongs_to_one_client_of_the_prefix() {
+    let policy = PolicyConfig::default();
+    let mut prefix = seen();
+    let since = Secs::new(START - 5000);
+    let next_probe = Secs::new(START - 10);
+    prefix.udp.state = UdpState::Broken { since, next_probe };
+    let verdict = |own: Option<Estimate>, prefix: &Estimate, now| {
+        known(own, &[*prefix]).view(now, &policy).udp
+    };
+    assert!(
+        matches!(verdict(None, &prefix, now()), Verdict::Probe(_)),
+        "due"
+    );
+
+    let mut prober = seen();
+    let (before, event) = (prober.udp, UdpEvent::Advertised);
+    prober.on_udp(event, now(), &policy);
+    prefix.on_client_udp(event, &before, &prober.udp, now(), &policy);
+    let soon = now().saturating_add(Duration::from_secs(60));
+    assert!(
+        matches!(verdict(Some(prober), &prefix, soon), Verdict::Probe(_)),
+        "its own"
+    );
+    assert!(
+        matches!(verdict(None, &prefix, soon), Verdict::Failed(_)),
+        "another client's"
+    );
+
+    prober.on_udp(UdpEvent::Arrived, soon, &policy);
+    assert!(
+        matches!(verdict(Some(prober), &prefix, soon), Verdict::Works { .. }),
+        "own experience"
+    );
+}
+
+#[test]
+fn a_choice_is_the_clients_own() {
+    let choice = Some(super::Choice {
+        version: Version::H2,
+        since: Secs::new(START),
+    });
+    let chosen = Estimate { choice, ..seen() };
+    let policy = PolicyConfig::default();
+    assert_eq!(known(Some(chosen), &[]).view(now(), &policy).choice, choice);
+    assert_eq!(known(None, &[chosen]).view(now(), &policy).choice, None);
+}
+
+#[test]
+fn a_client_is_numbered_alike_by_both_its_names() {
+    let number = |addr: &str| {
+        let addr = addr.parse().unwrap();
+        Knowledge::none(addr)
+            .view(now(), &PolicyConfig::default())
+            .client
+    };
+    assert_eq!(number("192.0.2.1"), number("::ffff:192.0.2.1"));
+    assert_ne!(number("192.0.2.1"), number("192.0.2.2"));
+    assert_ne!(number("2001:db8::1"), number("2001:db8:0:1::1"));
+}
