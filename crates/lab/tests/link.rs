@@ -6,14 +6,14 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests")]
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hikyaku_core::units::{LossRate, Rate};
-use hikyaku_lab::link::{CLIENT_V4, LinkPair, Report, SERVER_V4, SERVER_V6, Topology};
+use hikyaku_lab::link::{CLIENT_V4, LinkPair, Netns, Report, SERVER_V4, SERVER_V6, Topology};
 use hikyaku_netsim::{LinkConfig, Loss, QueueLimit};
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -26,6 +26,17 @@ fn topology() -> Option<(MutexGuard<'static, ()>, Topology)> {
     }
     let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     Some((guard, Topology::create().unwrap()))
+}
+
+/// A UDP socket that holds all a test sends, however long its reader waits for a
+/// CPU.
+fn udp(netns: &Netns, ip: Ipv4Addr) -> UdpSocket {
+    let socket = netns.enter(|| UdpSocket::bind((ip, 0))).unwrap().unwrap();
+    rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 64 << 20).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(2)))
+        .unwrap();
+    socket
 }
 
 fn symmetric(config: LinkConfig) -> LinkPair {
@@ -134,18 +145,8 @@ fn the_round_trip_takes_both_delays() {
         topology
             .start_link(symmetric(config.clone()), seed)
             .unwrap();
-        let echo = topology
-            .server()
-            .enter(|| UdpSocket::bind((SERVER_V4, 0)))
-            .unwrap()
-            .unwrap();
-        let ping = topology
-            .client()
-            .enter(|| UdpSocket::bind((CLIENT_V4, 0)))
-            .unwrap()
-            .unwrap();
-        ping.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        echo.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let echo = udp(topology.server(), SERVER_V4);
+        let ping = udp(topology.client(), CLIENT_V4);
         let target = echo.local_addr().unwrap();
         let mut rtts = Vec::new();
         thread::scope(|scope| {
@@ -187,19 +188,9 @@ fn loss_is_within_its_95_percent_interval() {
         ..LinkConfig::default()
     };
     topology.start_link(symmetric(config), 5).unwrap();
-    let from = topology
-        .server()
-        .enter(|| UdpSocket::bind((SERVER_V4, 0)))
-        .unwrap()
-        .unwrap();
-    let to = topology
-        .client()
-        .enter(|| UdpSocket::bind((CLIENT_V4, 0)))
-        .unwrap()
-        .unwrap();
+    let from = udp(topology.server(), SERVER_V4);
+    let to = udp(topology.client(), CLIENT_V4);
     from.connect(to.local_addr().unwrap()).unwrap();
-    to.set_read_timeout(Some(Duration::from_millis(500)))
-        .unwrap();
     let received = thread::scope(|scope| {
         let receiver = scope.spawn(|| {
             let mut count = 0_u32;
@@ -299,11 +290,8 @@ fn udp_super_packets_pass_unchanged() {
         )
         .unwrap();
     const SEGMENT: usize = 1_200;
-    let bind = |ip: IpAddr| move || UdpSocket::bind(SocketAddr::new(ip, 0)).unwrap();
-    let from = topology.server().enter(bind(SERVER_V4.into())).unwrap();
-    let to = topology.client().enter(bind(CLIENT_V4.into())).unwrap();
-    to.set_read_timeout(Some(Duration::from_millis(500)))
-        .unwrap();
+    let from = udp(topology.server(), SERVER_V4);
+    let to = udp(topology.client(), CLIENT_V4);
     let state = quinn::udp::UdpSocketState::new((&from).into()).unwrap();
     assert!(
         state.max_gso_segments() >= 10,

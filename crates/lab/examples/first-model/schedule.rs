@@ -108,12 +108,12 @@ impl Schedule<'_> {
     /// Runs one job until it is good or has been tried often enough.
     fn attempt(&self, lane: &mut Lane<'_>, job: &Job) -> Result<()> {
         while !self.data.is_done(job) && !self.stopped() {
-            let run = lane.run(job, self.conditions)?;
-            // The signal that stops this process may have ended the run's.
-            if self.stopped() && run.error.is_some() {
+            let run = lane.run(job, self.conditions);
+            // The signal that stops this process ends the run's as well.
+            if self.stopped() && !matches!(&run, Ok(run) if run.error.is_none()) {
                 break;
             }
-            self.data.add(run)?;
+            self.data.add(run?)?;
         }
         Ok(())
     }
