@@ -1048,6 +1048,39 @@ async fn one_connection_of_http_2_is_answered_alike() {
     }
 }
 
+proptest::proptest! {
+    /// Whatever is asked for in whatever words, there is an answer, and a part
+    /// never has more than the whole.
+    #[test]
+    fn any_request_is_answered(
+        path in "/(index\\.html|dir|\\.\\.|\\.|%2[eEfF]|%00|%|/|[!-~]){0,8}",
+        headers in proptest::collection::vec((0_usize..8, "[ -~]{0,30}"), 0..4),
+        range in "bytes=([0-9]{0,20}-[0-9]{0,20},?){0,4}",
+    ) {
+        const NAMES: [&str; 8] = [
+            "accept-encoding", "if-match", "if-none-match", "if-modified-since",
+            "if-unmodified-since", "if-range", "range", "host",
+        ];
+        let Ok(uri) = path.parse::<http::Uri>() else { return Ok(()) };
+        let server = Server::new(&FilesConfig { listing: true, ..FilesConfig::default() }, |root| {
+            write(&root.join("index.html"), "0123456789");
+            write(&root.join("dir/file"), "x");
+        });
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (NAMES[*name], &**value)).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            for headers in [&headers[..], &[("range", &range)]] {
+                let answer = server.get(&uri.to_string(), headers).await;
+                proptest::prop_assert!(answer.status < 500, "{uri} {headers:?}: {answer:?}");
+                if answer.status == 206 && !answer.headers["content-type"].as_bytes().starts_with(b"multipart") {
+                    proptest::prop_assert!(answer.body.len() <= 10, "{uri} {headers:?}: {answer:?}");
+                }
+            }
+            Ok(())
+        })?;
+    }
+}
+
 #[test]
 fn unusable_settings_are_told_by_name() {
     let open = |config: FilesConfig| {
