@@ -52,14 +52,10 @@ struct Args {
     )]
     data: PathBuf,
 
-    /// Where the model goes
-    #[arg(
-        long,
-        short,
-        value_name = "FILE",
-        default_value = "models/default.json"
-    )]
-    output: PathBuf,
+    /// Where the model goes [default: models/default.json; with --quick
+    /// build/first-model/quick.json]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
 
     /// Measure a few cells, to see whether everything works; the model is of no use
     #[arg(long)]
@@ -128,9 +124,21 @@ fn measure(args: &Args, plan: &Plan, conditions: &Conditions, data: &Data) -> Re
 fn fit(args: &Args, plan: &Plan, conditions: &Conditions, data: &Data) -> Result<()> {
     let file = fit::model(plan, &data.runs(), data.source(conditions)?)?;
     let model = Model::new(file).context("checking the fitted model")?;
-    write(&args.output, &(model.to_json() + "\n"))?;
-    eprintln!("wrote {}", args.output.display());
+    let output = args.output();
+    write(output, &(model.to_json() + "\n"))?;
+    eprintln!("wrote {}", output.display());
     Ok(())
+}
+
+impl Args {
+    /// A model of a few cells must not take the place of the shipped one.
+    fn output(&self) -> &Path {
+        let default = match self.quick {
+            true => "build/first-model/quick.json",
+            false => "models/default.json",
+        };
+        self.output.as_deref().unwrap_or(Path::new(default))
+    }
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
