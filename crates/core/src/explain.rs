@@ -14,7 +14,7 @@ use crate::key::{Key, Prefix};
 use crate::model::Model;
 use crate::policy::PolicyConfig;
 use crate::udp::{FailureKind, UdpHealth, UdpState, Verdict};
-use crate::units::{ByteSize, LossRate, Rate, Timestamp, duration};
+use crate::units::{ByteSize, Rate, Timestamp, duration};
 use crate::view::{Knowledge, PathView};
 
 /// What is known of a client, what is expected of each arm, and the decision with its reason.
@@ -27,7 +27,7 @@ pub struct Explanation {
     /// The time it was asked at.
     pub at: Timestamp,
     /// What would be decided now.
-    pub decision: Decided,
+    pub decision: DecisionSummary,
     /// What is expected of each arm; empty when too little is known.
     pub arms: Vec<ArmLoad>,
     /// The path that the arms are compared for.
@@ -40,7 +40,7 @@ pub struct Explanation {
 
 /// A decision, for people.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Decided {
+pub struct DecisionSummary {
     /// The version.
     pub version: Version,
     /// `ma` of the advertisement; `None` when HTTP/3 is not advertised.
@@ -78,22 +78,11 @@ pub struct Path {
     /// Delivery rate.
     pub rate: Option<Rate>,
     /// Loss over TCP.
-    pub loss_tcp: Option<Loss>,
+    pub loss_tcp: Option<LossBounds>,
     /// Loss over QUIC.
-    pub loss_quic: Option<Loss>,
+    pub loss_quic: Option<LossBounds>,
     /// Response size that the arms are compared for.
     pub size: ByteSize,
-}
-
-/// A loss rate with its confidence (one-sided 90 % bounds).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Loss {
-    /// Measured.
-    pub mean: LossRate,
-    /// Lower bound.
-    pub low: LossRate,
-    /// Upper bound.
-    pub high: LossRate,
 }
 
 /// Whether UDP works for a client.
@@ -142,7 +131,7 @@ pub struct TransportLevel {
     /// Packets that the loss is counted of.
     pub packets: f32,
     /// Loss.
-    pub loss: Option<Loss>,
+    pub loss: Option<LossBounds>,
     /// Delivery rate.
     pub rate: Option<Rate>,
     /// Responses that were compared with the model.
@@ -171,7 +160,7 @@ pub fn explain(
         address: knowledge.addr,
         at: now,
         arms: arms(&decision, policy),
-        decision: Decided::of(&decision),
+        decision: DecisionSummary::of(&decision),
         path: Path::of(&view, policy),
         udp: Udp::of(&view, now),
         levels: known
@@ -194,7 +183,7 @@ fn arms(decision: &Decision, policy: &PolicyConfig) -> Vec<ArmLoad> {
         .collect()
 }
 
-impl Decided {
+impl DecisionSummary {
     fn of(decision: &Decision) -> Self {
         Self {
             version: decision.version,
@@ -213,7 +202,7 @@ impl Decided {
 
 impl Path {
     fn of(view: &PathView, policy: &PolicyConfig) -> Self {
-        let loss = |transport: Transport| view.loss[transport.index()].map(Loss::of);
+        let loss = |transport: Transport| view.loss[transport.index()];
         Self {
             samples: view.samples,
             min_rtt: view.min_rtt,
@@ -221,16 +210,6 @@ impl Path {
             loss_tcp: loss(Transport::Tcp),
             loss_quic: loss(Transport::Quic),
             size: view.size.unwrap_or(policy.typical_size),
-        }
-    }
-}
-
-impl Loss {
-    const fn of(bounds: LossBounds) -> Self {
-        Self {
-            mean: bounds.mean,
-            low: bounds.low,
-            high: bounds.high,
         }
     }
 }
@@ -296,7 +275,7 @@ impl TransportLevel {
         let outcome = &known.outcome[transport.index()];
         Self {
             packets: loss.sent,
-            loss: loss.bounds().map(Loss::of),
+            loss: loss.bounds(),
             rate: known.delivery_rate(transport),
             outcomes: outcome.weight,
             outcome_ratio: (outcome.weight > 0.0).then(|| outcome.mean.exp()),

@@ -23,12 +23,25 @@ impl Key {
         Self::Address(addr.to_canonical())
     }
 
-    /// Whether `addr` is this address or lies in this prefix.
+    /// Whether the other is the same or lies in it.
     #[must_use]
-    pub fn covers(&self, addr: IpAddr) -> bool {
+    pub fn contains(&self, other: &Self) -> bool {
+        let inside = |prefix: &Prefix| prefix.contains(other.first());
+        match (self, other) {
+            (Self::Address(_), _) => self == other,
+            (Self::Prefix(prefix), Self::Address(_)) => inside(prefix),
+            (Self::Prefix(prefix), Self::Prefix(other)) => {
+                prefix.len <= other.len && inside(prefix)
+            }
+        }
+    }
+
+    /// The address, or the prefix's first one.
+    #[must_use]
+    pub const fn first(&self) -> IpAddr {
         match self {
-            Self::Address(own) => *own == addr.to_canonical(),
-            Self::Prefix(prefix) => prefix.contains(addr),
+            Self::Address(addr) => *addr,
+            Self::Prefix(prefix) => prefix.network,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The estimates of all clients and their prefixes, in bounded memory.
 //!
 //! A prefix gets a record of its own with its second client. Until then the index leads from the prefix
-//! to its only client's record, which holds the very same knowledge; so a million clients of a million
-//! prefixes cost a million records.
+//! to its only client's record, which holds the very same knowledge, and likewise from a /48 to its only
+//! /56; so a million clients of a million prefixes cost a million records.
 //!
 //! When the table is full, a generalised CLOCK (Smith, "Sequentiality and prefetching in database
 //! systems", TODS 1978) evicts a record that was not used since the hand last passed, and only later one
@@ -11,23 +11,23 @@
 
 mod index;
 mod journal;
+mod lesson;
 mod slab;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::arm::Version;
-use crate::decide::Decided;
-use crate::estimate::{CLIENT, DecodeError, Estimate, PREFIX};
+use crate::estimate::{DecodeError, Estimate};
 use crate::key::{Key, Prefix, prefixes};
 use crate::model::Model;
 use crate::policy::PolicyConfig;
-use crate::sample::{Observation, Outcome, PathSample, UdpEvent};
-use crate::udp::{RateVerdict, UdpHealth};
+use crate::sample::{Observation, Outcome};
 use crate::units::Timestamp;
 use crate::view::{Knowledge, PathView};
 use index::{Index, Target};
 use journal::Journal;
+use lesson::Lesson;
 use slab::{Record, Slab};
 
 pub use journal::Change;
@@ -89,20 +89,25 @@ impl ClientTable {
     /// Takes what was seen of a client, for its address and its prefixes.
     pub fn observe(&mut self, addr: IpAddr, now: Timestamp, observation: &Observation) {
         let addr = addr.to_canonical();
-        let lesson = self.lesson(addr, now, observation);
+        let log_ratio = match observation {
+            Observation::Outcome(outcome) => self.log_ratio(addr, now, outcome),
+            Observation::Path(_) | Observation::Udp(_) | Observation::Decided(_) => None,
+        };
+        let lesson = Lesson {
+            observation,
+            log_ratio,
+        };
         let slot = self.record(addr);
         let policy = Arc::clone(&self.policy);
         let Some(effect) = self.update(slot, |estimate| lesson.teach(estimate, now, &policy))
         else {
             return;
         };
-        for (level, prefix) in (0..).zip(prefixes(addr)) {
-            if let Some(slot) = self.prefix_record(prefix, level, slot) {
-                self.update(slot, |estimate| {
-                    lesson.teach_prefix(estimate, &effect, now, &policy);
-                });
-            }
-        }
+        self.each_prefix(addr, slot, |table, slot| {
+            table.update(slot, |estimate| {
+                lesson.teach_prefix(estimate, &effect, now, &policy);
+            });
+        });
     }
 
     /// What is known of a client at `now`, for [`decide`](crate::decide::decide()).
@@ -118,11 +123,15 @@ impl ClientTable {
         let own = self.find(&Key::Address(addr));
         let mut knowledge = Knowledge::none(addr);
         knowledge.own = own.and_then(|target| self.estimate(target));
+        let mut below = own.map(Target::slot);
         for (known, prefix) in knowledge.prefixes.iter_mut().zip(prefixes(addr)) {
-            // A prefix whose only client is this one knows nothing more.
-            let target = self.find(&Key::Prefix(prefix));
-            let target = target.filter(|target| own.map(Target::slot) != Some(target.slot()));
-            *known = target.and_then(|target| Some((prefix, self.estimate(target)?)));
+            let Some(target) = self.find(&Key::Prefix(prefix)) else {
+                continue;
+            };
+            // A level that holds only the one below knows nothing more.
+            if below.replace(target.slot()) != Some(target.slot()) {
+                *known = self.estimate(target).map(|estimate| (prefix, estimate));
+            }
         }
         knowledge
     }
@@ -146,13 +155,8 @@ impl ClientTable {
                 }
             }
             Scope::Prefix(prefix) => {
-                let inside = |(_, record): &(u32, &Record)| match record.key {
-                    Key::Address(addr) => prefix.contains(addr),
-                    Key::Prefix(inner) => {
-                        inner.prefix_len() >= prefix.prefix_len()
-                            && prefix.contains(inner.network())
-                    }
-                };
+                let inside =
+                    |(_, record): &(u32, &Record)| Key::Prefix(prefix).contains(&record.key);
                 let slots: Vec<u32> = self
                     .slab
                     .iter()
@@ -199,9 +203,7 @@ impl ClientTable {
             Key::Address(addr) => {
                 let addr = addr.to_canonical();
                 let slot = self.record(addr);
-                for (level, prefix) in (0..).zip(prefixes(addr)) {
-                    self.prefix_record(prefix, level, slot);
-                }
+                self.each_prefix(addr, slot, |_, _| {});
                 slot
             }
             Key::Prefix(prefix) => match self.find(&Key::Prefix(prefix)) {
@@ -250,28 +252,44 @@ impl ClientTable {
         }
     }
 
-    /// The slot of a prefix's own record; `None` while `client` is the only one in it.
-    fn prefix_record(&mut self, prefix: Prefix, level: u8, client: u32) -> Option<u32> {
-        let key = Key::Prefix(prefix);
-        match self.find(&key) {
-            Some(Target::Record(slot)) => Some(slot),
-            Some(Target::Alias { slot, .. }) if slot == client => None,
-            Some(alias) => {
-                let estimate = self.slab.get(alias.slot())?.estimate.as_prefix();
-                self.index.remove(alias, &self.slab);
-                Some(self.insert(key, estimate, Some(client)))
-            }
-            None => {
-                self.index.insert(
-                    Target::Alias {
-                        slot: client,
-                        level,
-                    },
-                    &self.slab,
-                );
-                None
+    /// Visits the records of an address's prefixes, which are made where more than the level below is
+    /// in them.
+    fn each_prefix(&mut self, addr: IpAddr, client: u32, mut visit: impl FnMut(&mut Self, u32)) {
+        let mut below = client;
+        for (level, prefix) in (0..).zip(prefixes(addr)) {
+            if let Some(slot) = self.prefix_record(prefix, level, below, client) {
+                visit(self, slot);
+                below = slot;
             }
         }
+    }
+
+    /// The slot of a prefix's own record; `None` while all in it is in the record `below`.
+    fn prefix_record(&mut self, prefix: Prefix, level: u8, below: u32, client: u32) -> Option<u32> {
+        let alone = Target::Alias { slot: below, level };
+        let Some(alias) = self.find(&Key::Prefix(prefix)) else {
+            self.index.insert(alone, &self.slab);
+            return None;
+        };
+        if let Target::Record(slot) = alias {
+            return Some(slot);
+        }
+        if alias == alone {
+            return None;
+        }
+        let known = self.slab.get(alias.slot())?;
+        let (key, estimate) = (known.key, known.estimate.as_prefix());
+        self.index.remove(alias, &self.slab);
+        // The only client so far may have become one of several in the prefix below.
+        if self
+            .slab
+            .get(below)
+            .is_some_and(|record| record.key.contains(&key))
+        {
+            self.index.insert(alone, &self.slab);
+            return None;
+        }
+        Some(self.insert(Key::Prefix(prefix), estimate, Some(client)))
     }
 
     fn insert(&mut self, key: Key, estimate: Estimate, pinned: Option<u32>) -> u32 {
@@ -292,12 +310,10 @@ impl ClientTable {
         };
         let key = record.key;
         self.index.remove(Target::Record(slot), &self.slab);
-        if let Key::Address(addr) = key {
-            for (level, prefix) in (0..).zip(prefixes(addr)) {
-                let alias = Target::Alias { slot, level };
-                if self.find(&Key::Prefix(prefix)) == Some(alias) {
-                    self.index.remove(alias, &self.slab);
-                }
+        for (level, prefix) in (0..).zip(prefixes(key.first())) {
+            let alias = Target::Alias { slot, level };
+            if self.find(&Key::Prefix(prefix)) == Some(alias) {
+                self.index.remove(alias, &self.slab);
             }
         }
         self.slab.remove(slot);
@@ -316,17 +332,6 @@ impl ClientTable {
         Some(changed)
     }
 
-    fn lesson(&self, addr: IpAddr, now: Timestamp, observation: &Observation) -> Lesson {
-        match observation {
-            Observation::Path(sample) => Lesson::Path(*sample),
-            Observation::Outcome(outcome) => {
-                Lesson::Outcome(*outcome, self.log_ratio(addr, now, outcome))
-            }
-            Observation::Udp(event) => Lesson::Udp(*event),
-            Observation::Decided(decided) => Lesson::Decided(*decided),
-        }
-    }
-
     /// Logarithm of the response's real by its predicted time; `None` where it says nothing of the arm.
     fn log_ratio(&self, addr: IpAddr, now: Timestamp, outcome: &Outcome) -> Option<f32> {
         if outcome.shared || outcome.arm.version == Version::H1 || outcome.duration.is_zero() {
@@ -337,62 +342,6 @@ impl ClientTable {
         let point = self.model.at(view.min_rtt?, view.rate?, outcome.size);
         let predicted = point.log_load(outcome.arm, loss)?;
         Some(outcome.duration.as_secs_f32().ln() - predicted.ln_secs)
-    }
-}
-
-/// An observation, made ready to change several estimates.
-enum Lesson {
-    Path(PathSample),
-    Outcome(Outcome, Option<f32>),
-    Udp(UdpEvent),
-    Decided(Decided),
-}
-
-/// What an observation did to its client's own estimate.
-struct Effect {
-    before: UdpHealth,
-    after: UdpHealth,
-    rates: Option<RateVerdict>,
-}
-
-impl Lesson {
-    fn teach(&self, estimate: &mut Estimate, now: Timestamp, policy: &PolicyConfig) -> Effect {
-        let before = estimate.udp;
-        let mut rates = None;
-        match self {
-            Self::Path(sample) => rates = estimate.on_path(sample, now, policy),
-            Self::Outcome(outcome, ratio) => {
-                estimate.on_outcome(outcome, *ratio, now, policy, CLIENT);
-            }
-            Self::Udp(event) => estimate.on_udp(*event, now, policy),
-            Self::Decided(decided) => estimate.on_decided(decided, now, policy),
-        }
-        let after = estimate.udp;
-        Effect {
-            before,
-            after,
-            rates,
-        }
-    }
-
-    fn teach_prefix(
-        &self,
-        estimate: &mut Estimate,
-        effect: &Effect,
-        now: Timestamp,
-        policy: &PolicyConfig,
-    ) {
-        match self {
-            Self::Path(sample) => estimate.on_client_path(sample, effect.rates, now, policy),
-            Self::Outcome(outcome, ratio) => {
-                estimate.on_outcome(outcome, *ratio, now, policy, PREFIX);
-            }
-            Self::Udp(event) => {
-                estimate.on_client_udp(*event, &effect.before, &effect.after, now, policy);
-            }
-            // Sessions and choices are a client's own.
-            Self::Decided(_) => {}
-        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Lost packets as faded counts, with bounds.
 
+use serde::{Deserialize, Serialize};
+
 use crate::units::LossRate;
 
 /// Packets sent and lost, faded.
@@ -10,7 +12,7 @@ pub struct LossCount {
 }
 
 /// A loss rate with its confidence bounds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LossBounds {
     /// Lost share of the packets counted.
     pub mean: LossRate,
@@ -48,7 +50,7 @@ impl LossCount {
     /// The loss rate; `None` when less than one packet is left.
     ///
     /// The bounds are Wilson's score interval (JASA 22, 1927), which stays within 0..1 and is honest at
-    /// no loss at all. Losses come in bursts, so the packets count as a [`BURST`]th of their number:
+    /// no loss at all. Losses come in bursts, so four packets count as one trial:
     /// independent trials would claim too much.
     #[must_use]
     pub fn bounds(&self) -> Option<LossBounds> {

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Explanation, Level, Loss, Path, TransportLevel};
+use super::{Explanation, Level, Path, TransportLevel};
+use crate::estimate::LossBounds;
 use crate::human;
 
 impl fmt::Display for Explanation {
@@ -143,7 +144,8 @@ fn transport(known: &TransportLevel) -> [String; 4] {
     ]
 }
 
-impl fmt::Display for Loss {
+/// For people: `1 % (0.74 % to 1.3 %)`.
+impl fmt::Display for LossBounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [mean, low, high] = [self.mean, self.low, self.high].map(human::loss);
         write!(f, "{mean} ({low} to {high})")

@@ -14,11 +14,11 @@ use crate::key::{Key, prefixes};
 pub(super) enum Target {
     /// The key's own record.
     Record(u32),
-    /// The record of the only client in a prefix.
+    /// The record of the only client, or the only smaller prefix, in a prefix.
     Alias {
-        /// The client's slot.
+        /// The record's slot.
         slot: u32,
-        /// Which of the client's prefixes the key is: 0 for the nearest.
+        /// Which of the record's prefixes the key is: 0 for the nearest.
         level: u8,
     },
 }
@@ -55,12 +55,9 @@ impl Target {
     /// The key that leads here.
     pub(super) fn key(self, slab: &Slab) -> Option<Key> {
         let key = slab.get(self.slot())?.key;
-        match (self, key) {
-            (Self::Record(_), key) => Some(key),
-            (Self::Alias { level, .. }, Key::Address(addr)) => {
-                prefixes(addr).nth(level.into()).map(Key::Prefix)
-            }
-            (Self::Alias { .. }, Key::Prefix(_)) => None,
+        match self {
+            Self::Record(_) => Some(key),
+            Self::Alias { level, .. } => prefixes(key.first()).nth(level.into()).map(Key::Prefix),
         }
     }
 }

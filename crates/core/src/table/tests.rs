@@ -99,6 +99,34 @@ fn a_prefix_gets_a_record_with_its_second_client() {
     table.observe(addr("2001:db8:0:102::1"), at(3), &path(20));
     assert_eq!(table.len(), 8, "the /56 has two clients");
     assert_sound(&table);
+
+    let mut home = self::table(100);
+    home.observe(addr("2001:db8:0:101::1"), at(0), &path(20));
+    home.observe(addr("2001:db8:0:102::1"), at(0), &path(20));
+    home.observe(addr("2001:db8:0:101::1"), at(0), &path(20));
+    let want = [
+        "2001:db8:0:100::/56",
+        "2001:db8:0:101::1",
+        "2001:db8:0:102::1",
+    ];
+    assert_eq!(keys(&home), want, "the /48 holds no other /56");
+    let known = |of: &str| {
+        home.knowledge(addr(of))
+            .prefixes
+            .map(|p| p.map(|(p, _)| p.prefix_len()))
+    };
+    assert_eq!(known("2001:db8:0:101::1"), [Some(56), None]);
+    assert_eq!(
+        known("2001:db8:0:999::1"),
+        [None, Some(48)],
+        "told by the other /56"
+    );
+    assert_sound(&home);
+    home.forget(Scope::Prefix(
+        Prefix::around(addr("2001:db8:0:100::"), 56).unwrap(),
+    ));
+    assert!(home.is_empty());
+    assert_sound(&home);
 }
 
 #[test]
