@@ -20,6 +20,7 @@ check:
 	@bash scripts/check.sh
 
 first-model:
+	@cargo build --quiet --release --locked -p hikyaku
 	@cargo run --quiet --release --locked -p hikyaku-lab --example first-model -- $(ARGS)
 
 clean:
