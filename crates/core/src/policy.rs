@@ -97,54 +97,23 @@ impl PolicyConfig {
                 return Err(PolicyError::Share { key, value, max });
             }
         }
+        for (key, value) in self.periods() {
+            if value < Duration::from_secs(1) {
+                return Err(PolicyError::Order {
+                    low: "1s",
+                    high: key,
+                });
+            }
+        }
         let udp = &self.udp;
         let ordered = [
-            ("1s", Duration::from_secs(1), "ma_min", self.ma_min),
             ("ma_min", self.ma_min, "ma_max", self.ma_max),
-            ("1s", Duration::from_secs(1), "settle", self.settle),
-            (
-                "1s",
-                Duration::from_secs(1),
-                "session_idle",
-                self.session_idle,
-            ),
             (
                 "session_idle",
                 self.session_idle,
                 "session_max",
                 self.session_max,
             ),
-            (
-                "1s",
-                Duration::from_secs(1),
-                "half_life.rtt",
-                self.half_life.rtt,
-            ),
-            (
-                "1s",
-                Duration::from_secs(1),
-                "half_life.loss",
-                self.half_life.loss,
-            ),
-            (
-                "1s",
-                Duration::from_secs(1),
-                "half_life.rate",
-                self.half_life.rate,
-            ),
-            (
-                "1s",
-                Duration::from_secs(1),
-                "half_life.outcome",
-                self.half_life.outcome,
-            ),
-            (
-                "1s",
-                Duration::from_secs(1),
-                "half_life.samples",
-                self.half_life.samples,
-            ),
-            ("1s", Duration::from_secs(1), "udp.probe_min", udp.probe_min),
             (
                 "udp.probe_min",
                 udp.probe_min,
@@ -161,6 +130,22 @@ impl PolicyConfig {
             return Err(PolicyError::NoSessions);
         }
         Ok(())
+    }
+
+    /// Times that must not vanish.
+    fn periods(&self) -> [(&'static str, Duration); 9] {
+        let half_life = &self.half_life;
+        [
+            ("ma_min", self.ma_min),
+            ("settle", self.settle),
+            ("session_idle", self.session_idle),
+            ("half_life.rtt", half_life.rtt),
+            ("half_life.loss", half_life.loss),
+            ("half_life.rate", half_life.rate),
+            ("half_life.outcome", half_life.outcome),
+            ("half_life.samples", half_life.samples),
+            ("udp.probe_min", self.udp.probe_min),
+        ]
     }
 }
 

@@ -50,17 +50,22 @@ pub(super) fn compare(
         h3_gain_low: (gain - margin).exp_m1(),
         h2_gain_low: (-gain - margin).exp_m1(),
     };
-    let own = &view.own_outcome[quic];
-    // Nothing is borrowed here: what HTTP/3 took is held against what HTTP/2 takes, or is predicted to.
-    let proven = |outcome: &Stat| outcome.weight >= MIN_OWN_OUTCOMES;
-    let h2_outcome = Some(&view.outcome[tcp]).filter(|outcome| proven(outcome));
-    let h2_ln_secs = h2.ln_secs + h2_outcome.map_or(0.0, |outcome| outcome.mean);
-    let own_h3_excess = proven(own)
-        .then(|| h3.ln_secs + own.mean - own.standard_error_sq(OUTCOME_SD).sqrt() - h2_ln_secs);
     Ok(Compared {
         comparison,
-        own_h3_excess,
+        own_h3_excess: own_h3_excess(view, &h2, &h3),
     })
+}
+
+/// See [`Compared::own_h3_excess`]. Nothing is borrowed here: what HTTP/3 took is held against what
+/// HTTP/2 takes, or is predicted to.
+fn own_h3_excess(view: &PathView, h2: &LogLoad, h3: &LogLoad) -> Option<f32> {
+    let [tcp, quic] = Transport::ALL.map(Transport::index);
+    let proven = |outcome: &&Stat| outcome.weight >= MIN_OWN_OUTCOMES;
+    let own = Some(&view.own_outcome[quic]).filter(proven)?;
+    let h2_outcome = Some(&view.outcome[tcp]).filter(proven);
+    let h2_ln_secs = h2.ln_secs + h2_outcome.map_or(0.0, |outcome| outcome.mean);
+    let least_h3_ln_secs = h3.ln_secs + own.mean - own.standard_error_sq(OUTCOME_SD).sqrt();
+    Some(least_h3_ln_secs - h2_ln_secs)
 }
 
 /// The model's prediction; its uncertainty holds that of the loss.

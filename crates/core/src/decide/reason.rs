@@ -170,7 +170,7 @@ impl fmt::Display for Reason {
             Self::HoldBack { version } => {
                 write!(
                     f,
-                    "{version}: the client is held back on the plain choice to measure the gain"
+                    "{version}: held back on the plain choice to measure the gain"
                 )
             }
             Self::TooFewSamples {
@@ -184,17 +184,35 @@ impl fmt::Display for Reason {
                 )
             }
             Self::NotComparable { version, missing } => write!(f, "{version}: {missing}"),
+            Self::UdpFails { .. } | Self::UdpProbe { .. } | Self::QuicLoss { .. } => self.udp(f),
+            Self::Explore {
+                version,
+                comparison,
+            }
+            | Self::Faster {
+                version,
+                comparison,
+            }
+            | Self::Kept {
+                version,
+                comparison,
+                ..
+            } => self.compared(*version, comparison, f),
+            Self::WayBack { comparison } => self.compared(Version::H2, comparison, f),
+        }
+    }
+}
+
+impl Reason {
+    fn udp(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::UdpFails {
                 failure,
                 prefix,
                 probe_in,
             } => {
-                let probe_in = human::time(*probe_in);
-                write!(
-                    f,
-                    "HTTP/2: {}{failure}; next probe in {probe_in}",
-                    Whose(*prefix)
-                )
+                let (whose, wait) = (Whose(*prefix), human::time(*probe_in));
+                write!(f, "HTTP/2: {whose}{failure}; next probe in {wait}")
             }
             Self::UdpProbe { failure, prefix } => {
                 write!(f, "HTTP/3: a probe, since {}{failure}", Whose(*prefix))
@@ -203,37 +221,35 @@ impl fmt::Display for Reason {
                 let (quic, tcp) = (human::loss(*quic), human::loss(*tcp));
                 write!(f, "HTTP/2: QUIC loses {quic} where TCP loses {tcp}")
             }
-            Self::Explore {
-                version,
-                comparison,
-            } => {
-                write!(f, "{version}: exploring; {}", Times(*version, comparison))
-            }
-            Self::Faster {
-                version,
-                comparison,
-            } => {
-                let low = human::percent(comparison.gain_low(*version).into());
-                let times = Times(*version, comparison);
-                write!(f, "{version}: {times}; lower bound of the gain {low}")
-            }
-            Self::Kept {
-                version,
-                comparison,
-                needed,
-            } => {
-                let low = human::percent(comparison.gain_low(other(*version)).into());
-                let needed = human::percent((*needed).into());
-                let times = Times(*version, comparison);
+            _ => Ok(()),
+        }
+    }
+
+    fn compared(
+        &self,
+        version: Version,
+        comparison: &Comparison,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        let times = Times(version, comparison);
+        let low = |version| human::percent(comparison.gain_low(version).into());
+        match self {
+            Self::Explore { .. } => write!(f, "{version}: exploring; {times}"),
+            Self::Kept { needed, .. } => {
+                let (low, needed) = (low(other(version)), human::percent((*needed).into()));
                 write!(
                     f,
                     "{version}: kept; {times}; lower bound of a change's gain {low}, needed {needed}"
                 )
             }
-            Self::WayBack { comparison } => {
-                let times = Times(Version::H2, comparison);
-                write!(f, "HTTP/2: HTTP/3 took longer than expected; {times}")
+            Self::WayBack { .. } => {
+                write!(f, "{version}: HTTP/3 took longer than expected; {times}")
             }
+            _ => write!(
+                f,
+                "{version}: {times}; lower bound of the gain {}",
+                low(version)
+            ),
         }
     }
 }

@@ -34,22 +34,16 @@ pub fn decide(
         now: now.into(),
         seed,
     };
-    let Pick {
-        version,
-        group,
-        reason,
-    } = rules.pick();
-    let alt_svc = match (policy.version.pinned(), version) {
-        (Some(_), Version::H3) => AltSvc::Advertise { ma: policy.ma_max },
-        (None, Version::H3) => {
-            let gain_low = comparison
-                .filter(|_| group == Group::Normal)
-                .map(|c| c.h3_gain_low);
-            AltSvc::Advertise {
-                ma: lease(view, gain_low, policy, now.into()),
-            }
-        }
-        (_, Version::H1 | Version::H2) => AltSvc::Withhold,
+    let (version, group, reason) = rules.pick();
+    let gain_low = comparison
+        .filter(|_| group == Group::Normal)
+        .map(|comparison| comparison.h3_gain_low);
+    let alt_svc = match version {
+        Version::H3 if policy.version.pinned().is_some() => AltSvc::Advertise { ma: policy.ma_max },
+        Version::H3 => AltSvc::Advertise {
+            ma: lease(view, gain_low, policy, now.into()),
+        },
+        Version::H1 | Version::H2 => AltSvc::Withhold,
     };
     Decision {
         version,
@@ -63,11 +57,7 @@ pub fn decide(
     }
 }
 
-struct Pick {
-    version: Version,
-    group: Group,
-    reason: Reason,
-}
+type Pick = (Version, Group, Reason);
 
 struct Rules<'a> {
     view: &'a PathView,
@@ -91,33 +81,19 @@ impl Rules<'_> {
 
     fn pinned(&self) -> Option<Pick> {
         let version = self.policy.version.pinned()?;
-        Some(Pick {
-            version,
-            group: Group::Plain,
-            reason: Reason::Pinned { version },
-        })
+        Some((version, Group::Plain, Reason::Pinned { version }))
     }
 
     /// Holds for the hold-back group, too: an advertisement where UDP fails burns the client's HTTP/3
     /// for days.
     fn udp_fails(&self) -> Option<Pick> {
         let prefix = self.view.udp_prefix;
-        let withdraw = |reason| Pick {
-            version: Version::H2,
-            group: Group::Udp,
-            reason,
-        };
+        let withdraw = |reason| (Version::H2, Group::Udp, reason);
         match self.view.udp {
             Verdict::Probe(failure) if self.worth_probing(&failure) => {
-                let reason = Reason::UdpProbe {
-                    failure: self.failure(&failure),
-                    prefix,
-                };
-                Some(Pick {
-                    version: Version::H3,
-                    group: Group::Udp,
-                    reason,
-                })
+                let failure = self.failure(&failure);
+                let reason = Reason::UdpProbe { failure, prefix };
+                Some((Version::H3, Group::Udp, reason))
             }
             Verdict::Probe(failure) | Verdict::Failed(failure) => {
                 let probe_in = failure.next_probe.since(self.now);
@@ -169,14 +145,10 @@ impl Rules<'_> {
     }
 
     fn held_back(&self) -> Option<Pick> {
-        let held_back = draw([self.seed, HOLD_BACK, self.view.client, 0]) < self.policy.holdback;
+        let draw = draw([self.seed, HOLD_BACK, self.view.client, 0]);
         let version = self.policy.unknown.version();
         let reason = Reason::HoldBack { version };
-        held_back.then_some(Pick {
-            version,
-            group: Group::HoldBack,
-            reason,
-        })
+        (draw < self.policy.holdback).then_some((version, Group::HoldBack, reason))
     }
 
     fn little_known(&self) -> Option<Pick> {
@@ -189,20 +161,13 @@ impl Rules<'_> {
         };
         // Half a sample for those that have faded a little.
         let few = samples + 0.5 < needed as f32;
-        few.then_some(Pick {
-            version,
-            group: Group::Plain,
-            reason,
-        })
+        few.then_some((version, Group::Plain, reason))
     }
 
     fn not_comparable(&self, missing: Missing) -> Pick {
         let version = self.current();
-        Pick {
-            version,
-            group: Group::Plain,
-            reason: Reason::NotComparable { version, missing },
-        }
+        let reason = Reason::NotComparable { version, missing };
+        (version, Group::Plain, reason)
     }
 
     /// The version that the client is kept on unless another is surely better.
@@ -214,17 +179,13 @@ impl Rules<'_> {
     fn best(&self, compared: &Compared) -> Pick {
         let comparison = compared.comparison;
         let pick = self.steady(compared);
-        let explored = other(pick.version);
-        if self.explores(&comparison, explored) {
+        let version = other(pick.0);
+        if self.explores(&comparison, version) {
             let reason = Reason::Explore {
-                version: explored,
+                version,
                 comparison,
             };
-            return Pick {
-                version: explored,
-                group: Group::Explore,
-                reason,
-            };
+            return (version, Group::Explore, reason);
         }
         pick
     }
@@ -232,45 +193,28 @@ impl Rules<'_> {
     fn steady(&self, compared: &Compared) -> Pick {
         let comparison = compared.comparison;
         let current = self.current();
-        let pick = |version, reason| Pick {
-            version,
-            group: Group::Normal,
-            reason,
-        };
         let min_gain = self.policy.min_gain as f32;
         let excess = compared.own_h3_excess.filter(|_| current == Version::H3);
         if excess.is_some_and(|excess| excess > min_gain.ln_1p()) {
-            return pick(Version::H2, Reason::WayBack { comparison });
+            return (Version::H2, Group::Normal, Reason::WayBack { comparison });
         }
         let needed = min_gain + self.hysteresis();
         let next = other(current);
-        if comparison.gain_low(next) > needed {
-            return pick(
-                next,
-                Reason::Faster {
-                    version: next,
-                    comparison,
-                },
-            );
-        }
-        let version = current;
-        if comparison.load(current).time <= comparison.load(next).time {
-            return pick(
+        let changes = comparison.gain_low(next) > needed;
+        let version = if changes { next } else { current };
+        let reason = if changes || comparison.load(current).time <= comparison.load(next).time {
+            Reason::Faster {
                 version,
-                Reason::Faster {
-                    version,
-                    comparison,
-                },
-            );
-        }
-        pick(
-            version,
+                comparison,
+            }
+        } else {
             Reason::Kept {
                 version,
                 comparison,
                 needed,
-            },
-        )
+            }
+        };
+        (version, Group::Normal, reason)
     }
 
     /// What a change back must gain on top: all of `hysteresis` right after a change, half of it after
