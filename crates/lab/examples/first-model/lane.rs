@@ -59,6 +59,9 @@ const LOG_LIMIT: Duration = Duration::from_secs(3);
 /// The emulator must hand over 99 of 100 packets within this time.
 const LATENESS_LIMIT: Duration = Duration::from_millis(2);
 
+/// The coarsest kernel tick (`CONFIG_HZ_100`).
+const TICK_US: u64 = 10_000;
+
 /// Share of CPU time that other machines may take.
 const STEAL_LIMIT: f64 = 0.05;
 
@@ -158,7 +161,7 @@ fn describe(
     let acknowledged = line
         .filter(|line| line.complete)
         .map(|line| line.duration_us);
-    let (load_us, error) = match &request.error {
+    let (load, error) = match &request.error {
         _ if request.timed_out => (extrapolate(download, job.size), None),
         Some(failure) => (None, Some(failure.message.clone())),
         None => (
@@ -166,13 +169,14 @@ fn describe(
             None,
         ),
     };
-    let error = error.or_else(|| load_us.is_none().then(|| "nothing came in time".to_owned()));
+    let error = error.or_else(|| load.is_none().then(|| "nothing came in time".to_owned()));
     Run {
         job: *job,
         conditions: conditions.clone(),
         began,
-        load_us,
-        timed_by_server: acknowledged.is_some(),
+        load_us: load,
+        server_us: acknowledged,
+        client_us: Some(request.since_request_us()),
         censored: request.timed_out,
         error,
         handshake_us: Some(request.connect_us + request.tls_us),
@@ -183,6 +187,23 @@ fn describe(
             || link.faults > 0
             || link.steal > STEAL_LIMIT,
         link,
+    }
+}
+
+/// Load time in µs of a complete download.
+///
+/// Client and server see the same interval half a round trip apart. The client's
+/// is exact, but holds the retransmission of a lost request, which the server
+/// cannot see. The server's ends at the kernel's time of the last
+/// acknowledgement, which is up to a tick early on TCP. So it is the client's
+/// time as far as the server's allows it; a server's time that is shorter than
+/// the round trip allows nothing.
+fn load_us(server_us: Option<u64>, client_us: u64, rtt_ms: u32) -> u64 {
+    match server_us {
+        Some(server_us) if server_us + TICK_US >= u64::from(rtt_ms) * 1_000 => {
+            client_us.clamp(server_us, server_us + TICK_US)
+        }
+        _ => client_us,
     }
 }
 
@@ -330,5 +351,27 @@ impl CpuTime {
     fn steal_until(&self, later: &Self) -> f64 {
         let total = later.total.saturating_sub(self.total).max(1);
         later.steal.saturating_sub(self.steal) as f64 / total as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_load_time_is_the_clients_as_far_as_the_servers_allows() {
+        let cases = [
+            // name, server µs, client µs, RTT ms, load µs
+            ("they agree", Some(100_300), 101_000, 50, 101_000),
+            ("a tick early", Some(97_000), 101_000, 50, 101_000),
+            ("the request was lost", Some(52_000), 252_000, 50, 62_000),
+            ("the client is ahead", Some(54_000), 52_000, 50, 54_000),
+            ("faster than light", Some(0), 101_000, 50, 101_000),
+            ("no line in the log", None, 101_000, 50, 101_000),
+            ("less than a tick", Some(0), 1_700, 1, 1_700),
+        ];
+        for (name, server_us, client_us, rtt_ms, want) in cases {
+            assert_eq!(load_us(server_us, client_us, rtt_ms), want, "{name}");
+        }
     }
 }

@@ -40,11 +40,13 @@ pub(crate) struct Run {
     /// When the run began, RFC 3339.
     pub(crate) began: String,
     /// From the request's arrival at the server to the acknowledgement of the
-    /// last byte; extrapolated when `censored`. `None` when the run failed.
+    /// last byte, as far as `server_us` and `client_us` tell; extrapolated when
+    /// `censored`. `None` when the run failed.
     pub(crate) load_us: Option<u64>,
-    /// `load_us` is from the server's access log. Otherwise it is what the client
-    /// saw from the request's first byte to the response's last.
-    pub(crate) timed_by_server: bool,
+    /// That time as the access log has it; `None` without a complete response.
+    pub(crate) server_us: Option<u64>,
+    /// From the request's first byte to the response's last, as the client saw it.
+    pub(crate) client_us: Option<u64>,
     /// The download was given up; see `load_us`.
     pub(crate) censored: bool,
     /// Why the run failed.
