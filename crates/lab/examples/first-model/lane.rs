@@ -164,10 +164,13 @@ fn describe(
     let (load, error) = match &request.error {
         _ if request.timed_out => (extrapolate(download, job.size), None),
         Some(failure) => (None, Some(failure.message.clone())),
-        None => (
-            Some(acknowledged.unwrap_or(request.since_request_us())),
-            None,
-        ),
+        None => {
+            let client_us = request.since_request_us();
+            (
+                Some(load_us(acknowledged, client_us, job.path.rtt_ms)),
+                None,
+            )
+        }
     };
     let error = error.or_else(|| load.is_none().then(|| "nothing came in time".to_owned()));
     Run {
