@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Serves the sample site. Arguments go to `hikyaku serve`.
+# Serves the sample site on the default addresses. Arguments go to `hikyaku serve`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -7,4 +7,4 @@ bash scripts/setup.sh run
 bash scripts/site.sh
 mkdir -p build
 exec cargo run --quiet --release --locked -p hikyaku -- \
-    serve site --listen '[::]:8443' --admin 127.0.0.1:8440 --state build/state "$@"
+    serve site --state build/state "$@"
