@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
+use futures_util::future::poll_fn;
 use futures_util::task::AtomicWaker;
 use http::uri::Authority;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
@@ -129,14 +130,18 @@ impl Ledger {
     /// under way. The meter is woken at the next change.
     pub(crate) fn take(&self, cx: &Context<'_>, into: &mut Vec<Exchange>) -> Load {
         self.meter.register(cx.waker());
-        self.take_last(into)
-    }
-
-    /// As [`Ledger::take`], when the connection is over.
-    pub(crate) fn take_last(&self, into: &mut Vec<Exchange>) -> Load {
         let mut state = self.state.lock();
         into.append(&mut state.written);
         state.load
+    }
+
+    /// Waits until nothing is under way, moving what ends to `into`.
+    pub(crate) async fn drained(&self, into: &mut Vec<Exchange>) {
+        poll_fn(|cx| match self.take(cx, into).in_flight {
+            0 => Poll::Ready(()),
+            _ => Poll::Pending,
+        })
+        .await;
     }
 
     /// Closes an exchange; it is left to the meter unless that has it already.
@@ -229,22 +234,31 @@ impl Drop for Ticket {
 #[derive(Debug)]
 pub(crate) struct TrackedBody {
     body: Body,
+    /// Of the body, read but not yet handed on.
+    rest: Bytes,
+    max_chunk: usize,
     ticket: Option<Ticket>,
 }
 
 impl TrackedBody {
-    pub(crate) fn new(body: Body, ticket: Ticket) -> Self {
+    /// Tracks `body`, which is handed on in chunks of at most `max_chunk` bytes.
+    pub(crate) fn new(body: Body, ticket: Ticket, max_chunk: usize) -> Self {
         Self {
             body,
+            rest: Bytes::new(),
+            max_chunk,
             ticket: Some(ticket),
         }
     }
 
-    fn track(&mut self, bytes: Bytes) -> Bytes {
+    fn track(&mut self, mut bytes: Bytes) -> Bytes {
+        if bytes.len() > self.max_chunk {
+            self.rest = bytes.split_off(self.max_chunk);
+        }
         if let Some(ticket) = &mut self.ticket {
             ticket.sent(bytes.len());
         }
-        if !self.body.is_end_stream() {
+        if !self.is_end_stream() {
             return bytes;
         }
         match self.ticket.take() {
@@ -265,6 +279,10 @@ impl http_body::Body for TrackedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if !self.rest.is_empty() {
+            let rest = std::mem::take(&mut self.rest);
+            return Poll::Ready(Some(Ok(Frame::data(self.track(rest)))));
+        }
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         if let Some(ticket) = &mut self.ticket {
             ticket.waits(frame.is_pending());
@@ -287,19 +305,26 @@ impl http_body::Body for TrackedBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let rest = self.rest.len() as u64;
+        let body = self.body.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(body.lower() + rest);
+        if let Some(upper) = body.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint
     }
 }
 
 impl Drop for TrackedBody {
     fn drop(&mut self) {
         // A body known to be empty is dropped without being read.
-        if let Some(ticket) = self.ticket.take()
-            && self.body.is_end_stream()
+        if self.is_end_stream()
+            && let Some(ticket) = self.ticket.take()
         {
             ticket.complete();
         }

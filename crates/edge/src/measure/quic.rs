@@ -116,10 +116,10 @@ impl QuicMeter {
         }
     }
 
-    /// To be called when the connection is over.
-    pub(crate) fn close(mut self) {
+    /// To be called when the connection is over, and its handlers have ended.
+    pub(crate) async fn close(mut self) {
+        self.conn.ledger.drained(&mut self.given_up).await;
         let now = Instant::now();
-        self.conn.ledger.take_last(&mut self.given_up);
         self.awaiting
             .extend(self.acknowledged.arrived.lock().drain(..));
         self.look(now);

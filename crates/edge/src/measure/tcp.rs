@@ -16,9 +16,11 @@ use crate::conn::Conn;
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
 /// Between looks while an acknowledgement is awaited: half a round trip within these.
 const ACK_INTERVAL: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(50)];
-/// Bytes that may wait between the response and a socket that takes no more: what rustls
+/// How long requests may take to notice that their connection is over.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes that may wait between the response and a socket that takes no more: what TLS
 /// buffers.
-const ABOVE_SOCKET: u64 = 64 * 1024;
+const ABOVE_SOCKET: u64 = 144 * 1024;
 
 /// Watches a socket until what was written to it is acknowledged.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub(crate) struct TcpMeter {
     socket: Arc<Socket>,
     /// Exchanges by the stream offset at which they are acknowledged whole.
     awaiting: VecDeque<(u64, Exchange)>,
+    /// Some of these offsets are upper bounds, since the socket was full.
+    estimated: bool,
     arrived: Vec<Exchange>,
     load: Load,
     stall: Stall,
@@ -45,6 +49,7 @@ impl TcpMeter {
             snapshot: socket.look().unwrap_or_default(),
             socket,
             awaiting: VecDeque::new(),
+            estimated: false,
             arrived: Vec::new(),
             load: Load::default(),
             stall: Stall::new(now),
@@ -74,8 +79,12 @@ impl TcpMeter {
     }
 
     /// To be called when the connection is over.
-    pub(crate) fn close(mut self) {
-        self.load = self.conn.ledger.take_last(&mut self.arrived);
+    pub(crate) async fn close(mut self) {
+        let conn = Arc::clone(&self.conn);
+        // Requests may be tasks of their own, which end a little later.
+        let ended = conn.ledger.drained(&mut self.arrived);
+        let _ = tokio::time::timeout(CLOSE_PATIENCE, ended).await;
+        self.load = Load::default();
         self.await_acknowledgement();
         let now = Instant::now();
         self.look(now);
@@ -97,13 +106,17 @@ impl TcpMeter {
     }
 
     fn await_acknowledgement(&mut self) {
-        if self.arrived.is_empty() {
-            return;
-        }
         let (written, blocked) = self.socket.written();
+        if !blocked && std::mem::take(&mut self.estimated) {
+            // Nothing waits any more above the socket, so no response ends later.
+            for (end, _) in &mut self.awaiting {
+                *end = written.min(*end);
+            }
+        }
         let above = if blocked { ABOVE_SOCKET } else { 0 };
         for exchange in std::mem::take(&mut self.arrived) {
             if exchange.complete {
+                self.estimated |= blocked;
                 let above = above.min(exchange.bytes);
                 self.awaiting.push_back((written + above, exchange));
             } else {
@@ -113,11 +126,13 @@ impl TcpMeter {
     }
 
     fn look(&mut self, now: Instant) {
-        self.looked = now;
+        let former = std::mem::replace(&mut self.looked, now);
         if let Ok(snapshot) = self.socket.look() {
             self.snapshot = snapshot;
         }
+        // The kernel counts in ticks of some milliseconds; before the last look it was not.
         let acked_at = now.checked_sub(self.snapshot.since_ack).unwrap_or(now);
+        let acked_at = acked_at.max(former);
         while let Some((_, exchange)) = self
             .awaiting
             .pop_front_if(|(end, _)| *end <= self.snapshot.acked)

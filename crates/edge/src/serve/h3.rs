@@ -15,11 +15,13 @@ use hikyaku_core::sample::UdpEvent;
 use hikyaku_h3::{Connection, Payload, RecvStream, SendStream};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::{BodyExt, Empty};
 use quinn::VarInt;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use super::respond;
+use super::{executor, respond};
 use crate::conn::Conn;
 use crate::content::{Body, BoxError, RequestBody};
 use crate::measure::{Acknowledged, QuicMeter, Ticket};
@@ -48,13 +50,15 @@ pub(super) async fn serve(
         conn: Arc::clone(&conn),
     };
     let mut meter = QuicMeter::new(Arc::clone(&conn), quic.clone(), Arc::clone(&acknowledged));
-    let result = run(&conn, &quic, handler, &mut meter, stop).await;
+    let mut requests = JoinSet::new();
+    let result = run(&conn, &quic, handler, &mut requests, &mut meter, stop).await;
     // Fatal for UDP's reputation only if the client was left waiting.
     let died = matches!(quic.close_reason(), Some(quinn::ConnectionError::TimedOut));
     if died && (meter.has_unacknowledged() || conn.ledger.load().in_flight > 0) {
         conn.udp(UdpEvent::Broke);
     }
-    meter.close();
+    requests.shutdown().await;
+    meter.close().await;
     result
 }
 
@@ -62,6 +66,7 @@ async fn run(
     conn: &Conn,
     quic: &quinn::Connection,
     handler: Handler,
+    requests: &mut JoinSet<()>,
     meter: &mut QuicMeter,
     stop: CancellationToken,
 ) -> Result<(), ConnectionError> {
@@ -91,7 +96,11 @@ async fn run(
         };
         match event {
             Event::Accepted(Ok(Some(resolver))) => {
-                tokio::spawn(Arc::clone(&handler).handle(resolver));
+                let handling = Box::pin(Arc::clone(&handler).handle(resolver));
+                if let Some(waiting) = executor::start(handling) {
+                    requests.spawn(waiting);
+                }
+                while requests.try_join_next().is_some() {}
             }
             Event::Accepted(Ok(None)) => break,
             Event::Accepted(Err(error)) => return Err(error),
@@ -217,7 +226,15 @@ impl Handler {
             ticket.answered(&response);
             return response;
         }
-        let body = RequestBody::new(Receiver::new(receiving, &request));
+        let receiver = Receiver::new(receiving, &request);
+        let (body, _unread) = if has_body(&request) {
+            (RequestBody::new(receiver), None)
+        } else {
+            (
+                RequestBody::new(Empty::new().map_err(Into::into)),
+                Some(receiver),
+            )
+        };
         let mut response = respond(&self.conn, request.map(|()| body), ticket).await;
         // hyper does this for HTTP/1.1 and 2.
         if !response.headers().contains_key(header::DATE) {
@@ -405,6 +422,13 @@ impl Handshake {
     fn is_complete(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+}
+
+/// Whether a request has content. One that asks for content and announces none is taken to
+/// have none, so that an upstream is not sent an empty, chunked body.
+fn has_body<B>(request: &Request<B>) -> bool {
+    !matches!(*request.method(), Method::GET | Method::HEAD)
+        || request.headers().contains_key(header::CONTENT_LENGTH)
 }
 
 /// Methods whose replay does no harm.

@@ -1,9 +1,11 @@
 //! Serving connections: one service for HTTP/1.1, 2 and 3.
 
 mod body;
+mod executor;
 mod h3;
 mod quic;
 mod tcp;
+mod tls_io;
 
 use std::sync::Arc;
 

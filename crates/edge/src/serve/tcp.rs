@@ -16,15 +16,16 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
 
+use super::executor::AtOnce;
 use super::respond;
+use super::tls_io::{Flush, FlushedByDriver, TlsIo};
 use crate::config::Config;
 use crate::conn::Conn;
 use crate::content::{Peer, RequestBody};
@@ -35,6 +36,8 @@ use crate::shared::Shared;
 
 /// Bytes of a response that HTTP/2 may hold for one stream until the client takes them.
 const H2_SEND_BUFFER: usize = 256 * 1024;
+/// Content of a DATA frame that, with its header of 9 bytes, fills one TLS record.
+const H2_CHUNK: usize = 16 * 1024 - 9;
 /// Flow control windows for uploads.
 const H2_STREAM_WINDOW: u32 = 1 << 20;
 const H2_CONNECTION_WINDOW: u32 = 2 << 20;
@@ -126,12 +129,17 @@ async fn serve(
     let conn = Conn::open(shared, peer);
     let meter = TcpMeter::new(Arc::clone(&conn), socket);
     let live = conn.shared.live_full();
-    let driver = match version {
-        Version::H2 => Http::h2(tls, &conn, &live.config),
-        _ => Http::h1(tls, &conn, &live.config),
+    let tls = TlsIo::new(tls);
+    let (http, flush) = match version {
+        Version::H2 => {
+            let (tls, flush) = FlushedByDriver::new(tls);
+            (http2(tls, &conn, &live.config), Some(flush))
+        }
+        _ => (http1(tls, &conn, &live.config), None),
     };
     Connection {
-        http: driver,
+        http,
+        flush,
         meter,
         idle: Box::pin(tokio::time::sleep(live.config.timeouts.idle)),
         idle_timeout: live.config.timeouts.idle,
@@ -144,6 +152,8 @@ async fn serve(
     .await
 }
 
+type H1Io = TokioIo<TlsIo<MeteredIo>>;
+type H2Io = TokioIo<FlushedByDriver<MeteredIo>>;
 type Driving = Pin<Box<dyn DriveHttp + Send>>;
 
 /// A connection of hyper's, of whichever version.
@@ -153,50 +163,46 @@ trait DriveHttp {
     fn stop(self: Pin<&mut Self>);
 }
 
-struct Http;
-
-impl Http {
-    fn h2(tls: TlsStream<MeteredIo>, conn: &Arc<Conn>, config: &Config) -> Driving {
-        let conn = Arc::clone(conn);
-        let header_size = u32::try_from(config.limits.header_size.bytes()).unwrap_or(u32::MAX);
-        let connection = http2::Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(config.limits.streams)
-            .max_header_list_size(header_size)
-            .max_send_buf_size(H2_SEND_BUFFER)
-            .initial_stream_window_size(H2_STREAM_WINDOW)
-            .initial_connection_window_size(H2_CONNECTION_WINDOW)
-            .serve_connection(
-                TokioIo::new(tls),
-                service_fn(move |request| answer(Arc::clone(&conn), request)),
-            );
-        Box::pin(connection)
-    }
-
-    fn h1(tls: TlsStream<MeteredIo>, conn: &Arc<Conn>, config: &Config) -> Driving {
-        let conn = Arc::clone(conn);
-        let header_size = usize::try_from(config.limits.header_size.bytes()).unwrap_or(usize::MAX);
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(config.timeouts.header)
-            .max_header_size(header_size)
-            .serve_connection(
-                TokioIo::new(tls),
-                service_fn(move |request| answer(Arc::clone(&conn), request)),
-            )
-            .with_upgrades();
-        Box::pin(connection)
-    }
+fn http2(tls: FlushedByDriver<MeteredIo>, conn: &Arc<Conn>, config: &Config) -> Driving {
+    let conn = Arc::clone(conn);
+    let header_size = u32::try_from(config.limits.header_size.bytes()).unwrap_or(u32::MAX);
+    let connection = http2::Builder::new(AtOnce)
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(config.limits.streams)
+        .max_header_list_size(header_size)
+        .max_send_buf_size(H2_SEND_BUFFER)
+        .initial_stream_window_size(H2_STREAM_WINDOW)
+        .initial_connection_window_size(H2_CONNECTION_WINDOW)
+        .serve_connection(
+            TokioIo::new(tls),
+            service_fn(move |request| answer(Arc::clone(&conn), request)),
+        );
+    Box::pin(connection)
 }
 
-impl<S, B> DriveHttp for http2::Connection<TokioIo<TlsStream<MeteredIo>>, S, TokioExecutor>
+fn http1(tls: TlsIo<MeteredIo>, conn: &Arc<Conn>, config: &Config) -> Driving {
+    let conn = Arc::clone(conn);
+    let header_size = usize::try_from(config.limits.header_size.bytes()).unwrap_or(usize::MAX);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(config.timeouts.header)
+        .max_header_size(header_size)
+        .serve_connection(
+            TokioIo::new(tls),
+            service_fn(move |request| answer(Arc::clone(&conn), request)),
+        )
+        .with_upgrades();
+    Box::pin(connection)
+}
+
+impl<S, B> DriveHttp for http2::Connection<H2Io, S, AtOnce>
 where
     Self: Future<Output = hyper::Result<()>>,
     S: hyper::service::HttpService<Incoming, ResBody = B>,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     B: http_body::Body + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    TokioExecutor: hyper::rt::bounds::Http2ServerConnExec<S::Future, B>,
+    AtOnce: hyper::rt::bounds::Http2ServerConnExec<S::Future, B>,
 {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>> {
         Future::poll(self, cx)
@@ -207,7 +213,7 @@ where
     }
 }
 
-impl<S, B> DriveHttp for http1::UpgradeableConnection<TokioIo<TlsStream<MeteredIo>>, S>
+impl<S, B> DriveHttp for http1::UpgradeableConnection<H1Io, S>
 where
     Self: Future<Output = hyper::Result<()>>,
     S: hyper::service::HttpService<Incoming, ResBody = B>,
@@ -231,12 +237,18 @@ async fn answer(
     let mut ticket = conn.ledger.open(&request);
     let request = request.map(|body| RequestBody::new(body.map_err(Into::into)));
     let response = respond(&conn, request, &mut ticket).await;
-    Ok(response.map(|body| TrackedBody::new(body, ticket)))
+    let max_chunk = match conn.peer.version {
+        Version::H2 => H2_CHUNK,
+        _ => usize::MAX,
+    };
+    Ok(response.map(|body| TrackedBody::new(body, ticket, max_chunk)))
 }
 
 /// A connection, its meter, and the timers that end it.
 struct Connection {
     http: Driving,
+    /// For HTTP/2.
+    flush: Option<Flush<MeteredIo>>,
     meter: TcpMeter,
     idle: Pin<Box<Sleep>>,
     idle_timeout: Duration,
@@ -251,7 +263,7 @@ impl Connection {
         let result = poll_fn(|cx| self.poll(cx)).await;
         // hyper's part goes first: it closes the exchanges that are still open.
         drop(self.http);
-        self.meter.close();
+        self.meter.close().await;
         result
     }
 
@@ -262,6 +274,11 @@ impl Connection {
         }
         if let Poll::Ready(result) = self.http.as_mut().poll(cx) {
             return Poll::Ready(result.map_err(io::Error::other));
+        }
+        if let Some(flush) = &self.flush
+            && let Poll::Ready(Err(error)) = flush.poll(cx)
+        {
+            return Poll::Ready(Err(error));
         }
         self.meter.poll(cx);
         if self.meter.stalled() >= self.send_timeout {

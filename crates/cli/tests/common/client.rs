@@ -1,0 +1,260 @@
+//! Clients near the wire, for what well-behaved clients do not do.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use h3::client::{RequestStream, SendRequest};
+use h3::error::StreamError;
+use hikyaku_h3::{BidiStream, OpenStreams, Payload};
+use http::{HeaderMap, Request};
+use quinn::crypto::rustls::QuicClientConfig;
+use quinn::{Endpoint, TransportConfig, VarInt};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::fetch::Response;
+
+/// Runs a future to its end, on a thread that runs no other.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(future)
+}
+
+/// TLS that takes any certificate.
+pub fn tls_config(alpn: &[&str]) -> ClientConfig {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+        .with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    config
+}
+
+/// A TLS connection on TCP with this ALPN.
+pub async fn tls(address: SocketAddr, alpn: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
+    let tcp = TcpStream::connect(address).await?;
+    tcp.set_nodelay(true)?;
+    tls_over(tcp, alpn).await
+}
+
+/// TLS over a TCP connection that is there.
+pub async fn tls_over(tcp: TcpStream, alpn: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
+    let name = ServerName::try_from("localhost").unwrap();
+    TlsConnector::from(Arc::new(tls_config(alpn)))
+        .connect(name, tcp)
+        .await
+}
+
+/// A QUIC connection that offers `alpn`.
+pub async fn quic(
+    address: SocketAddr,
+    alpn: &str,
+    receive_window: Option<u32>,
+) -> Result<(Endpoint, quinn::Connection), quinn::ConnectionError> {
+    let crypto = QuicClientConfig::try_from(tls_config(&[alpn])).unwrap();
+    let mut config = quinn::ClientConfig::new(Arc::new(crypto));
+    if let Some(window) = receive_window {
+        let mut transport = TransportConfig::default();
+        transport
+            .stream_receive_window(VarInt::from_u32(window))
+            .receive_window(VarInt::from_u32(window));
+        config.transport_config(Arc::new(transport));
+    }
+    let local: SocketAddr = match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let endpoint = Endpoint::client(local).unwrap();
+    let connecting = endpoint.connect_with(config, address, "localhost").unwrap();
+    let connection = connecting.await?;
+    Ok((endpoint, connection))
+}
+
+/// A stream with a request of HTTP/3.
+pub type H3Stream = RequestStream<BidiStream, Payload>;
+
+/// An HTTP/3 connection.
+pub struct H3 {
+    pub requests: SendRequest<OpenStreams, Payload>,
+    pub quic: quinn::Connection,
+    _endpoint: Endpoint,
+}
+
+impl H3 {
+    pub async fn connect(address: SocketAddr) -> Result<Self, quinn::ConnectionError> {
+        Self::connect_with(address, None).await
+    }
+
+    /// With flow control windows of this size.
+    pub async fn connect_with(
+        address: SocketAddr,
+        receive_window: Option<u32>,
+    ) -> Result<Self, quinn::ConnectionError> {
+        let (endpoint, quic) = quic(address, "h3", receive_window).await?;
+        let (mut driver, requests) = h3::client::builder()
+            .max_field_section_size(1 << 20)
+            .send_grease(false)
+            .build::<_, _, Payload>(hikyaku_h3::Connection::new(quic.clone()))
+            .await
+            .unwrap();
+        tokio::spawn(async move { driver.wait_idle().await });
+        Ok(Self {
+            requests,
+            quic,
+            _endpoint: endpoint,
+        })
+    }
+
+    /// Sends a request whole and reads its response whole.
+    pub async fn send(&mut self, request: Request<Bytes>) -> Result<Response, StreamError> {
+        let (parts, body) = request.into_parts();
+        let mut stream = self
+            .requests
+            .send_request(Request::from_parts(parts, ()))
+            .await?;
+        if !body.is_empty() {
+            stream.send_data(body.into()).await?;
+        }
+        stream.finish().await?;
+        receive(&mut stream).await
+    }
+
+    pub async fn get(&mut self, path: &str) -> Result<Response, StreamError> {
+        let request = Request::get(format!("https://localhost{path}"));
+        self.send(request.body(Bytes::new()).unwrap()).await
+    }
+}
+
+/// Reads a response of HTTP/3 whole.
+pub async fn receive(stream: &mut H3Stream) -> Result<Response, StreamError> {
+    let (head, ()) = stream.recv_response().await?.into_parts();
+    let mut body = Vec::new();
+    while let Some(mut data) = stream.recv_data().await? {
+        body.extend_from_slice(&data.copy_to_bytes(data.remaining()));
+    }
+    Ok(Response {
+        status: head.status.as_u16(),
+        headers: head.headers,
+        body,
+        trailers: stream.recv_trailers().await?.unwrap_or_default(),
+    })
+}
+
+/// An HTTP/2 connection.
+pub struct H2 {
+    pub requests: h2::client::SendRequest<Bytes>,
+    /// How the connection ended.
+    pub driver: tokio::task::JoinHandle<Result<(), h2::Error>>,
+}
+
+impl H2 {
+    pub async fn connect(address: SocketAddr) -> std::io::Result<Self> {
+        Self::connect_with(address, h2::client::Builder::new().initial_window_size(1 << 20)).await
+    }
+
+    pub async fn connect_with(
+        address: SocketAddr,
+        settings: &h2::client::Builder,
+    ) -> std::io::Result<Self> {
+        let tls = tls(address, &["h2"]).await?;
+        let (requests, connection) = settings
+            .handshake(tls)
+            .await
+            .map_err(std::io::Error::other)?;
+        Ok(Self {
+            requests,
+            driver: tokio::spawn(connection),
+        })
+    }
+
+    /// Sends a request whole, with trailers if there are any, and reads its response whole.
+    pub async fn send(
+        &mut self,
+        request: Request<Bytes>,
+        trailers: Option<HeaderMap>,
+    ) -> Result<Response, h2::Error> {
+        let (parts, body) = request.into_parts();
+        let alone = body.is_empty() && trailers.is_none();
+        self.requests = self.requests.clone().ready().await?;
+        let (response, mut stream) = self
+            .requests
+            .send_request(Request::from_parts(parts, ()), alone)?;
+        if !alone {
+            stream.send_data(body, trailers.is_none())?;
+            if let Some(trailers) = trailers {
+                stream.send_trailers(trailers)?;
+            }
+        }
+        let (head, mut incoming) = response.await?.into_parts();
+        let mut body = Vec::new();
+        while let Some(data) = incoming.data().await {
+            let data = data?;
+            incoming.flow_control().release_capacity(data.len())?;
+            body.extend_from_slice(&data);
+        }
+        Ok(Response {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body,
+            trailers: incoming.trailers().await?.unwrap_or_default(),
+        })
+    }
+
+    pub async fn get(&mut self, path: &str) -> Result<Response, h2::Error> {
+        let request = Request::get(format!("https://localhost{path}"));
+        self.send(request.body(Bytes::new()).unwrap(), None).await
+    }
+}
+
+/// Any certificate will do, if the handshake is signed with its key.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

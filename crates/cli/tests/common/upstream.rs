@@ -1,0 +1,149 @@
+//! A small upstream for the reverse proxy.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpListener;
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// How an upstream speaks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Speaks {
+    Http1,
+    /// By prior knowledge.
+    Http2,
+    /// Echoes messages.
+    WebSocket,
+}
+
+/// Starts an upstream on a thread of its own; it ends with the process.
+///
+/// `/echo` sends the body back, and its length as the trailer `x-length`; `/head` tells the
+/// request's head; `/hang` never answers; `/half` breaks off in the middle of its body.
+pub fn start(speaks: Speaks) -> SocketAddr {
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        super::client::block_on(async {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+            send.send(listener.local_addr().unwrap()).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, speaks));
+            }
+        });
+    });
+    receive.recv().unwrap()
+}
+
+async fn serve(stream: tokio::net::TcpStream, speaks: Speaks) {
+    let io = TokioIo::new(stream);
+    // Connections that end early are part of the tests.
+    let _ = match speaks {
+        Speaks::Http1 => {
+            hyper::server::conn::http1::Builder::new()
+                .serve_connection(io, service_fn(answer))
+                .await
+        }
+        Speaks::Http2 => {
+            hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                .serve_connection(io, service_fn(answer))
+                .await
+        }
+        Speaks::WebSocket => {
+            let mut socket = tokio_tungstenite::accept_async(io.into_inner())
+                .await
+                .unwrap();
+            while let Some(Ok(message)) = socket.next().await {
+                if message.is_close() || socket.send(message).await.is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        }
+    };
+}
+
+async fn answer(request: Request<Incoming>) -> Result<Response<Body>, BrokenOff> {
+    match request.uri().path() {
+        "/echo" => Ok(echo(request)),
+        "/head" => Ok(head(&request)),
+        "/hang" => {
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            Err(BrokenOff)
+        }
+        "/half" => {
+            let frames = futures_util::stream::iter([Ok(Frame::data(Bytes::from("half")))]);
+            let body = BodyExt::boxed_unsync(StreamBody::new(frames));
+            let response = Response::builder().header("content-length", "8").body(body);
+            Ok(response.unwrap())
+        }
+        _ => {
+            let mut response = Response::new(full("not here"));
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            Ok(response)
+        }
+    }
+}
+
+/// Sends each frame back as it comes.
+fn echo(request: Request<Incoming>) -> Response<Body> {
+    let state = (request.into_body(), Some(0_u64), HeaderMap::new());
+    let frames = futures_util::stream::unfold(state, |(mut body, length, trailers)| async move {
+        let length = length?;
+        let frame = body.frame().await.and_then(Result::ok);
+        match frame.map(Frame::into_data) {
+            Some(Ok(data)) => {
+                let length = length + data.len() as u64;
+                Some((Ok(Frame::data(data)), (body, Some(length), trailers)))
+            }
+            Some(Err(frame)) => {
+                let mut trailers = frame.into_trailers().unwrap_or_default();
+                trailers.insert("x-length", HeaderValue::from(length));
+                Some((Ok(Frame::trailers(trailers)), (body, None, HeaderMap::new())))
+            }
+            None => {
+                let mut trailers = trailers;
+                trailers.insert("x-length", HeaderValue::from(length));
+                Some((Ok(Frame::trailers(trailers)), (body, None, HeaderMap::new())))
+            }
+        }
+    });
+    let body = BodyExt::boxed_unsync(StreamBody::new(frames));
+    Response::builder()
+        .header("trailer", "x-length, x-from-client")
+        .body(body)
+        .unwrap()
+}
+
+fn head(request: &Request<Incoming>) -> Response<Body> {
+    let mut text = format!("{} {}\n", request.method(), request.uri());
+    for (name, value) in request.headers() {
+        text += &format!("{name}: {}\n", value.to_str().unwrap());
+    }
+    Response::new(full(text))
+}
+
+fn full(text: impl Into<Bytes>) -> Body {
+    BodyExt::boxed_unsync(Full::new(text.into()))
+}
+
+/// Has hyper close the connection.
+#[derive(Debug)]
+struct BrokenOff;
+
+impl std::fmt::Display for BrokenOff {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("broken off")
+    }
+}
+
+impl std::error::Error for BrokenOff {}
