@@ -288,7 +288,15 @@ impl http_body::Body for TrackedBody {
             ticket.waits(frame.is_pending());
         }
         Poll::Ready(match ready!(frame) {
-            Some(Ok(frame)) => Some(Ok(frame.map_data(|bytes| self.track(bytes)))),
+            Some(Ok(frame)) => {
+                // hyper does not read past trailers.
+                if frame.is_trailers()
+                    && let Some(ticket) = self.ticket.take()
+                {
+                    ticket.complete();
+                }
+                Some(Ok(frame.map_data(|bytes| self.track(bytes))))
+            }
             Some(Err(error)) => {
                 if let Some(mut ticket) = self.ticket.take() {
                     ticket.failed(&error);

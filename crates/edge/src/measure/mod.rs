@@ -45,3 +45,18 @@ pub(crate) struct Snapshot {
     /// Time since an acknowledgement last arrived.
     pub(crate) since_ack: Duration,
 }
+
+impl Snapshot {
+    /// This account, or the `former` where it knows less: a subflow of MPTCP that is gone
+    /// takes its counters along.
+    fn or_former(self, former: &Self) -> Self {
+        if self.packets_sent >= former.packets_sent {
+            return self;
+        }
+        Self {
+            acked: self.acked.max(former.acked),
+            since_ack: self.since_ack,
+            ..*former
+        }
+    }
+}

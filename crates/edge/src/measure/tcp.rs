@@ -128,7 +128,7 @@ impl TcpMeter {
     fn look(&mut self, now: Instant) {
         let former = std::mem::replace(&mut self.looked, now);
         if let Ok(snapshot) = self.socket.look() {
-            self.snapshot = snapshot;
+            self.snapshot = snapshot.or_former(&self.snapshot);
         }
         // The kernel counts in ticks of some milliseconds; before the last look it was not.
         let acked_at = now.checked_sub(self.snapshot.since_ack).unwrap_or(now);
