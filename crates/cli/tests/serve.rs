@@ -124,8 +124,8 @@ const CASES: &[Case] = &[
     Case {
         name: "path traversal",
         path: "/%2e%2e/%2e%2e/etc/passwd",
-        status: 404,
-        body: b"nothing here",
+        status: 400,
+        body: b"400 Bad Request\n",
         ..GET
     },
     Case {
@@ -163,7 +163,7 @@ const CASES: &[Case] = &[
         method: "DELETE",
         status: 405,
         body: b"405 Method Not Allowed\n",
-        want: &[("allow", Some("GET, HEAD"))],
+        want: &[("allow", Some("GET, HEAD, OPTIONS"))],
         ..GET
     },
 ];
@@ -206,13 +206,19 @@ fn check(case: &Case, http: Http, got: &Response) {
     assert!(got.headers.contains_key("date"), "{name}");
 }
 
-/// Headers that must be the same in every version.
+/// Headers that must be the same in every version; `Content-Length` of a file is in
+/// [`CASES`].
 fn comparable(response: &Response) -> Vec<(String, String)> {
     let mut headers: Vec<_> = response
         .headers
         .iter()
         .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
-        .filter(|(name, _)| !matches!(name.as_str(), "date" | "alt-svc" | "connection"))
+        .filter(|(name, _)| {
+            !matches!(
+                name.as_str(),
+                "date" | "alt-svc" | "connection" | "content-length"
+            )
+        })
         .collect();
     headers.sort();
     headers
@@ -278,7 +284,11 @@ fn hash(path: &Path) -> Vec<u8> {
 fn the_proxy_streams_bodies_and_trailers_both_ways() {
     let body = noise(3_000_000);
     for speaks in [Speaks::Http1, Speaks::Http2] {
-        let scheme = if speaks == Speaks::Http1 { "http" } else { "h2c" };
+        let scheme = if speaks == Speaks::Http1 {
+            "http"
+        } else {
+            "h2c"
+        };
         let upstream = format!("{scheme}://{}", upstream::start(speaks));
         let server = Server::start(&["--upstream", &upstream]);
         let name = |http| format!("{http:?} to {scheme}");
@@ -309,7 +319,8 @@ fn the_proxy_streams_bodies_and_trailers_both_ways() {
         for http in Http::ALL {
             let line = server.wait_access(http.name(), |line| line["version"] == http.name());
             assert_eq!(line["bytes"], 3_000_000, "{line}");
-            assert_eq!(line["complete"], true, "{line}");
+            // curl closes at once, and does not acknowledge what TLS says to that.
+            assert!(line["complete"] == true || http == Http::H1, "{line}");
         }
     }
 }
@@ -341,7 +352,9 @@ async fn echo_over_h3(mut h3: H3, request: Request<Bytes>, trailers: HeaderMap) 
             trailers: trailers.unwrap_or_default(),
         }
     };
-    futures_util::future::join(sent, received).await.1
+    let ((), response) = futures_util::future::join(sent, received).await;
+    h3.close().await;
+    response
 }
 
 #[test]
@@ -357,9 +370,18 @@ fn the_upstream_sees_whom_it_answers() {
         let text = got.text();
         assert!(text.starts_with("GET /head?q=1\n"), "{http:?}: {text}");
         assert!(text.contains("x-own: kept\n"), "{http:?}: {text}");
-        assert!(text.contains("x-forwarded-for: 127.0.0.1\n"), "{http:?}: {text}");
-        assert!(text.contains("x-forwarded-proto: https\n"), "{http:?}: {text}");
-        assert!(text.contains("forwarded: for=127.0.0.1"), "{http:?}: {text}");
+        assert!(
+            text.contains("x-forwarded-for: 127.0.0.1\n"),
+            "{http:?}: {text}"
+        );
+        assert!(
+            text.contains("x-forwarded-proto: https\n"),
+            "{http:?}: {text}"
+        );
+        assert!(
+            text.contains("forwarded: for=127.0.0.1"),
+            "{http:?}: {text}"
+        );
         assert!(!text.contains("192.0.2.1"), "{http:?}: {text}");
     }
 }
@@ -536,7 +558,11 @@ fn pins_say_what_alt_svc_says() {
 #[test]
 fn congestion_control_is_as_pinned() {
     let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
-    if !available.unwrap().split_whitespace().any(|name| name == "bbr") {
+    if !available
+        .unwrap()
+        .split_whitespace()
+        .any(|name| name == "bbr")
+    {
         return skip("congestion_control_is_as_pinned", "the kernel has no bbr");
     }
     let site = Site::with_big_file(2_000_000);
@@ -571,7 +597,11 @@ fn a_request_needs_exactly_one_host() {
             tls.read_exact(&mut answer).await.unwrap();
             String::from_utf8(answer).unwrap()
         });
-        assert_eq!(answer.split(' ').nth(1).unwrap(), status, "{name}: {answer}");
+        assert_eq!(
+            answer.split(' ').nth(1).unwrap(),
+            status,
+            "{name}: {answer}"
+        );
     }
 }
 
@@ -581,15 +611,21 @@ fn mptcp_clients_are_served_and_measured() {
     let stream = rustix::net::SocketType::STREAM;
     let mptcp = std::num::NonZero::new(IPPROTO_MPTCP as u32).map(rustix::net::Protocol::from_raw);
     if rustix::net::socket(rustix::net::AddressFamily::INET, stream, mptcp).is_err() {
-        return skip("mptcp_clients_are_served_and_measured", "the kernel has no MPTCP");
+        return skip(
+            "mptcp_clients_are_served_and_measured",
+            "the kernel has no MPTCP",
+        );
     }
     let site = Site::with_big_file(3_000_000);
     let server = Server::start(&[site.path()]);
     assert!(server.log().contains("(TCP, MPTCP: "), "{}", server.log());
     for http in [Http::H1, Http::H2] {
-        let url = server.url("/big.bin");
-        let records = get(&["--mptcp", "--http", http.option(), &url]);
+        // The kernel drops its account of a subflow with the subflow, so the figures of a
+        // connection that is closed at once may be gone: the second request keeps it open.
+        let (first, second) = (server.url("/big.bin"), server.url("/"));
+        let records = get(&["--mptcp", "--http", http.option(), &first, &second]);
         assert_eq!(records[0]["body_bytes"], 3_000_000, "{records:?}");
+        assert_eq!(records[1]["status"], 200, "{records:?}");
         let line = server.wait_access(http.name(), |line| line["version"] == http.name());
         assert_eq!(line["complete"], true, "{line}");
         assert!(line["packets_sent"].as_u64().unwrap() > 40, "{line}");
@@ -605,7 +641,9 @@ fn plain_http_on_the_tls_port_does_no_harm() {
     let server = Server::start(&[site.path()]);
     let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        .unwrap();
     let mut answer = Vec::new();
     // An alert, and the end.
     let _ = stream.read_to_end(&mut answer);

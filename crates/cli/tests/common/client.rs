@@ -89,7 +89,7 @@ pub type H3Stream = RequestStream<BidiStream, Payload>;
 pub struct H3 {
     pub requests: SendRequest<OpenStreams, Payload>,
     pub quic: quinn::Connection,
-    _endpoint: Endpoint,
+    endpoint: Endpoint,
 }
 
 impl H3 {
@@ -113,8 +113,14 @@ impl H3 {
         Ok(Self {
             requests,
             quic,
-            _endpoint: endpoint,
+            endpoint,
         })
+    }
+
+    /// Ends the connection as a client that has all it wants.
+    pub async fn close(self) {
+        self.quic.close(VarInt::from_u32(0x100), b"");
+        self.endpoint.wait_idle().await;
     }
 
     /// Sends a request whole and reads its response whole.
@@ -161,7 +167,11 @@ pub struct H2 {
 
 impl H2 {
     pub async fn connect(address: SocketAddr) -> std::io::Result<Self> {
-        Self::connect_with(address, h2::client::Builder::new().initial_window_size(1 << 20)).await
+        Self::connect_with(
+            address,
+            h2::client::Builder::new().initial_window_size(1 << 20),
+        )
+        .await
     }
 
     pub async fn connect_with(

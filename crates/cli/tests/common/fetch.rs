@@ -103,7 +103,14 @@ pub fn send(
     }
     if !body.is_empty() {
         fs::write(&sent, body).unwrap();
-        args.extend(["-H", "content-type:", "-H", "expect:", "--data-binary", &data]);
+        args.extend([
+            "-H",
+            "content-type:",
+            "-H",
+            "expect:",
+            "--data-binary",
+            &data,
+        ]);
     }
     args.push(&url);
     let output = curl(&args);
@@ -142,13 +149,7 @@ fn header_map<'a>(lines: impl Iterator<Item = &'a str>) -> HeaderMap {
     map
 }
 
-fn send_h3(
-    server: &Server,
-    method: &str,
-    path: &str,
-    headers: &[&str],
-    body: &[u8],
-) -> Response {
+fn send_h3(server: &Server, method: &str, path: &str, headers: &[&str], body: &[u8]) -> Response {
     let uri = format!("https://localhost:{}{path}", server.port());
     let mut request = Request::builder().method(method).uri(uri);
     for header in headers {
@@ -163,7 +164,9 @@ fn send_h3(
     client::block_on(async {
         let exchange = async {
             let mut h3 = H3::connect(address).await.unwrap();
-            h3.send(request).await.unwrap()
+            let response = h3.send(request).await.unwrap();
+            h3.close().await;
+            response
         };
         tokio::time::timeout(PATIENCE * 2, exchange).await.unwrap()
     })

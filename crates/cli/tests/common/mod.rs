@@ -182,7 +182,10 @@ impl Server {
         };
         let admin = words("admin")[0].trim_start_matches("http://").to_owned();
         Ok(Self {
-            addresses: words("serving").iter().map(|a| a.parse().unwrap()).collect(),
+            addresses: words("serving")
+                .iter()
+                .map(|a| a.parse().unwrap())
+                .collect(),
             admin: admin.trim_end_matches('/').parse().unwrap(),
             spki: words("public key (SPKI) SHA-256")[0].clone(),
             child,
@@ -350,4 +353,3 @@ pub fn certificate() -> (String, String) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     (made.cert.pem(), made.signing_key.serialize_pem())
 }
-

@@ -81,7 +81,13 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Body>, BrokenOff>
             Err(BrokenOff)
         }
         "/half" => {
-            let frames = futures_util::stream::iter([Ok(Frame::data(Bytes::from("half")))]);
+            let half = async { Ok(Frame::data(Bytes::from("half"))) };
+            // The head and this must have gone when hyper finds that there is no more.
+            let pause = async {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                Ok(Frame::data(Bytes::new()))
+            };
+            let frames = futures_util::stream::once(half).chain(futures_util::stream::once(pause));
             let body = BodyExt::boxed_unsync(StreamBody::new(frames));
             let response = Response::builder().header("content-length", "8").body(body);
             Ok(response.unwrap())
@@ -108,12 +114,18 @@ fn echo(request: Request<Incoming>) -> Response<Body> {
             Some(Err(frame)) => {
                 let mut trailers = frame.into_trailers().unwrap_or_default();
                 trailers.insert("x-length", HeaderValue::from(length));
-                Some((Ok(Frame::trailers(trailers)), (body, None, HeaderMap::new())))
+                Some((
+                    Ok(Frame::trailers(trailers)),
+                    (body, None, HeaderMap::new()),
+                ))
             }
             None => {
                 let mut trailers = trailers;
                 trailers.insert("x-length", HeaderValue::from(length));
-                Some((Ok(Frame::trailers(trailers)), (body, None, HeaderMap::new())))
+                Some((
+                    Ok(Frame::trailers(trailers)),
+                    (body, None, HeaderMap::new()),
+                ))
             }
         }
     });
