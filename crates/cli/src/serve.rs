@@ -22,7 +22,7 @@ pub(crate) struct ServeArgs {
     /// http://HOST:PORT, https://HOST or h2c://HOST:PORT.
     #[arg(long, value_name = "URL", conflicts_with = "root")]
     upstream: Option<String>,
-    /// Address to serve on, TCP and UDP; may be given several times. [::] takes IPv4, too.
+    /// Address to serve on, TCP and UDP; may be given several times. `[::]` takes IPv4, too.
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Vec<SocketAddr>,
     /// PEM file of the certificate chain; self-signed if not given.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use hikyaku_core::arm::Version;
 use http::StatusCode;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, text};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::{Registry, Unit};
 
 /// Upper bounds of the response time buckets, in milliseconds.
@@ -208,15 +208,13 @@ impl Metrics {
             open.get_or_create(&labels).set(count.cast_signed());
         }
         registry.register("connections", "Connections open now", open);
-        for version in VERSIONS {
-            let label = ("version".into(), version.name().into());
-            registry.sub_registry_with_label(label).register_with_unit(
-                "response_time",
-                "From a request's arrival until its response's last byte is acknowledged",
-                Unit::Seconds,
-                self.response_time[version as usize].snapshot(),
-            );
-        }
+        let times = Histograms(VERSIONS.map(|v| (v, self.response_time[v as usize].snapshot())));
+        registry.register_with_unit(
+            "response_time",
+            "From a request's arrival until its response's last byte is acknowledged",
+            Unit::Seconds,
+            times,
+        );
     }
 
     fn register_choice(&self, registry: &mut Registry, clients: usize) {
@@ -351,18 +349,23 @@ struct HistogramSnapshot {
     sum: f64,
 }
 
-impl TypedMetric for HistogramSnapshot {
-    const TYPE: MetricType = MetricType::Histogram;
-}
+/// One histogram a version.
+#[derive(Debug)]
+struct Histograms([(Version, HistogramSnapshot); VERSIONS.len()]);
 
-impl EncodeMetric for HistogramSnapshot {
+impl EncodeMetric for Histograms {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        let count = self.buckets.iter().map(|(_, n)| n).sum();
-        encoder.encode_histogram::<[(&str, &str); 0]>(self.sum, count, &self.buckets, None)
+        for (version, HistogramSnapshot { buckets, sum }) in &self.0 {
+            let labels = [("version", version.name())];
+            let mut encoder = encoder.encode_family(&labels)?;
+            let count = buckets.iter().map(|(_, n)| n).sum();
+            encoder.encode_histogram::<[(&str, &str); 0]>(*sum, count, buckets, None)?;
+        }
+        Ok(())
     }
 
     fn metric_type(&self) -> MetricType {
-        Self::TYPE
+        MetricType::Histogram
     }
 }
 

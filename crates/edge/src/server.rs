@@ -103,6 +103,7 @@ impl Server {
     pub fn start(config: Config) -> Result<Self, ServerError> {
         config.check()?;
         config.policy.validate()?;
+        raise_descriptor_limit();
         listen::probe_congestion(config.policy.congestion).map_err(|source| {
             ServerError::Congestion {
                 congestion: config.policy.congestion,
@@ -123,6 +124,9 @@ impl Server {
             .iter()
             .map(|address| Listener::bind(*address, config.mptcp, config.policy.congestion))
             .collect::<Result<Vec<_>, _>>()?;
+        if config.mptcp && listeners.iter().any(|listener| !listener.mptcp) {
+            tracing::info!("this kernel has no MPTCP: clients are served over plain TCP");
+        }
         let admin = admin::bind(&config.admin)?;
         let addresses = listeners.iter().map(|listener| listener.address).collect();
         let shared = Arc::new(Shared::new(clients, clock, addresses, live(config)?));
@@ -294,6 +298,20 @@ impl Server {
         self.services.close();
         self.services.wait().await;
         cut
+    }
+}
+
+/// Allows as many descriptors as the system lets us have: each connection and each file
+/// being sent is one.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = rustix::process::Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!("raising the limit of open files: {error}");
     }
 }
 

@@ -20,6 +20,8 @@ use crate::content::{Body, BoxError, ErrorReason};
 pub(crate) struct Exchange {
     /// When the request's header section was complete.
     pub(crate) started: Instant,
+    /// When the transport had the response's last byte; equal to `started` until then.
+    pub(crate) written: Instant,
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) host: String,
@@ -37,8 +39,10 @@ pub(crate) struct Exchange {
 impl Exchange {
     fn of<B>(request: &Request<B>) -> Self {
         let headers = request.headers();
+        let now = Instant::now();
         Self {
-            started: Instant::now(),
+            started: now,
+            written: now,
             method: request.method().clone(),
             uri: request.uri().clone(),
             host: host(request).to_owned(),
@@ -207,6 +211,7 @@ impl Ticket {
     pub(crate) fn complete(mut self) {
         if let Some(exchange) = &mut self.exchange {
             exchange.complete = true;
+            exchange.written = Instant::now();
         }
     }
 
@@ -215,6 +220,7 @@ impl Ticket {
     pub(crate) fn complete_with(mut self, hand_over: impl FnOnce(Exchange)) {
         if let Some(mut exchange) = self.exchange.take() {
             exchange.complete = true;
+            exchange.written = Instant::now();
             hand_over(exchange);
         }
     }

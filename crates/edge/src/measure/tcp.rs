@@ -137,7 +137,8 @@ impl TcpMeter {
             .awaiting
             .pop_front_if(|(end, _)| *end <= self.snapshot.acked)
         {
-            self.end(&exchange, acked_at);
+            let at = acked_at.max(exchange.written);
+            self.end(&exchange, at);
         }
         let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
         let sending = self.load.is_sending() || !self.awaiting.is_empty();

@@ -62,7 +62,7 @@ impl Plan {
             rtts_ms: vec![1, 10, 25, 50, 100, 200],
             losses_ppm: vec![0, 1_000, 5_000, 10_000, 25_000, 50_000],
             rates_mbps: vec![5, 20, 50, 200, 600],
-            sizes: sizes([4, 4, 3, 2]),
+            sizes: sizes([3, 2, 2, 1]),
         }
     }
 

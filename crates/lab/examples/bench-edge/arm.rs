@@ -1,0 +1,157 @@
+//! What is compared: a server, an HTTP version, a load and its generator.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// A server under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ServerKind {
+    Hikyaku,
+    /// `http2_chunk_size` at its default of 8k.
+    Nginx,
+    /// The same nginx, `http2_chunk_size 16k`.
+    #[serde(rename = "nginx-16k")]
+    Nginx16k,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Http {
+    H1,
+    H2,
+    H3,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Load {
+    /// 256 MiB files, one after the other on one connection.
+    Large,
+    /// 1 KiB files, 64 at once: on HTTP/1.1 over 64 connections, else on one.
+    Small,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Generator {
+    Curl,
+    H2load,
+    /// `hikyaku get`.
+    Get,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Arm {
+    pub(crate) server: ServerKind,
+    pub(crate) http: Http,
+    pub(crate) load: Load,
+    pub(crate) generator: Generator,
+}
+
+/// Every arm. `get` on HTTP/2 is there to tell the generator's part from the server's.
+pub(crate) const ARMS: [Arm; 14] = {
+    use Generator::{Curl, Get, H2load};
+    use Http::{H1, H2, H3};
+    use Load::{Large, Small};
+    use ServerKind::{Hikyaku, Nginx, Nginx16k};
+    [
+        arm(Nginx, H1, Large, Curl),
+        arm(Hikyaku, H1, Large, Curl),
+        arm(Nginx, H2, Large, Curl),
+        arm(Nginx16k, H2, Large, Curl),
+        arm(Hikyaku, H2, Large, Curl),
+        arm(Hikyaku, H2, Large, Get),
+        arm(Hikyaku, H3, Large, Get),
+        arm(Nginx, H1, Small, H2load),
+        arm(Hikyaku, H1, Small, H2load),
+        arm(Nginx, H2, Small, H2load),
+        arm(Hikyaku, H2, Small, H2load),
+        arm(Nginx, H2, Small, Get),
+        arm(Hikyaku, H2, Small, Get),
+        arm(Hikyaku, H3, Small, Get),
+    ]
+};
+
+/// Requests at once of [`Load::Small`].
+pub(crate) const PARALLEL: u64 = 64;
+
+pub(crate) const fn arm(server: ServerKind, http: Http, load: Load, generator: Generator) -> Arm {
+    Arm {
+        server,
+        http,
+        load,
+        generator,
+    }
+}
+
+impl Load {
+    /// Size of the file in bytes.
+    pub(crate) fn size(self) -> u64 {
+        match self {
+            Self::Large => 256 << 20,
+            Self::Small => 1 << 10,
+        }
+    }
+
+    pub(crate) fn file_name(self) -> &'static str {
+        match self {
+            Self::Large => "256MiB.bin",
+            Self::Small => "1KiB.bin",
+        }
+    }
+}
+
+impl Http {
+    /// As `curl` and `hikyaku get` write it.
+    pub(crate) fn number(self) -> &'static str {
+        match self {
+            Self::H1 => "1.1",
+            Self::H2 => "2",
+            Self::H3 => "3",
+        }
+    }
+}
+
+impl Serialize for Http {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.number())
+    }
+}
+
+impl fmt::Display for ServerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hikyaku => "hikyaku",
+            Self::Nginx => "nginx",
+            Self::Nginx16k => "nginx, 16k frames",
+        })
+    }
+}
+
+impl fmt::Display for Generator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Curl => "curl",
+            Self::H2load => "h2load",
+            Self::Get => "hikyaku get",
+        })
+    }
+}
+
+impl fmt::Display for Arm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let load = match self.load {
+            Load::Large => "256 MiB",
+            Load::Small => "1 KiB",
+        };
+        write!(
+            f,
+            "{}, HTTP/{}, {load} by {}",
+            self.server,
+            self.http.number(),
+            self.generator
+        )
+    }
+}

@@ -1,0 +1,225 @@
+//! `make bench-edge`: what the edge server costs, beside nginx (`docs/benchmarks.md`).
+//!
+//! Servers run on one core, load generators on another, over loopback. Writes a report in
+//! Markdown and, beside it, every run as a JSON line.
+//!
+//! ```text
+//! cargo build --release -p hikyaku
+//! cargo build --release -p hikyaku-lab --example idle
+//! cargo run --release -p hikyaku-lab --example bench-edge
+//! ```
+
+#![allow(clippy::print_stderr, reason = "a tool for the terminal")]
+
+mod analysis;
+mod arm;
+mod core_bench;
+mod generator;
+mod host;
+mod memory;
+mod process;
+mod report;
+mod rounds;
+mod server;
+mod stats;
+mod sys;
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use serde::Serialize;
+
+use analysis::Results;
+use arm::{Http, ServerKind};
+use host::Machine;
+use process::Stop;
+use server::Workspace;
+
+/// Measures what the edge server costs, beside nginx
+#[derive(Debug, Parser)]
+struct Args {
+    /// Where the report goes; the runs go beside it, as .jsonl
+    #[arg(long, value_name = "FILE", default_value = "build/bench-edge/edge.md")]
+    out: PathBuf,
+
+    /// Rounds; in each every arm runs once
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+
+    /// Time that a run takes at least, about, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
+    time: f64,
+
+    /// Idle connections
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=15_000))]
+    idle: u64,
+
+    /// One short round and few connections, to see whether everything works; the figures
+    /// are of no use
+    #[arg(long, conflicts_with_all = ["rounds", "time", "idle"])]
+    quick: bool,
+
+    /// The binary that is measured
+    #[arg(long, value_name = "FILE", default_value = "target/release/hikyaku")]
+    binary: PathBuf,
+
+    /// CPU of the servers
+    #[arg(long, value_name = "CPU", default_value_t = 0)]
+    server_cpu: usize,
+
+    /// CPU of the load generators
+    #[arg(long, value_name = "CPU", default_value_t = 1)]
+    client_cpu: usize,
+
+    /// Directory, on a disk, for the served files
+    #[arg(long, value_name = "DIR", default_value = "build/bench-edge")]
+    dir: PathBuf,
+}
+
+fn main() -> Result<()> {
+    let mut args = Args::parse();
+    if args.quick {
+        (args.rounds, args.time, args.idle) = (1, 0.2, 200);
+    }
+    ensure!(
+        args.server_cpu != args.client_cpu,
+        "server and load generators need a CPU each: give another --client-cpu"
+    );
+    let time = Duration::try_from_secs_f64(args.time).context("reading --time")?;
+    let machine = Machine::describe(args.server_cpu, args.client_cpu)?;
+    let stop = stop_on_signal()?;
+    let workspace =
+        Workspace::prepare(&args.dir, &args.binary, (args.server_cpu, args.client_cpu))?;
+    let raw = args.out.with_extension("jsonl");
+    let mut lines = Lines::create(&raw)?;
+    lines.write("machine", &machine)?;
+
+    let runs = rounds::run(&workspace, args.rounds.into(), time, &stop, |run| {
+        eprintln!("{}", report::progress(run));
+        lines.write("run", run)
+    })?;
+    let results = Results {
+        runs,
+        idle: idle(&workspace, args.idle, &stop, &mut lines)?,
+        decision: core_bench::decision(&workspace, &stop)?,
+        estimates: core_bench::estimates(&workspace, &stop)?,
+    };
+    lines.write("decision", &results.decision)?;
+    for case in &results.estimates {
+        lines.write("estimates", case)?;
+    }
+    for goal in results.goals() {
+        lines.write("goal", &goal)?;
+    }
+    lines.flush()?;
+    let name = raw.file_name().unwrap_or_default().to_string_lossy();
+    let report = report::markdown(&machine, &results, &name);
+    fs::write(&args.out, report).with_context(|| format!("writing {}", args.out.display()))?;
+    eprintln!("wrote {} and {}", args.out.display(), raw.display());
+    Ok(())
+}
+
+fn idle(
+    workspace: &Workspace,
+    count: u64,
+    stop: &Stop,
+    lines: &mut Lines,
+) -> Result<Vec<memory::Idle>> {
+    let client = env::current_exe()?.with_file_name("idle");
+    ensure!(
+        client.exists(),
+        "{} is missing: cargo build --release -p hikyaku-lab --example idle",
+        client.display()
+    );
+    let arms = [
+        (ServerKind::Nginx, Http::H2),
+        (ServerKind::Hikyaku, Http::H2),
+        (ServerKind::Hikyaku, Http::H3),
+    ];
+    let mut all = Vec::new();
+    for (server, http) in arms {
+        let number = http.number();
+        let idle = memory::measure(workspace, (server, http), count, &client, stop)
+            .with_context(|| format!("measuring idle connections of {server}, HTTP/{number}"))?;
+        let each = idle.kib_each();
+        eprintln!("{count} idle connections: {server}, HTTP/{number}: {each:.1} KiB each");
+        lines.write("idle", &idle)?;
+        all.push(idle);
+    }
+    Ok(all)
+}
+
+/// The file of JSON lines.
+struct Lines {
+    path: PathBuf,
+    file: BufWriter<File>,
+}
+
+#[derive(Serialize)]
+struct Line<'a, T> {
+    r#type: &'static str,
+    #[serde(flatten)]
+    content: &'a T,
+}
+
+impl Lines {
+    fn create(path: &Path) -> Result<Self> {
+        let attempt = || {
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            File::create(path)
+        };
+        let file = attempt().with_context(|| format!("creating {}", path.display()))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file: BufWriter::new(file),
+        })
+    }
+
+    fn write(&mut self, r#type: &'static str, content: &impl Serialize) -> Result<()> {
+        let line = serde_json::to_string(&Line { r#type, content })?;
+        writeln!(self.file, "{line}").with_context(|| format!("writing {}", self.path.display()))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.file
+            .flush()
+            .with_context(|| format!("writing {}", self.path.display()))
+    }
+}
+
+/// On Ctrl-C and SIGTERM processes and files are removed in order.
+fn stop_on_signal() -> Result<Arc<Stop>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let stop = Arc::new(Stop::default());
+    let stopped = Arc::clone(&stop);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?;
+    // Registered before this returns: no signal finds the default action.
+    let (mut interrupt, mut terminate) = {
+        let _context = runtime.enter();
+        (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+        )
+    };
+    thread::spawn(move || {
+        runtime.block_on(async {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        });
+        stopped.set();
+    });
+    Ok(stop)
+}
