@@ -13,6 +13,7 @@ use hikyaku_core::model::Model;
 use hikyaku_core::policy::VersionPolicy;
 use quinn::{Endpoint, EndpointConfig, TokioRuntime, VarInt};
 use rustls::crypto::CryptoProvider;
+use rustls::server::ProducesTickets;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -80,6 +81,7 @@ pub struct Server {
     shared: Arc<Shared>,
     certificate: Arc<Certificate>,
     provider: Arc<CryptoProvider>,
+    ticketer: Arc<dyn ProducesTickets>,
     tcp_tls: Arc<ArcSwap<rustls::ServerConfig>>,
     quic_config: Arc<ArcSwap<quinn::ServerConfig>>,
     endpoints: Vec<Endpoint>,
@@ -112,8 +114,10 @@ impl Server {
         })?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let certificate = Arc::new(Certificate::load(certificate_source(&config), &provider)?);
-        let tcp_tls = tls::tcp_config(Arc::clone(&certificate), &provider, settings(&config))?;
-        let quic_tls = tls::quic_config(Arc::clone(&certificate), &provider, settings(&config))?;
+        let ticketer = tls::ticketer()?;
+        let settings = tls_settings(&config, &ticketer);
+        let tcp_tls = tls::tcp_config(Arc::clone(&certificate), &provider, &settings)?;
+        let quic_tls = tls::quic_config(Arc::clone(&certificate), &provider, &settings)?;
         let quic_config = quic_server_config(quic_tls, &config)?;
 
         let clock = Clock::start();
@@ -140,6 +144,7 @@ impl Server {
             shared,
             certificate,
             provider,
+            ticketer,
             tcp_tls: Arc::new(ArcSwap::from_pointee(tcp_tls)),
             quic_config: Arc::new(ArcSwap::from_pointee(quic_config)),
             endpoints: Vec::new(),
@@ -255,16 +260,10 @@ impl Server {
         config.policy.validate()?;
         check_unchanged(&self.shared.live().config, &config)?;
         let model = load_model(&config)?;
-        let tcp_tls = tls::tcp_config(
-            Arc::clone(&self.certificate),
-            &self.provider,
-            settings(&config),
-        )?;
-        let quic_tls = tls::quic_config(
-            Arc::clone(&self.certificate),
-            &self.provider,
-            settings(&config),
-        )?;
+        let settings = tls_settings(&config, &self.ticketer);
+        let certificate = || Arc::clone(&self.certificate);
+        let tcp_tls = tls::tcp_config(certificate(), &self.provider, &settings)?;
+        let quic_tls = tls::quic_config(certificate(), &self.provider, &settings)?;
         let quic_config = quic_server_config(quic_tls, &config)?;
         let policy = config.policy.clone();
         let live = live(config)?;
@@ -315,8 +314,9 @@ fn raise_descriptor_limit() {
     }
 }
 
-fn settings(config: &Config) -> tls::Settings {
+fn tls_settings(config: &Config, ticketer: &Arc<dyn ProducesTickets>) -> tls::Settings {
     tls::Settings {
+        ticketer: Arc::clone(ticketer),
         http2: config.policy.version != VersionPolicy::H1,
         only_tls13: config.tls.min_version == TlsVersion::Tls13,
         early_data: config.tls.early_data,

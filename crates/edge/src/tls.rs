@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::{ClientHello, ProducesTickets, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -287,14 +287,24 @@ pub fn is_valid_name(name: &str) -> bool {
 }
 
 /// TLS settings of the server that hold for every address.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
+    /// Makes session tickets; kept over reloads, so that clients can still resume.
+    pub ticketer: Arc<dyn ProducesTickets>,
     /// Offer HTTP/2 beside HTTP/1.1.
     pub http2: bool,
     /// Refuse TLS 1.2.
     pub only_tls13: bool,
     /// Take 0-RTT data on QUIC.
     pub early_data: bool,
+}
+
+/// Makes stateless session tickets, so that no client costs memory after it has gone.
+///
+/// # Errors
+/// When there is no randomness to be had.
+pub fn ticketer() -> Result<Arc<dyn ProducesTickets>, TlsError> {
+    rustls::crypto::ring::Ticketer::new().map_err(TlsError::Setup)
 }
 
 /// TLS for TCP: HTTP/2 and HTTP/1.1 by ALPN (RFC 7301).
@@ -304,14 +314,14 @@ pub struct Settings {
 pub fn tcp_config(
     certificate: Arc<Certificate>,
     provider: &Arc<CryptoProvider>,
-    settings: Settings,
+    settings: &Settings,
 ) -> Result<rustls::ServerConfig, TlsError> {
     let versions: &[_] = if settings.only_tls13 {
         &[&rustls::version::TLS13]
     } else {
         &[&rustls::version::TLS13, &rustls::version::TLS12]
     };
-    let mut config = base_config(certificate, provider, versions)?;
+    let mut config = base_config(certificate, provider, versions, settings)?;
     config.alpn_protocols = match settings.http2 {
         true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
         false => vec![b"http/1.1".to_vec()],
@@ -326,9 +336,9 @@ pub fn tcp_config(
 pub fn quic_config(
     certificate: Arc<Certificate>,
     provider: &Arc<CryptoProvider>,
-    settings: Settings,
+    settings: &Settings,
 ) -> Result<rustls::ServerConfig, TlsError> {
-    let mut config = base_config(certificate, provider, &[&rustls::version::TLS13])?;
+    let mut config = base_config(certificate, provider, &[&rustls::version::TLS13], settings)?;
     config.alpn_protocols = vec![b"h3".to_vec()];
     // QUIC knows only all or nothing (RFC 9001 §4.6.1).
     config.max_early_data_size = if settings.early_data { u32::MAX } else { 0 };
@@ -339,13 +349,13 @@ fn base_config(
     certificate: Arc<Certificate>,
     provider: &Arc<CryptoProvider>,
     versions: &[&'static rustls::SupportedProtocolVersion],
+    settings: &Settings,
 ) -> Result<rustls::ServerConfig, TlsError> {
     let mut config = rustls::ServerConfig::builder_with_provider(Arc::clone(provider))
         .with_protocol_versions(versions)
         .map_err(TlsError::Setup)?
         .with_no_client_auth()
         .with_cert_resolver(certificate);
-    // Stateless, so that no client costs memory after it has gone.
-    config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(TlsError::Setup)?;
+    config.ticketer = Arc::clone(&settings.ticketer);
     Ok(config)
 }

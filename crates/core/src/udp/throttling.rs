@@ -46,7 +46,8 @@ impl Rates {
             return false;
         };
         let error_sq = reference.standard_error_sq(RATE_SD) + self.quic.standard_error_sq(RATE_SD);
-        reference.mean - self.quic.mean - Z * error_sq.sqrt() > THROTTLED_LN
+        let slower = reference.mean - self.quic.mean - Z * error_sq.sqrt() > THROTTLED_LN;
+        slower && self.quic.mean < UNTHROTTLED_LN
     }
 
     fn equal(&self) -> bool {
@@ -113,6 +114,9 @@ impl UdpHealth {
 
 /// Logarithm of 2: QUIC is throttled when TCP is surely this many times as fast.
 const THROTTLED_LN: f32 = std::f32::consts::LN_2;
+/// Logarithm of 100 Mbit/s: networks that slow UDP down do so to far less. A faster client whose TCP is
+/// faster still sees the cost of QUIC on a CPU, and its load times tell whether that matters.
+const UNTHROTTLED_LN: f32 = 18.420_68;
 /// Logarithm of 1.4: QUIC is not throttled when TCP is at most this many times as fast.
 const EQUAL_LN: f32 = 0.336_472_24;
 /// The normal distribution's 90 % quantile.
