@@ -1,12 +1,13 @@
 # The daily commands; the work is done in scripts/.
 
-.PHONY: help run test check first-model clean
+.PHONY: help run test check bench-edge first-model clean
 
 help:
 	@echo 'make run          serve the sample site on https://localhost:8443'
 	@echo '                  (ARGS="--set policy.version=h2" adds to the command line)'
 	@echo 'make test         install what tests need, then run every test'
 	@echo 'make check        formatting, lints, documentation, scripts, dependencies'
+	@echo 'make bench-edge   what the edge server costs, beside nginx'
 	@echo 'make first-model  measure anew what models/default.json was made from (root)'
 	@echo 'make clean        remove everything that was built or generated'
 
@@ -18,6 +19,9 @@ test:
 
 check:
 	@bash scripts/check.sh
+
+bench-edge:
+	@bash scripts/bench-edge.sh $(ARGS)
 
 first-model:
 	@cargo build --quiet --release --locked -p hikyaku

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing for a task, and nothing else.
 #
-# usage: scripts/setup.sh run|test|check
+# usage: scripts/setup.sh run|test|check|bench
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,6 +11,7 @@ readonly CARGO_DENY=0.20.2
 # command:package pairs of Debian.
 readonly BUILD=(cc:gcc ld:binutils)
 readonly SITE=(python3:python3 brotli:brotli gzip:gzip)
+readonly BENCH=(curl:curl h2load:nghttp2-client nginx:nginx taskset:util-linux)
 readonly TESTS=(
     chromium:chromium
     curl:curl
@@ -79,7 +80,8 @@ main() {
     run) wanted+=("${SITE[@]}") ;;
     test) wanted+=("${SITE[@]}" "${TESTS[@]}") ;;
     check) wanted+=(shellcheck:shellcheck) ;;
-    *) fail "usage: scripts/setup.sh run|test|check" ;;
+    bench) wanted+=("${BENCH[@]}") ;;
+    *) fail "usage: scripts/setup.sh run|test|check|bench" ;;
     esac
 
     local missing

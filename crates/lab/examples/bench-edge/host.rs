@@ -50,10 +50,10 @@ impl Machine {
             kernel: read("/proc/sys/kernel/osrelease")?.trim().to_owned(),
             system: system(),
             kernel_tls: ulps.split_whitespace().any(|ulp| ulp == "tls"),
-            commit: first_line("git", &["describe", "--always", "--dirty", "--exclude=*"])?,
-            nginx: first_line("nginx", &["-v"])?,
-            h2load: first_line("h2load", &["--version"])?,
-            curl: first_line("curl", &["--version"])?,
+            commit: said("git", &["describe", "--always", "--dirty", "--exclude=*"])?,
+            nginx: version("nginx", "-v")?,
+            h2load: version("h2load", "--version")?,
+            curl: version("curl", "--version")?,
             date: OffsetDateTime::now_utc().format(&Rfc3339)?,
             command: match arguments.is_empty() {
                 true => "make bench-edge".to_owned(),
@@ -136,15 +136,27 @@ fn system() -> String {
     name.map_or_else(|| "unknown".to_owned(), |name| name.replace('"', ""))
 }
 
-/// The first line that a command says; versions are told on either output.
-fn first_line(program: &str, arguments: &[&str]) -> Result<String> {
+/// The version that a program tells of itself, such as `nginx/1.22.1`: the first word of
+/// its first line that has a dot.
+fn version(program: &str, option: &str) -> Result<String> {
+    let said = said(program, &[option])?;
+    let words = said.lines().next().unwrap_or_default().split_whitespace();
+    let mut numbered = words.filter(|word| word.contains('.'));
+    let version = numbered.next().unwrap_or("unknown");
+    Ok(match version.contains('/') {
+        true => version.to_owned(),
+        false => format!("{program}/{version}"),
+    })
+}
+
+/// What a command writes, on either output.
+fn said(program: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program)
         .args(arguments)
         .output()
         .with_context(|| format!("running {program}"))?;
     let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    Ok(said.lines().next().unwrap_or_default().trim().to_owned())
+    Ok(String::from_utf8_lossy(&said).trim().to_owned())
 }
 
 fn read(path: &str) -> Result<String> {

@@ -14,7 +14,7 @@ pub(crate) fn markdown(machine: &Machine, results: &Results, raw: &str) -> Strin
     let rounds = results.runs.iter().map(|run| run.round + 1).max();
     let _ = writeln!(
         out,
-        "Medians of {} paired rounds, with the smallest and largest in parentheses. In each \
+        "Medians over {} paired round(s), with the smallest and largest in parentheses. In each \
          round every arm runs once, in an order that turns from round to round; ratios are \
          made within a round. `docs/benchmarks.md` says how everything is measured; every \
          run is in [{raw}]({raw}).\n",
