@@ -1,5 +1,7 @@
 //! The server: starting, reloading and stopping it.
 
+mod setup;
+
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,27 +11,26 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hikyaku_core::arm::Congestion;
-use hikyaku_core::model::Model;
-use hikyaku_core::policy::VersionPolicy;
 use quinn::{Endpoint, EndpointConfig, TokioRuntime, VarInt};
 use rustls::crypto::CryptoProvider;
 use rustls::server::ProducesTickets;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::access_log::{AccessLog, AccessLogError};
+use crate::access_log::AccessLogError;
 use crate::admin::{self, AdminError};
 use crate::clients::Clients;
-use crate::config::{Config, ConfigError, TlsVersion};
-use crate::content::{Content, Files, Proxy};
+use crate::config::{Config, ConfigError};
 use crate::listen::{self, ListenError, Listener};
 use crate::serve::{QuicError, QuicListener, TcpAcceptor, quic_server_config};
-use crate::shared::{Clock, Live, Shared};
-use crate::store::{self, Store, StoreError};
+use crate::shared::{Clock, Shared};
+use crate::store::{self, StoreError};
 use crate::tls::{self, Certificate, Source, TlsError};
+use setup::{
+    certificate_source, check_unchanged, live, load_model, open_store, raise_descriptor_limit,
+    tls_settings,
+};
 
-/// The model that is built in (`docs/model.md`).
-const DEFAULT_MODEL: &str = include_str!("../../../models/default.json");
 /// Between looks whether the certificate's files have changed.
 const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -297,128 +298,6 @@ impl Server {
         self.services.close();
         self.services.wait().await;
         cut
-    }
-}
-
-/// Allows as many descriptors as the system lets us have: each connection and each file
-/// being sent is one.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let raised = rustix::process::Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!("raising the limit of open files: {error}");
-    }
-}
-
-fn tls_settings(config: &Config, ticketer: &Arc<dyn ProducesTickets>) -> tls::Settings {
-    tls::Settings {
-        ticketer: Arc::clone(ticketer),
-        http2: config.policy.version != VersionPolicy::H1,
-        only_tls13: config.tls.min_version == TlsVersion::Tls13,
-        early_data: config.tls.early_data,
-    }
-}
-
-fn certificate_source(config: &Config) -> Source {
-    match (&config.tls.cert, &config.tls.key) {
-        (Some(cert), Some(key)) => Source::Files {
-            cert: cert.clone(),
-            key: key.clone(),
-        },
-        _ => Source::SelfSigned {
-            names: tls::default_names()
-                .into_iter()
-                .chain(config.tls.names.iter().cloned())
-                .collect(),
-        },
-    }
-}
-
-fn load_model(config: &Config) -> Result<Model, ServerError> {
-    let Some(path) = &config.model.file else {
-        return Model::from_json(DEFAULT_MODEL).map_err(|error| ServerError::Model {
-            path: PathBuf::from("models/default.json (built in)"),
-            source: Box::new(error),
-        });
-    };
-    let failed = |source| ServerError::Model {
-        path: path.clone(),
-        source,
-    };
-    let text = std::fs::read_to_string(path).map_err(|error| failed(Box::new(error) as _))?;
-    Model::from_json(&text).map_err(|error| failed(Box::new(error)))
-}
-
-fn open_store(config: &Config, clients: &Clients) -> Result<Option<Store>, ServerError> {
-    let Some(dir) = &config.state.dir else {
-        return Ok(None);
-    };
-    let store = Store::open(dir)?;
-    match store.load(|key, encoded| clients.insert(key, encoded)) {
-        Ok((0, 0)) => {}
-        Ok((used, 0)) => tracing::info!("{used} clients and prefixes known from before"),
-        Ok((used, unusable)) => tracing::warn!(
-            "{used} clients and prefixes known from before; {unusable} records are of another \
-             format and are left out"
-        ),
-        Err(error) => tracing::error!(
-            "reading {}: {error}; what could not be read is learnt anew",
-            store.path().display()
-        ),
-    }
-    Ok(Some(store))
-}
-
-fn live(config: Config) -> Result<Live, ServerError> {
-    let failed = |what: String| {
-        move |source: Box<dyn std::error::Error + Send + Sync>| ServerError::Content {
-            what,
-            source,
-        }
-    };
-    let content = match (&config.root, &config.upstream) {
-        (Some(root), _) => Files::open(root, &config.files)
-            .map(Content::Files)
-            .map_err(|error| failed(root.display().to_string())(Box::new(error)))?,
-        (None, Some(upstream)) => Proxy::new(upstream, &config.proxy)
-            .map(Content::Proxy)
-            .map_err(|error| failed(upstream.clone())(Box::new(error)))?,
-        (None, None) => {
-            return Err(ConfigError::Conflict("nothing to serve".to_owned()).into());
-        }
-    };
-    let access_log = AccessLog::open(&config.log.access, config.log.format)?;
-    Ok(Live {
-        config,
-        content,
-        access_log: Arc::new(access_log),
-    })
-}
-
-/// Refuses changes of what sockets and files were opened for.
-fn check_unchanged(now: &Config, new: &Config) -> Result<(), ServerError> {
-    let keys = [
-        ("listen", now.listen == new.listen && now.mptcp == new.mptcp),
-        ("admin.listen", now.admin.listen == new.admin.listen),
-        ("state.dir", now.state == new.state),
-        ("limits.clients", now.limits.clients == new.limits.clients),
-        (
-            "tls.cert",
-            now.tls.cert == new.tls.cert && now.tls.key == new.tls.key,
-        ),
-        ("tls.names", now.tls.names == new.tls.names),
-        (
-            "policy.congestion",
-            now.policy.congestion == new.policy.congestion,
-        ),
-    ];
-    match keys.into_iter().find(|(_, same)| !same) {
-        Some((key, _)) => Err(ServerError::NeedsRestart { key }),
-        None => Ok(()),
     }
 }
 

@@ -1,21 +1,18 @@
 //! The admin page, API and metrics, on an address of their own.
 
 mod guard;
+mod stream;
 
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use hikyaku_core::arm::Version;
 use hikyaku_core::key::Key;
 use hikyaku_core::table::Scope;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body::Frame;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -23,21 +20,18 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::AdminConfig;
 use crate::content::Body;
-use crate::events::Event;
 use crate::shared::Shared;
+use stream::EventStream;
 
 const PAGE: &str = include_str!("page.html");
 /// Longest request body, in bytes.
 const MAX_BODY: usize = 4096;
 /// For a request's headers to arrive.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Between comments that keep an event stream alive.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Most clients of one listing.
 const MAX_LISTED: usize = 1000;
 
@@ -331,51 +325,6 @@ fn events(shared: &Arc<Shared>) -> Response<Body> {
         HeaderValue::from_static("text/event-stream"),
     );
     response
-}
-
-type NextEvent = Pin<Box<dyn Future<Output = (Bytes, EventSource)> + Send>>;
-type EventSource = Option<tokio::sync::broadcast::Receiver<Event>>;
-
-/// Server-sent events (WHATWG HTML §9.2).
-struct EventStream {
-    next: Option<NextEvent>,
-}
-
-impl EventStream {
-    fn new(shared: &Shared) -> Self {
-        Self {
-            next: Some(Box::pin(next_event(shared.events.watch()))),
-        }
-    }
-}
-
-async fn next_event(mut source: tokio::sync::broadcast::Receiver<Event>) -> (Bytes, EventSource) {
-    let text = match tokio::time::timeout(KEEP_ALIVE, source.recv()).await {
-        Err(_) => ": nothing new\n\n".to_owned(),
-        Ok(Ok(event)) => format!("event: {}\ndata: {}\n\n", event.name, event.data),
-        Ok(Err(RecvError::Lagged(missed))) => {
-            format!("event: missed\ndata: {{\"events\":{missed}}}\n\n")
-        }
-        Ok(Err(RecvError::Closed)) => return (Bytes::new(), None),
-    };
-    (text.into(), Some(source))
-}
-
-impl http_body::Body for EventStream {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let Some(next) = &mut self.next else {
-            return Poll::Ready(None);
-        };
-        let (text, source) = std::task::ready!(next.as_mut().poll(cx));
-        self.next = source.map(|source| Box::pin(next_event(source)) as NextEvent);
-        Poll::Ready((!text.is_empty()).then(|| Ok(Frame::data(text))))
-    }
 }
 
 fn text(content_type: &'static str, body: impl Into<Body>) -> Response<Body> {

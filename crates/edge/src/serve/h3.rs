@@ -1,35 +1,37 @@
 //! HTTP/3 over one QUIC connection.
 
+mod receive;
+mod stop;
+
 use std::cell::RefCell;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Waker, ready};
-use std::time::{Duration, SystemTime};
+use std::task::Poll;
+use std::time::SystemTime;
 
-use bytes::{Buf, Bytes};
 use futures_util::future::poll_fn;
 use h3::error::{Code, ConnectionError, StreamError};
 use h3::server::{RequestResolver, RequestStream};
 use hikyaku_core::sample::UdpEvent;
-use hikyaku_h3::{Connection, Payload, RecvStream, SendStream};
+use hikyaku_h3::{Connection, Payload, SendStream};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::Body as _;
 use http_body_util::{BodyExt, Empty};
 use quinn::VarInt;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, Sleep};
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::sync::CancellationToken;
 
 use super::{executor, respond};
 use crate::conn::Conn;
 use crate::content::{Body, BoxError, RequestBody};
 use crate::measure::{Acknowledged, QuicMeter, Ticket};
 use crate::metrics::Refusal;
+use receive::{Receiver, Receiving, has_body};
+use stop::{Step, Stopping};
 
 type Resolver = RequestResolver<Connection, Payload>;
 type Sending = RequestStream<SendStream, Payload>;
-type Receiving = RequestStream<RecvStream, Payload>;
 
 /// Requests that may still come in between the two GOAWAYs of a graceful stop
 /// (RFC 9114 §5.2).
@@ -130,55 +132,6 @@ enum Event {
     Accepted(Result<Option<Resolver>, ConnectionError>),
     Stop(Step),
     Stalled,
-}
-
-/// A step of a graceful stop.
-#[derive(Clone, Copy)]
-enum Step {
-    /// Tell the client that no more requests will be taken soon: GOAWAY with a late id.
-    Announce,
-    /// Take no more: GOAWAY with the last request's id.
-    Refuse,
-    /// Look whether everything is answered.
-    Look,
-}
-
-/// The steps of a graceful stop, in their time.
-struct Stopping {
-    stop: Pin<Box<WaitForCancellationFutureOwned>>,
-    quic: quinn::Connection,
-    timer: Option<Pin<Box<Sleep>>>,
-    refused: bool,
-}
-
-/// Between looks whether everything is answered.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-
-impl Stopping {
-    fn new(stop: CancellationToken, quic: quinn::Connection) -> Self {
-        Self {
-            stop: Box::pin(stop.cancelled_owned()),
-            quic,
-            timer: None,
-            refused: false,
-        }
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
-        if let Some(timer) = &mut self.timer {
-            ready!(timer.as_mut().poll(cx));
-            timer.as_mut().reset(Instant::now() + LOOK_INTERVAL);
-            return Poll::Ready(match std::mem::replace(&mut self.refused, true) {
-                false => Step::Refuse,
-                true => Step::Look,
-            });
-        }
-        ready!(self.stop.as_mut().poll(cx));
-        // By then the client knows, and what it had sent before has arrived.
-        let grace = self.quic.rtt() * 2;
-        self.timer = Some(Box::pin(tokio::time::sleep(grace)));
-        Poll::Ready(Step::Announce)
-    }
 }
 
 /// Answers the requests of a connection.
@@ -304,105 +257,6 @@ async fn send(
     Ok(sending.finish().await?)
 }
 
-/// A request's body.
-struct Receiver {
-    stream: Receiving,
-    /// What `Content-Length` says is still to come.
-    expected: Option<u64>,
-    state: ReceiverState,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ReceiverState {
-    Data,
-    Trailers,
-    End,
-}
-
-/// How often `h3` may say that a body is over before it is believed: it says so for every
-/// empty DATA frame, too.
-const ENDS: usize = 16;
-
-impl Receiver {
-    fn new<B>(stream: Receiving, request: &Request<B>) -> Self {
-        let length = request.headers().get(header::CONTENT_LENGTH);
-        let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
-        Self {
-            stream,
-            expected: length,
-            state: ReceiverState::Data,
-        }
-    }
-
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BoxError>> {
-        for _ in 0..ENDS {
-            if let Some(mut data) = ready!(self.stream.poll_recv_data(cx))? {
-                return Poll::Ready(Ok(Some(data.copy_to_bytes(data.remaining()))));
-            }
-        }
-        Poll::Ready(Ok(None))
-    }
-
-    /// Counts data against `Content-Length` (RFC 9114 §4.1.2).
-    fn count(&mut self, data: Option<usize>) -> Result<(), BoxError> {
-        let Some(expected) = self.expected else {
-            return Ok(());
-        };
-        let left = match data {
-            Some(came) => expected.checked_sub(came as u64),
-            None => (expected == 0).then_some(0),
-        };
-        self.expected = left;
-        left.map(drop)
-            .ok_or_else(|| "the body's length is not its Content-Length".into())
-    }
-}
-
-impl http_body::Body for Receiver {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if self.state == ReceiverState::Data {
-            let data = ready!(self.poll_data(cx))?;
-            self.count(data.as_ref().map(Bytes::len))?;
-            match data {
-                Some(data) => return Poll::Ready(Some(Ok(Frame::data(data)))),
-                None => self.state = ReceiverState::Trailers,
-            }
-        }
-        if self.state == ReceiverState::Trailers {
-            let trailers = ready!(self.stream.poll_recv_trailers(cx))?;
-            self.state = ReceiverState::End;
-            return Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))));
-        }
-        Poll::Ready(None)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.state == ReceiverState::End
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.expected
-            .map_or_else(SizeHint::default, SizeHint::with_exact)
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        if self.state != ReceiverState::End {
-            // Takes the end of a request without a body, so that the client is not asked
-            // to stop what it has already finished.
-            let mut cx = Context::from_waker(Waker::noop());
-            let _ = self.poll_data(&mut cx);
-        }
-    }
-}
-
 /// Whether requests may have been replayed (RFC 8470).
 struct Handshake(Arc<AtomicBool>);
 
@@ -422,13 +276,6 @@ impl Handshake {
     fn is_complete(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
-}
-
-/// Whether a request has content. One that asks for content and announces none is taken to
-/// have none, so that an upstream is not sent an empty, chunked body.
-fn has_body<B>(request: &Request<B>) -> bool {
-    !matches!(*request.method(), Method::GET | Method::HEAD)
-        || request.headers().contains_key(header::CONTENT_LENGTH)
 }
 
 /// Methods whose replay does no harm.

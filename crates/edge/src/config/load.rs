@@ -1,0 +1,164 @@
+//! Reading the configuration, and checking what no single key can tell.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::Config;
+use crate::tls;
+
+/// Why a configuration can't be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error("reading the configuration from {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A key or value in the file is wrong; the text shows the line.
+    #[error("in {}:\n{why}", path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Line, caret and what was expected.
+        why: String,
+    },
+    /// A `--set` is wrong.
+    #[error("in `--set {assignment}`: {why}")]
+    Set {
+        /// As it was given.
+        assignment: String,
+        /// What was expected.
+        why: String,
+    },
+    /// Keys that do not fit together.
+    #[error("{0}")]
+    Conflict(String),
+}
+
+impl Config {
+    /// Reads `file`, if given, and then applies `KEY=VALUE` assignments to it, such as
+    /// `policy.version=h2`. Values may be written without quotes.
+    ///
+    /// # Errors
+    /// When the file can't be read, or a key or value is wrong.
+    pub fn load(file: Option<&Path>, assignments: &[String]) -> Result<Self, ConfigError> {
+        let mut table = match file {
+            Some(path) => read_table(path)?,
+            None => toml::Table::new(),
+        };
+        for assignment in assignments {
+            table = set(&table, assignment).map_err(|why| ConfigError::Set {
+                assignment: assignment.clone(),
+                why,
+            })?;
+        }
+        Self::deserialize(table).map_err(|error| ConfigError::Conflict(error.to_string()))
+    }
+
+    /// Checks what no single key can tell.
+    ///
+    /// # Errors
+    /// When keys do not fit together; the text says which and what to do.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let conflict = |text: &str| Err(ConfigError::Conflict(text.to_owned()));
+        match (&self.root, &self.upstream) {
+            (None, None) => {
+                return conflict(
+                    "nothing to serve: give a directory (ROOT or `root`) or a server to pass \
+                     requests to (`--upstream URL` or `upstream`)",
+                );
+            }
+            (Some(_), Some(_)) => {
+                return conflict("both `root` and `upstream` are set: keep one of them");
+            }
+            _ => {}
+        }
+        if self.listen.is_empty() {
+            return conflict("`listen` is empty: name at least one ADDRESS:PORT");
+        }
+        if self.tls.cert.is_some() != self.tls.key.is_some() {
+            return conflict("`tls.cert` and `tls.key` belong together: set both or none");
+        }
+        if let Some(name) = self.tls.names.iter().find(|name| !tls::is_valid_name(name)) {
+            return Err(ConfigError::Conflict(format!(
+                "`tls.names` holds `{name}`, which is neither a DNS name nor an IP address"
+            )));
+        }
+        if let Some(address) = self.admin.listen.0
+            && !address.ip().is_loopback()
+            && self.admin.token.as_deref().unwrap_or_default().is_empty()
+        {
+            return Err(ConfigError::Conflict(format!(
+                "`admin.listen` is {address}, which others can reach: set `admin.token`, or use \
+                 a loopback address"
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn read_table(path: &Path) -> Result<toml::Table, ConfigError> {
+    let text = fs::read_to_string(path).map_err(|source| ConfigError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    // Parsed into `Config` for its messages: they show the line and the accepted keys.
+    let parse = |error: toml::de::Error| ConfigError::Parse {
+        path: path.to_owned(),
+        why: error.to_string(),
+    };
+    toml::from_str::<Config>(&text).map_err(parse)?;
+    toml::from_str(&text).map_err(parse)
+}
+
+/// `table` with `KEY=VALUE` applied. The value is taken as TOML where that gives a usable
+/// configuration, else as a string: `1.3` may be a number or a version.
+fn set(table: &toml::Table, assignment: &str) -> Result<toml::Table, String> {
+    let (key, text) = assignment
+        .split_once('=')
+        .filter(|(key, _)| !key.is_empty())
+        .ok_or("expected KEY=VALUE, such as policy.version=h2")?;
+    let parsed = format!("v = {text}")
+        .parse::<toml::Table>()
+        .ok()
+        .and_then(|mut table| table.remove("v"));
+    let string = toml::Value::String(text.to_owned());
+    let mut wrong = String::new();
+    for value in parsed.into_iter().chain([string]) {
+        let mut changed = table.clone();
+        insert(&mut changed, key, value)?;
+        match Config::deserialize(changed.clone()) {
+            Ok(_) => return Ok(changed),
+            // A string is expected, and this is none: the next try says what is wrong with it.
+            Err(error) if error.message().ends_with("expected a string") => {}
+            Err(error) if wrong.is_empty() => wrong = error.message().to_owned(),
+            Err(_) => {}
+        }
+    }
+    Err(wrong)
+}
+
+fn insert(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<(), String> {
+    let (parents, last) = match key.rsplit_once('.') {
+        Some((parents, last)) => (parents.split('.').collect(), last),
+        None => (Vec::new(), key),
+    };
+    let mut at = table;
+    for name in parents {
+        at = at
+            .entry(name)
+            .or_insert_with(|| toml::Table::new().into())
+            .as_table_mut()
+            .ok_or_else(|| format!("`{name}` holds a value, not keys"))?;
+    }
+    at.insert(last.to_owned(), value);
+    Ok(())
+}

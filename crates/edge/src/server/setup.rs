@@ -1,0 +1,142 @@
+//! The parts of a server, from its configuration.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hikyaku_core::model::Model;
+use hikyaku_core::policy::VersionPolicy;
+use rustls::server::ProducesTickets;
+
+use super::ServerError;
+use crate::access_log::AccessLog;
+use crate::clients::Clients;
+use crate::config::{Config, ConfigError, TlsVersion};
+use crate::content::{Content, Files, Proxy};
+use crate::shared::Live;
+use crate::store::Store;
+use crate::tls::{self, Source};
+
+/// The model that is built in (`docs/model.md`).
+const DEFAULT_MODEL: &str = include_str!("../../../../models/default.json");
+
+/// Allows as many descriptors as the system lets us have: each connection and each file
+/// being sent is one.
+pub(super) fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = rustix::process::Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!("raising the limit of open files: {error}");
+    }
+}
+
+pub(super) fn tls_settings(config: &Config, ticketer: &Arc<dyn ProducesTickets>) -> tls::Settings {
+    tls::Settings {
+        ticketer: Arc::clone(ticketer),
+        http2: config.policy.version != VersionPolicy::H1,
+        only_tls13: config.tls.min_version == TlsVersion::Tls13,
+        early_data: config.tls.early_data,
+    }
+}
+
+pub(super) fn certificate_source(config: &Config) -> Source {
+    match (&config.tls.cert, &config.tls.key) {
+        (Some(cert), Some(key)) => Source::Files {
+            cert: cert.clone(),
+            key: key.clone(),
+        },
+        _ => Source::SelfSigned {
+            names: tls::default_names()
+                .into_iter()
+                .chain(config.tls.names.iter().cloned())
+                .collect(),
+        },
+    }
+}
+
+pub(super) fn load_model(config: &Config) -> Result<Model, ServerError> {
+    let Some(path) = &config.model.file else {
+        return Model::from_json(DEFAULT_MODEL).map_err(|error| ServerError::Model {
+            path: PathBuf::from("models/default.json (built in)"),
+            source: Box::new(error),
+        });
+    };
+    let failed = |source| ServerError::Model {
+        path: path.clone(),
+        source,
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| failed(Box::new(error) as _))?;
+    Model::from_json(&text).map_err(|error| failed(Box::new(error)))
+}
+
+pub(super) fn open_store(config: &Config, clients: &Clients) -> Result<Option<Store>, ServerError> {
+    let Some(dir) = &config.state.dir else {
+        return Ok(None);
+    };
+    let store = Store::open(dir)?;
+    match store.load(|key, encoded| clients.insert(key, encoded)) {
+        Ok((0, 0)) => {}
+        Ok((used, 0)) => tracing::info!("{used} clients and prefixes known from before"),
+        Ok((used, unusable)) => tracing::warn!(
+            "{used} clients and prefixes known from before; {unusable} records are of another \
+             format and are left out"
+        ),
+        Err(error) => tracing::error!(
+            "reading {}: {error}; what could not be read is learnt anew",
+            store.path().display()
+        ),
+    }
+    Ok(Some(store))
+}
+
+pub(super) fn live(config: Config) -> Result<Live, ServerError> {
+    let failed = |what: String| {
+        move |source: Box<dyn std::error::Error + Send + Sync>| ServerError::Content {
+            what,
+            source,
+        }
+    };
+    let content = match (&config.root, &config.upstream) {
+        (Some(root), _) => Files::open(root, &config.files)
+            .map(Content::Files)
+            .map_err(|error| failed(root.display().to_string())(Box::new(error)))?,
+        (None, Some(upstream)) => Proxy::new(upstream, &config.proxy)
+            .map(Content::Proxy)
+            .map_err(|error| failed(upstream.clone())(Box::new(error)))?,
+        (None, None) => {
+            return Err(ConfigError::Conflict("nothing to serve".to_owned()).into());
+        }
+    };
+    let access_log = AccessLog::open(&config.log.access, config.log.format)?;
+    Ok(Live {
+        config,
+        content,
+        access_log: Arc::new(access_log),
+    })
+}
+
+/// Refuses changes of what sockets and files were opened for.
+pub(super) fn check_unchanged(now: &Config, new: &Config) -> Result<(), ServerError> {
+    let keys = [
+        ("listen", now.listen == new.listen && now.mptcp == new.mptcp),
+        ("admin.listen", now.admin.listen == new.admin.listen),
+        ("state.dir", now.state == new.state),
+        ("limits.clients", now.limits.clients == new.limits.clients),
+        (
+            "tls.cert",
+            now.tls.cert == new.tls.cert && now.tls.key == new.tls.key,
+        ),
+        ("tls.names", now.tls.names == new.tls.names),
+        (
+            "policy.congestion",
+            now.policy.congestion == new.policy.congestion,
+        ),
+    ];
+    match keys.into_iter().find(|(_, same)| !same) {
+        Some((key, _)) => Err(ServerError::NeedsRestart { key }),
+        None => Ok(()),
+    }
+}
