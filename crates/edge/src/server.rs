@@ -13,7 +13,6 @@ use arc_swap::ArcSwap;
 use hikyaku_core::arm::Congestion;
 use quinn::{Endpoint, EndpointConfig, TokioRuntime, VarInt};
 use rustls::crypto::CryptoProvider;
-use rustls::server::ProducesTickets;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -25,7 +24,7 @@ use crate::listen::{self, ListenError, Listener};
 use crate::serve::{QuicError, QuicListener, TcpAcceptor, quic_server_config};
 use crate::shared::{Clock, Shared};
 use crate::store::{self, StoreError};
-use crate::tls::{self, Certificate, Source, TlsError};
+use crate::tls::{self, Certificate, Resumption, Source, TlsError};
 use setup::{
     certificate_source, check_unchanged, live, load_model, open_store, raise_descriptor_limit,
     tls_settings,
@@ -82,7 +81,7 @@ pub struct Server {
     shared: Arc<Shared>,
     certificate: Arc<Certificate>,
     provider: Arc<CryptoProvider>,
-    ticketer: Arc<dyn ProducesTickets>,
+    resumption: Resumption,
     tcp_tls: Arc<ArcSwap<rustls::ServerConfig>>,
     quic_config: Arc<ArcSwap<quinn::ServerConfig>>,
     endpoints: Vec<Endpoint>,
@@ -115,8 +114,8 @@ impl Server {
         })?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let certificate = Arc::new(Certificate::load(certificate_source(&config), &provider)?);
-        let ticketer = tls::ticketer()?;
-        let settings = tls_settings(&config, &ticketer);
+        let resumption = Resumption::new()?;
+        let settings = tls_settings(&config, &resumption);
         let tcp_tls = tls::tcp_config(Arc::clone(&certificate), &provider, &settings)?;
         let quic_tls = tls::quic_config(Arc::clone(&certificate), &provider, &settings)?;
         let quic_config = quic_server_config(quic_tls, &config)?;
@@ -145,7 +144,7 @@ impl Server {
             shared,
             certificate,
             provider,
-            ticketer,
+            resumption,
             tcp_tls: Arc::new(ArcSwap::from_pointee(tcp_tls)),
             quic_config: Arc::new(ArcSwap::from_pointee(quic_config)),
             endpoints: Vec::new(),
@@ -261,7 +260,7 @@ impl Server {
         config.policy.validate()?;
         check_unchanged(&self.shared.live().config, &config)?;
         let model = load_model(&config)?;
-        let settings = tls_settings(&config, &self.ticketer);
+        let settings = tls_settings(&config, &self.resumption);
         let certificate = || Arc::clone(&self.certificate);
         let tcp_tls = tls::tcp_config(certificate(), &self.provider, &settings)?;
         let quic_tls = tls::quic_config(certificate(), &self.provider, &settings)?;

@@ -14,7 +14,10 @@ use base64::engine::general_purpose::STANDARD;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ProducesTickets, ResolvesServerCert};
+use rustls::server::{
+    ClientHello, ProducesTickets, ResolvesServerCert, ServerSessionMemoryCache,
+    StoresServerSessions,
+};
 use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -289,8 +292,8 @@ pub fn is_valid_name(name: &str) -> bool {
 /// TLS settings of the server that hold for every address.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Makes session tickets; kept over reloads, so that clients can still resume.
-    pub ticketer: Arc<dyn ProducesTickets>,
+    /// Kept over reloads, so that clients can still resume.
+    pub resumption: Resumption,
     /// Offer HTTP/2 beside HTTP/1.1.
     pub http2: bool,
     /// Refuse TLS 1.2.
@@ -299,12 +302,26 @@ pub struct Settings {
     pub early_data: bool,
 }
 
-/// Makes stateless session tickets, so that no client costs memory after it has gone.
-///
-/// # Errors
-/// When there is no randomness to be had.
-pub fn ticketer() -> Result<Arc<dyn ProducesTickets>, TlsError> {
-    rustls::crypto::ring::Ticketer::new().map_err(TlsError::Setup)
+/// How clients resume sessions.
+#[derive(Clone, Debug)]
+pub struct Resumption {
+    /// Stateless, so that no client costs memory after it has gone.
+    ticketer: Arc<dyn ProducesTickets>,
+    /// For 0-RTT.
+    sessions: Arc<dyn StoresServerSessions>,
+}
+
+impl Resumption {
+    /// # Errors
+    /// When there is no randomness to be had.
+    pub fn new() -> Result<Self, TlsError> {
+        /// Sessions kept for 0-RTT, of about 1 KiB each.
+        const SESSIONS: usize = 16_384;
+        Ok(Self {
+            ticketer: rustls::crypto::ring::Ticketer::new().map_err(TlsError::Setup)?,
+            sessions: ServerSessionMemoryCache::new(SESSIONS),
+        })
+    }
 }
 
 /// TLS for TCP: HTTP/2 and HTTP/1.1 by ALPN (RFC 7301).
@@ -321,7 +338,8 @@ pub fn tcp_config(
     } else {
         &[&rustls::version::TLS13, &rustls::version::TLS12]
     };
-    let mut config = base_config(certificate, provider, versions, settings)?;
+    let mut config = base_config(certificate, provider, versions)?;
+    config.ticketer = Arc::clone(&settings.resumption.ticketer);
     config.alpn_protocols = match settings.http2 {
         true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
         false => vec![b"http/1.1".to_vec()],
@@ -338,10 +356,16 @@ pub fn quic_config(
     provider: &Arc<CryptoProvider>,
     settings: &Settings,
 ) -> Result<rustls::ServerConfig, TlsError> {
-    let mut config = base_config(certificate, provider, &[&rustls::version::TLS13], settings)?;
+    let mut config = base_config(certificate, provider, &[&rustls::version::TLS13])?;
     config.alpn_protocols = vec![b"h3".to_vec()];
-    // QUIC knows only all or nothing (RFC 9001 §4.6.1).
-    config.max_early_data_size = if settings.early_data { u32::MAX } else { 0 };
+    if settings.early_data {
+        // Sessions that are kept here can be resumed once only, which takes most of the harm
+        // out of replays (RFC 8446 §8.1). QUIC knows only all or nothing (RFC 9001 §4.6.1).
+        config.session_storage = Arc::clone(&settings.resumption.sessions);
+        config.max_early_data_size = u32::MAX;
+    } else {
+        config.ticketer = Arc::clone(&settings.resumption.ticketer);
+    }
     Ok(config)
 }
 
@@ -349,13 +373,12 @@ fn base_config(
     certificate: Arc<Certificate>,
     provider: &Arc<CryptoProvider>,
     versions: &[&'static rustls::SupportedProtocolVersion],
-    settings: &Settings,
 ) -> Result<rustls::ServerConfig, TlsError> {
-    let mut config = rustls::ServerConfig::builder_with_provider(Arc::clone(provider))
-        .with_protocol_versions(versions)
-        .map_err(TlsError::Setup)?
-        .with_no_client_auth()
-        .with_cert_resolver(certificate);
-    config.ticketer = Arc::clone(&settings.ticketer);
-    Ok(config)
+    Ok(
+        rustls::ServerConfig::builder_with_provider(Arc::clone(provider))
+            .with_protocol_versions(versions)
+            .map_err(TlsError::Setup)?
+            .with_no_client_auth()
+            .with_cert_resolver(certificate),
+    )
 }

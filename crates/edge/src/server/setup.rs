@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::VersionPolicy;
-use rustls::server::ProducesTickets;
 
 use super::ServerError;
 use crate::access_log::AccessLog;
@@ -14,7 +13,7 @@ use crate::config::{Config, ConfigError, TlsVersion};
 use crate::content::{Content, Files, Proxy};
 use crate::shared::Live;
 use crate::store::Store;
-use crate::tls::{self, Source};
+use crate::tls::{self, Resumption, Source};
 
 /// The model that is built in (`docs/model.md`).
 const DEFAULT_MODEL: &str = include_str!("../../../../models/default.json");
@@ -33,9 +32,9 @@ pub(super) fn raise_descriptor_limit() {
     }
 }
 
-pub(super) fn tls_settings(config: &Config, ticketer: &Arc<dyn ProducesTickets>) -> tls::Settings {
+pub(super) fn tls_settings(config: &Config, resumption: &Resumption) -> tls::Settings {
     tls::Settings {
-        ticketer: Arc::clone(ticketer),
+        resumption: resumption.clone(),
         http2: config.policy.version != VersionPolicy::H1,
         only_tls13: config.tls.min_version == TlsVersion::Tls13,
         early_data: config.tls.early_data,
