@@ -37,7 +37,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    fn of<B>(request: &Request<B>) -> Self {
+    pub(super) fn of<B>(request: &Request<B>) -> Self {
         let headers = request.headers();
         let now = Instant::now();
         Self {
@@ -362,5 +362,66 @@ impl Drop for LastBytes {
         if let Some(ticket) = self.ticket.take() {
             ticket.complete();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt, StreamBody};
+
+    use super::*;
+
+    fn ticket(ledger: &Arc<Ledger>) -> Ticket {
+        ledger.open(&Request::get("https://a.example/x").body(()).unwrap())
+    }
+
+    fn ended(ledger: &Ledger) -> Vec<(bool, u64)> {
+        let mut ended = Vec::new();
+        ledger.take(&Context::from_waker(std::task::Waker::noop()), &mut ended);
+        ended.iter().map(|e| (e.complete, e.bytes)).collect()
+    }
+
+    #[tokio::test]
+    async fn an_exchange_ends_when_its_last_bytes_are_dropped() {
+        let ledger = Arc::<Ledger>::default();
+        let body = Body::from(Bytes::from_static(&[7; 10]));
+        let mut body = TrackedBody::new(body, ticket(&ledger), 4);
+        let mut chunks = Vec::new();
+        while let Some(frame) = body.frame().await {
+            chunks.push(frame.unwrap().into_data().unwrap());
+        }
+        drop(body);
+        let lengths: Vec<usize> = chunks.iter().map(Bytes::len).collect();
+        assert_eq!(lengths, [4, 4, 2]);
+        assert_eq!(ended(&ledger), [], "the last chunk is still to be written");
+        assert_eq!(ledger.load().in_flight, 1);
+        drop(chunks);
+        assert_eq!(ended(&ledger), [(true, 10)]);
+        assert_eq!(ledger.load(), Load::default());
+    }
+
+    #[tokio::test]
+    async fn bodies_given_up_are_incomplete() {
+        let ledger = Arc::<Ledger>::default();
+        drop(ticket(&ledger));
+        assert_eq!(ended(&ledger), [(false, 0)], "no response at all");
+
+        drop(TrackedBody::new(Body::empty(), ticket(&ledger), usize::MAX));
+        assert_eq!(ended(&ledger), [(true, 0)], "nothing to send");
+
+        let body = Body::from(Bytes::from_static(&[7; 10]));
+        drop(TrackedBody::new(body, ticket(&ledger), usize::MAX));
+        assert_eq!(ended(&ledger), [(false, 0)], "never read");
+
+        let frames = [
+            Ok(Frame::data(Bytes::from_static(b"abc"))),
+            Err("broke off"),
+        ];
+        let broken = StreamBody::new(futures_util::stream::iter(frames));
+        let mut body = TrackedBody::new(Body::boxed(broken), ticket(&ledger), usize::MAX);
+        assert!(body.frame().await.unwrap().is_ok());
+        assert!(body.frame().await.unwrap().is_err());
+        drop(body);
+        assert_eq!(ended(&ledger), [(false, 3)], "its source failed");
     }
 }

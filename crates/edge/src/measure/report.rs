@@ -64,7 +64,9 @@ impl Reporter {
         idle: bool,
         over: bool,
     ) -> impl Iterator<Item = Observation> + use<> {
-        let sample = self.sample(now, snapshot, idle || over);
+        // A short connection gives one sample, however small.
+        let last = over || idle && self.sampled == Snapshot::default();
+        let sample = self.sample(now, snapshot, last);
         let outcome = if idle { self.outcome() } else { None };
         let sample = sample.map(Observation::Path);
         sample.into_iter().chain(outcome.map(Observation::Outcome))
@@ -73,7 +75,7 @@ impl Reporter {
     fn sample(&mut self, now: Instant, snapshot: &Snapshot, last: bool) -> Option<PathSample> {
         let sent = snapshot.packets_sent - self.sampled.packets_sent.min(snapshot.packets_sent);
         let enough = sent >= MIN_PACKETS && now >= self.sampled_at + MIN_INTERVAL;
-        if sent == 0 || !(enough || last && self.sampled == Snapshot::default()) {
+        if sent == 0 || !(enough || last) {
             return None;
         }
         // Losses found to be spurious are taken back, perhaps in a later interval.
@@ -104,5 +106,110 @@ impl Reporter {
             duration,
             shared: false,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hikyaku_core::arm::{Congestion, Version};
+    use http::Request;
+
+    use super::*;
+
+    fn reporter(start: Instant) -> Reporter {
+        Reporter::new(Arm::new(Version::H2, Congestion::Cubic), start)
+    }
+
+    fn snapshot(sent: u64, lost: u64) -> Snapshot {
+        Snapshot {
+            packets_sent: sent,
+            packets_lost: lost,
+            min_rtt: Duration::from_millis(20),
+            ..Snapshot::default()
+        }
+    }
+
+    fn samples(observations: impl Iterator<Item = Observation>) -> Vec<(u32, u32)> {
+        observations
+            .filter_map(|observation| match observation {
+                Observation::Path(sample) => Some((sample.packets_sent, sample.packets_lost)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn samples_are_the_differences_of_counters() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        // name, [(at ms, sent, lost, over)], samples (sent, lost)
+        type Case = (
+            &'static str,
+            &'static [(u64, u64, u64, bool)],
+            &'static [(u32, u32)],
+        );
+        let cases: &[Case] = &[
+            ("nothing sent", &[(100, 0, 0, true)], &[]),
+            ("too few", &[(100, 9, 0, false)], &[]),
+            ("too few, but the last", &[(100, 9, 1, true)], &[(9, 1)]),
+            ("too soon", &[(10, 50, 0, false)], &[]),
+            (
+                "two intervals",
+                &[(100, 50, 2, false), (200, 80, 3, false)],
+                &[(50, 2), (30, 1)],
+            ),
+            (
+                "a loss found spurious",
+                &[(100, 50, 2, false), (200, 80, 1, false)],
+                &[(50, 2), (30, 0)],
+            ),
+            (
+                "the rest at the end",
+                &[(100, 50, 0, false), (110, 53, 1, true)],
+                &[(50, 0), (3, 1)],
+            ),
+        ];
+        for (name, looks, want) in cases {
+            let mut reporter = reporter(start);
+            let mut got = Vec::new();
+            for &(ms, sent, lost, over) in *looks {
+                let observed = reporter.observations(at(ms), &snapshot(sent, lost), over, over);
+                got.extend(samples(observed));
+            }
+            assert_eq!(got, *want, "{name}");
+        }
+    }
+
+    #[test]
+    fn responses_side_by_side_are_one_outcome() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let exchange = |begin: u64, bytes| {
+            let request = Request::get("https://a.example/").body(()).unwrap();
+            let mut exchange = Exchange::of(&request);
+            exchange.started = at(begin);
+            exchange.bytes = bytes;
+            exchange
+        };
+        let outcome = |reporter: &mut Reporter, idle| {
+            reporter
+                .observations(at(900), &Snapshot::default(), idle, false)
+                .find_map(|observation| match observation {
+                    Observation::Outcome(outcome) => Some(outcome),
+                    _ => None,
+                })
+        };
+        let mut reporter = reporter(start);
+        reporter.on_exchange(&exchange(100, 1000), at(400), true);
+        assert_eq!(outcome(&mut reporter, false), None, "another is under way");
+        reporter.on_exchange(&exchange(200, 5000), at(600), true);
+        let both = outcome(&mut reporter, true).unwrap();
+        assert_eq!(
+            (both.size, both.duration),
+            (6000, Duration::from_millis(500))
+        );
+        assert_eq!(outcome(&mut reporter, true), None, "told once");
+        reporter.on_exchange(&exchange(700, 1000), at(800), false);
+        assert_eq!(outcome(&mut reporter, true), None, "given up");
     }
 }
