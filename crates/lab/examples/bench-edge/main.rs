@@ -28,6 +28,7 @@ use std::env;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -83,8 +84,17 @@ struct Args {
     dir: PathBuf,
 }
 
-fn main() -> Result<()> {
-    let mut args = Args::parse();
+fn main() -> ExitCode {
+    match run(Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(mut args: Args) -> Result<()> {
     if args.quick {
         (args.rounds, args.time, args.idle) = (1, 0.2, 200);
     }
