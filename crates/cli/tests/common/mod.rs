@@ -341,11 +341,22 @@ pub fn plain_http(
         body.len()
     );
     stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
-    (status, body.to_owned())
+    let mut answer = BufReader::new(stream);
+    let mut line = String::new();
+    answer.read_line(&mut line).unwrap();
+    let status = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let mut length = u64::MAX;
+    while line != "\r\n" {
+        line.clear();
+        answer.read_line(&mut line).unwrap();
+        // Not everybody closes when asked to.
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    let mut body = String::new();
+    answer.take(length).read_to_string(&mut body).unwrap();
+    (status, body)
 }
 
 /// A self-signed certificate for localhost: PEM of it and of its key.

@@ -1,0 +1,315 @@
+//! A real browser follows the server from HTTP/2 to HTTP/3 and back.
+//!
+//! Headless Chromium, driven by its DevTools protocol; which version a request used is told
+//! by the page's own `nextHopProtocol`.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::client::block_on;
+use common::{PATIENCE, Server, Site, eventually, has};
+use futures_util::{SinkExt, StreamExt};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+
+const IMAGES: usize = 4;
+
+/// A page with some images that are loaded one after the other.
+fn site() -> Site {
+    let images: String = (0..IMAGES)
+        .map(|number| format!("<img src=\"/image.svg?{number}\" loading=\"eager\">"))
+        .collect();
+    let page = format!("<!doctype html><title>page</title>{images}");
+    let image = b"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1\" height=\"1\"/>";
+    Site::new(&[("index.html", page.as_bytes()), ("image.svg", image)])
+}
+
+/// A browser with a profile of its own, on one page.
+struct Browser {
+    child: Child,
+    profile: TempDir,
+    socket: WebSocketStream<TcpStream>,
+    messages: u64,
+    origin: String,
+}
+
+impl Browser {
+    async fn start(server: &Server) -> Self {
+        let profile = tempfile::tempdir().unwrap();
+        let child = launch(&profile, &server.spki);
+        let socket = connect(&profile).await;
+        Self {
+            child,
+            profile,
+            socket,
+            messages: 0,
+            origin: format!("https://a.test:{}", server.port()),
+        }
+    }
+
+    /// Sends a command and gives its result.
+    async fn command(&mut self, method: &str, params: Value) -> Value {
+        self.messages += 1;
+        let id = self.messages;
+        let command = json!({ "id": id, "method": method, "params": params });
+        let command = Message::text(command.to_string());
+        self.socket.send(command).await.unwrap();
+        loop {
+            let message = tokio::time::timeout(PATIENCE, self.socket.next()).await;
+            let message = message.unwrap().unwrap().unwrap();
+            let Ok(text) = message.to_text() else {
+                continue;
+            };
+            let answer: Value = serde_json::from_str(text).unwrap_or_default();
+            if answer["id"] == id {
+                assert!(answer["error"].is_null(), "{method}: {answer}");
+                return answer["result"].clone();
+            }
+        }
+    }
+
+    /// The value of a JavaScript expression, awaited if it is a promise.
+    async fn evaluate(&mut self, expression: &str) -> Value {
+        let params = json!({
+            "expression": expression,
+            "awaitPromise": true,
+            "returnByValue": true,
+        });
+        let result = self.command("Runtime.evaluate", params).await;
+        assert!(
+            result["exceptionDetails"].is_null(),
+            "{expression}: {result}"
+        );
+        result["result"]["value"].clone()
+    }
+
+    /// Loads the page anew, past the browser's cache, and gives the versions that it and its
+    /// images came over.
+    async fn visit(&mut self) -> Vec<String> {
+        self.command("Network.enable", json!({})).await;
+        let off = json!({ "cacheDisabled": true });
+        self.command("Network.setCacheDisabled", off).await;
+        self.command("Page.navigate", json!({ "url": "about:blank" }))
+            .await;
+        let url = format!("{}/", self.origin);
+        let answer = self.command("Page.navigate", json!({ "url": url })).await;
+        assert!(answer["errorText"].is_null(), "{answer}");
+        let begun = Instant::now();
+        let loaded = format!(
+            "location.origin === {:?} && document.readyState === 'complete' && \
+             performance.getEntriesByType('resource').length >= {IMAGES}",
+            self.origin
+        );
+        while self.evaluate(&loaded).await != json!(true) {
+            assert!(begun.elapsed() < PATIENCE, "the page never loads");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let versions = self
+            .evaluate(
+                "['navigation', 'resource'].flatMap(type => performance.getEntriesByType(type))\
+                 .map(entry => entry.nextHopProtocol)",
+            )
+            .await;
+        let versions: Vec<String> = serde_json::from_value(versions).unwrap();
+        assert!(versions.len() > IMAGES, "{versions:?}");
+        versions
+    }
+
+    /// The version that one more request of the open page comes over.
+    async fn request(&mut self) -> String {
+        self.messages += 1;
+        let path = format!("/image.svg?request={}", self.messages);
+        let fetched = format!(
+            "fetch({path:?}, {{ cache: 'no-store' }}).then(answer => answer.text()).then(() => \
+             performance.getEntriesByName(new URL({path:?}, location).href)[0].nextHopProtocol)"
+        );
+        let version = self.evaluate(&fetched).await;
+        version.as_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // Its helpers notice its end a moment later, and write to the profile until then.
+        let gone = Instant::now() + Duration::from_secs(5);
+        while fs::remove_dir_all(self.profile.path()).is_err() && Instant::now() < gone {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// Starts Chromium such that it takes our self-signed certificate, on QUIC too.
+fn launch(profile: &TempDir, spki: &str) -> Child {
+    Command::new("chromium")
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--disable-dev-shm-usage",
+            "--no-proxy-server",
+            "--remote-debugging-port=0",
+            "--host-resolver-rules=MAP *.test 127.0.0.1,MAP * ~NOTFOUND,EXCLUDE 127.0.0.1",
+        ])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(format!("--ignore-certificate-errors-spki-list={spki}"))
+        // Not forced, for the port is another: without it QUIC does not take the certificate.
+        .arg("--origin-to-force-quic-on=a.test:1")
+        .arg("about:blank")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Connects to the page of a browser that was just started.
+async fn connect(profile: &TempDir) -> WebSocketStream<TcpStream> {
+    let file = profile.path().join("DevToolsActivePort");
+    let port: u16 = eventually("the port of DevTools", || {
+        let text = fs::read_to_string(&file).ok()?;
+        text.lines().next()?.parse().ok()
+    });
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    let url = eventually("a page", || {
+        let (_, pages) = common::plain_http(address, "GET", "/json/list", "", "");
+        let pages: Value = serde_json::from_str(&pages).ok()?;
+        let mut pages = pages.as_array()?.iter();
+        let page = pages.find(|page| page["type"] == "page")?;
+        Some(page["webSocketDebuggerUrl"].as_str()?.to_owned())
+    });
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (socket, _) = tokio_tungstenite::client_async(url, stream).await.unwrap();
+    socket
+}
+
+/// A configuration file that pins the version.
+struct Pin(tempfile::NamedTempFile);
+
+impl Pin {
+    fn new(version: &str) -> Self {
+        let pin = Self(tempfile::NamedTempFile::new().unwrap());
+        pin.set(version);
+        pin
+    }
+
+    fn set(&self, version: &str) {
+        let text = format!("policy.version = {version:?}\n");
+        fs::write(self.0.path(), text).unwrap();
+    }
+
+    fn path(&self) -> &str {
+        self.0.path().to_str().unwrap()
+    }
+}
+
+fn has_chromium(test: &str) -> bool {
+    has(test, "chromium")
+}
+
+#[test]
+fn a_browser_follows_alt_svc_and_comes_back_after_clear() {
+    if !has_chromium("a_browser_follows_alt_svc_and_comes_back_after_clear") {
+        return;
+    }
+    let site = site();
+    let pin = Pin::new("h3");
+    let server = Server::start(&[site.path(), "--config", pin.path()]);
+    block_on(async {
+        let mut browser = Browser::start(&server).await;
+        let first = browser.visit().await;
+        assert_eq!(first[0], "h2", "the first document: {first:?}");
+        until(&mut browser, "h3").await;
+        let second = browser.visit().await;
+        assert!(second.iter().all(|version| version == "h3"), "{second:?}");
+
+        pin.set("h2");
+        server.signal(Signal::HUP);
+        server.wait_log("configuration reloaded");
+        // Each connection keeps its decision for a second.
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        until(&mut browser, "h2").await;
+        for _ in 0..2 {
+            let later = browser.visit().await;
+            assert!(later.iter().all(|version| version == "h2"), "{later:?}");
+        }
+    });
+    let clear = server.metric("hikyaku_responses_by_alt_svc_total{action=\"clear\"}");
+    assert!(clear >= 1.0, "{clear}");
+}
+
+/// Asks until a request comes over `version`: QUIC is connected in the background.
+async fn until(browser: &mut Browser, version: &str) {
+    let begun = Instant::now();
+    loop {
+        let got = browser.request().await;
+        if got == version {
+            return;
+        }
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "never over {version}, but {got}"
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[test]
+fn an_unknown_browser_is_brought_to_http3() {
+    if !has_chromium("an_unknown_browser_is_brought_to_http3") {
+        return;
+    }
+    let site = site();
+    // Neither chance nor experiments.
+    let plain = [
+        "policy.exploration=0",
+        "policy.holdback=0",
+        "policy.min_samples=100000",
+    ];
+    let plain = plain.map(|set| ["--set", set]).concat();
+    let server = Server::start(&[&[site.path()], &plain[..]].concat());
+    block_on(async {
+        let mut browser = Browser::start(&server).await;
+        let first = browser.visit().await;
+        assert_eq!(first[0], "h2", "{first:?}");
+        until(&mut browser, "h3").await;
+    });
+    server.wait_metric("hikyaku_udp_events_total{event=\"arrived\"}", 1.0);
+}
+
+#[test]
+fn a_browser_stays_where_http2_is_pinned() {
+    if !has_chromium("a_browser_stays_where_http2_is_pinned") {
+        return;
+    }
+    let site = site();
+    let server = Server::start(&[site.path(), "--set", "policy.version=h2"]);
+    block_on(async {
+        let mut browser = Browser::start(&server).await;
+        for _ in 0..3 {
+            let versions = browser.visit().await;
+            assert!(
+                versions.iter().all(|version| version == "h2"),
+                "{versions:?}"
+            );
+            assert_eq!(browser.request().await, "h2");
+        }
+    });
+    assert_eq!(
+        server.metric("hikyaku_connections_opened_total{version=\"h3\"}"),
+        0.0
+    );
+}

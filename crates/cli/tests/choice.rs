@@ -1,0 +1,173 @@
+//! The choice end to end: the real server and client over emulated links, in network
+//! namespaces. Needs root.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hikyaku_core::units::{LossRate, Rate};
+use hikyaku_lab::link::{CLIENT_V4, LinkPair, SERVER_V4, Topology};
+use hikyaku_netsim::{LinkConfig, Loss, QueueLimit};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_hikyaku");
+/// Sessions within which the right choice has to be made, with those of the plain choice.
+const SESSIONS: usize = 24;
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// A server and a browser-like client with a link between them.
+struct Lab {
+    topology: Topology,
+    server: Child,
+    dir: TempDir,
+    _guard: MutexGuard<'static, ()>,
+}
+
+impl Lab {
+    /// Starts it all, unless there are no privileges for that.
+    fn start() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: emulated links need root");
+            return None;
+        }
+        let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let topology = Topology::create().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("page"), vec![b'x'; 1_000_000]).unwrap();
+        let server = serve(&topology, dir.path());
+        Some(Self {
+            topology,
+            server,
+            dir,
+            _guard: guard,
+        })
+    }
+
+    fn link(&mut self, one_way_delay: u64, loss_percent: f64) {
+        self.topology.stop_link().unwrap();
+        let config = LinkConfig {
+            rate: Some(Rate::from_mbps(100)),
+            one_way_delay: Duration::from_millis(one_way_delay),
+            loss: Loss::Bernoulli(LossRate::from_fraction(loss_percent / 100.0)),
+            queue: QueueLimit::Time(Duration::from_millis(50)),
+            ..LinkConfig::default()
+        };
+        let links = LinkPair {
+            up: config.clone(),
+            down: config,
+        };
+        self.topology.start_link(links, 1).unwrap();
+    }
+
+    /// One session of a returning browser; gives the version of its second request.
+    fn visit(&self) -> u64 {
+        let url = format!("https://{SERVER_V4}:8443/page");
+        let mut get = Command::new(BINARY);
+        get.args([
+            "get",
+            "--insecure",
+            "--json",
+            "--alt-svc",
+            "follow",
+            "--timeout",
+            "60",
+        ])
+        .arg("--alt-svc-cache")
+        .arg(self.dir.path().join("alt-svc"))
+        .args([&url, &url]);
+        let output = self.topology.client().output(&mut get).unwrap().unwrap();
+        let requests: Vec<Value> = String::from_utf8(output.stdout)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .filter(|record: &Value| record["type"] == "request")
+            .collect();
+        let last = requests.last().unwrap_or_else(|| {
+            panic!("no request: {}", String::from_utf8_lossy(&output.stderr));
+        });
+        assert_eq!(last["status"], 200, "{last}");
+        last["http"].as_str().unwrap().parse().unwrap()
+    }
+
+    /// Visits until the server has decided for `version` by comparing both.
+    fn visit_until(&self, version: &str) -> Value {
+        for _ in 0..SESSIONS {
+            self.visit();
+            let decision = self.explain()["decision"].clone();
+            let compared = !["too_few_samples", "not_comparable", "explore"]
+                .contains(&decision["reason_code"].as_str().unwrap());
+            if compared && decision["version"] == version {
+                return decision;
+            }
+        }
+        panic!("never {version}: {:#}", self.explain());
+    }
+
+    fn explain(&self) -> Value {
+        let mut explain = Command::new(BINARY);
+        explain.args(["explain", "--json", &CLIENT_V4.to_string()]);
+        let output = self
+            .topology
+            .server()
+            .output(&mut explain)
+            .unwrap()
+            .unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// The server in its namespace, when it has said that it serves.
+fn serve(topology: &Topology, root: &Path) -> Child {
+    let mut command = Command::new(BINARY);
+    command
+        .arg("serve")
+        .arg(root)
+        // No client is held back or explores: the test asks what is found best.
+        .args([
+            "--set",
+            "policy.holdback=0",
+            "--set",
+            "policy.exploration=0",
+        ])
+        .args(["--set", "log.access=off"])
+        .stderr(Stdio::piped());
+    let mut server = topology.server().spawn(&mut command).unwrap().unwrap();
+    let mut lines = BufReader::new(server.stderr.take().unwrap()).lines();
+    assert!(
+        lines.any(|line| line.unwrap().contains("explain")),
+        "no greeting"
+    );
+    server
+}
+
+#[test]
+fn a_clean_path_gets_http2_and_a_lossy_one_http3() {
+    let Some(mut lab) = Lab::start() else {
+        return;
+    };
+    lab.link(5, 0.0);
+    let clean = lab.visit_until("h2");
+    assert_eq!(clean["advertised_for"], Value::Null, "{clean}");
+    // `clear` has reached the browser by the second visit at the latest.
+    lab.visit();
+    assert_eq!(lab.visit(), 2);
+
+    lab.link(5, 4.0);
+    let lossy = lab.visit_until("h3");
+    assert_ne!(lossy["advertised_for"], Value::Null, "{lossy}");
+    assert_eq!(lab.visit(), 3);
+}
