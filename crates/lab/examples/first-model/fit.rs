@@ -25,7 +25,7 @@ const SPREAD_FLOOR: f64 = 0.02;
 const SPREAD_CENSORED: f64 = 0.15;
 
 /// Fits the model: load times by each arm on the plan's grid, the loss axis being
-/// what the arm's own transport measured, the RTT axis what the server measured.
+/// what was measured of the path, the RTT axis what the server measured.
 ///
 /// # Errors
 /// If a point of the grid has no run.
@@ -41,12 +41,13 @@ pub(crate) fn model(plan: &Plan, runs: &[Run], source: Source) -> Result<ModelFi
         rate_mbps: plan.rates_mbps.iter().copied().map(f64::from).collect(),
         size_bytes: plan.sizes.iter().map(|size| size.bytes as f64).collect(),
     };
+    let losses = path_losses(&usable);
     let arms = ARMS
         .into_iter()
         .map(|arm| {
             Ok((
                 arm.to_string(),
-                Fit::new(plan, &usable, arm)?.table(&axes.loss),
+                Fit::new(plan, &usable, arm, &losses)?.table(&axes.loss),
             ))
         })
         .collect::<Result<BTreeMap<_, _>>>()?;
@@ -93,13 +94,34 @@ fn measured_rtts(plan: &Plan, runs: &[&Run]) -> Vec<f64> {
     plan.rtts_ms.iter().map(|&rtt_ms| median(rtt_ms)).collect()
 }
 
+/// The loss of each path: what the arm that lost least measured there.
+///
+/// What another arm loses beyond that it does to itself: quinn's slow start overfills a
+/// queue and loses a sixth of 10 MB on a lossless path. That is part of its load time.
+fn path_losses(runs: &[&Run]) -> HashMap<Path, f64> {
+    let mut packets: HashMap<(Path, Arm), (u64, u64)> = HashMap::new();
+    for run in runs {
+        let (run_lost, run_sent) = run.packets();
+        let (lost, sent) = packets.entry((run.job.path, run.job.arm)).or_default();
+        *lost += run_lost;
+        *sent += run_sent;
+    }
+    let mut losses = HashMap::new();
+    for ((path, _), (lost, sent)) in packets {
+        let loss = lost as f64 / sent.max(1) as f64;
+        let least = losses.entry(path).or_insert(loss);
+        *least = loss.min(*least);
+    }
+    losses
+}
+
 /// One arm's measurements.
 struct Fit<'a> {
     plan: &'a Plan,
     /// Load times by path and size.
     loads: HashMap<(Path, u64), Load>,
-    /// Loss that the arm's transport measured, over all its runs on a path.
-    losses: HashMap<Path, f64>,
+    /// See [`path_losses`].
+    losses: &'a HashMap<Path, f64>,
 }
 
 /// Load times of the repeats of one download.
@@ -112,18 +134,18 @@ struct Load {
 }
 
 impl<'a> Fit<'a> {
-    fn new(plan: &'a Plan, runs: &[&Run], arm: Arm) -> Result<Self> {
+    fn new(
+        plan: &'a Plan,
+        runs: &[&Run],
+        arm: Arm,
+        losses: &'a HashMap<Path, f64>,
+    ) -> Result<Self> {
         let mut repeats: HashMap<(Path, u64), Vec<&Run>> = HashMap::new();
-        let mut packets: HashMap<Path, (u64, u64)> = HashMap::new();
         for &run in runs.iter().filter(|run| run.job.arm == arm) {
             repeats
                 .entry((run.job.path, run.job.size))
                 .or_default()
                 .push(run);
-            let (run_lost, run_sent) = run.packets();
-            let (lost, sent) = packets.entry(run.job.path).or_default();
-            *lost += run_lost;
-            *sent += run_sent;
         }
         for path in plan.paths() {
             for size in &plan.sizes {
@@ -138,11 +160,6 @@ impl<'a> Fit<'a> {
         let loads = repeats
             .iter()
             .map(|(&key, runs)| (key, Load::of(runs, scatter)))
-            .collect();
-        let share = |(lost, sent): (u64, u64)| lost as f64 / sent.max(1) as f64;
-        let losses = packets
-            .into_iter()
-            .map(|(path, counts)| (path, share(counts)))
             .collect();
         Ok(Self {
             plan,
@@ -192,7 +209,7 @@ impl<'a> Fit<'a> {
         }
     }
 
-    /// Load time where the transport would have measured `loss`: between the
+    /// Load time where `loss` would have been measured: between the
     /// configured losses of the same path, placed where they were measured.
     fn load_at(&self, rtt_ms: u32, rate_mbps: u32, size: u64, loss: f64) -> Load {
         let mut measured: Vec<(f64, Load)> = self

@@ -567,7 +567,7 @@ fn reasons_are_sentences() {
     assert_eq!(
         sentence(view),
         "HTTP/3: kept; predicted 67 ms against 65 ms on HTTP/2 for 1 MB (RTT 10 ms, loss 0.3 % on TCP \
-         and 0.35 % on QUIC, 200 Mbit/s); lower bound of a change's gain -6.1 %, needed 5 %"
+         and 0.35 % on QUIC, 200 Mbit/s); lower bound of a change's gain -7.2 %, needed 5 %"
     );
 }
 

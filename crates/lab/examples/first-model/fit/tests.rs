@@ -119,7 +119,21 @@ fn a_law_of_physics_is_found_again_at_every_point() {
 }
 
 #[test]
-fn the_loss_axis_is_what_the_transport_measured() {
+fn what_one_arm_loses_by_itself_is_no_loss_of_the_path() {
+    let plan = Plan::full();
+    let clumsy = runs(&plan, |job| {
+        let own = if job.arm == ARMS[1] { 0.2 } else { 0.0 };
+        (law(job.path, job.size), nominal(job.path) + own)
+    });
+    let model = fitted(&clumsy).unwrap();
+    for arm in [ARMS[0], ARMS[1]] {
+        let (got, _) = predict(&model, arm, PATH, 1_000_000);
+        assert!(close(got, law(PATH, 1_000_000)), "{arm}: {got}");
+    }
+}
+
+#[test]
+fn the_loss_axis_is_what_was_measured_of_the_path() {
     let plan = Plan::full();
     // Twice the configured loss: at 1 % measured, 0.5 % was configured.
     let doubled = runs(&plan, |job| {
