@@ -34,8 +34,7 @@ fn site() -> Site {
 
 /// A browser with a profile of its own, on one page.
 struct Browser {
-    child: Child,
-    profile: TempDir,
+    _chromium: Chromium,
     socket: WebSocketStream<TcpStream>,
     messages: u64,
     origin: String,
@@ -43,12 +42,10 @@ struct Browser {
 
 impl Browser {
     async fn start(server: &Server) -> Self {
-        let profile = tempfile::tempdir().unwrap();
-        let child = launch(&profile, &server.spki);
-        let socket = connect(&profile).await;
+        let chromium = launch(&server.spki);
+        let socket = connect(&chromium.profile).await;
         Self {
-            child,
-            profile,
+            _chromium: chromium,
             socket,
             messages: 0,
             origin: format!("https://a.test:{}", server.port()),
@@ -136,7 +133,13 @@ impl Browser {
     }
 }
 
-impl Drop for Browser {
+/// A running Chromium; killed, and its profile removed, when dropped.
+struct Chromium {
+    child: Child,
+    profile: TempDir,
+}
+
+impl Drop for Chromium {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -149,8 +152,9 @@ impl Drop for Browser {
 }
 
 /// Starts Chromium such that it takes our self-signed certificate, on QUIC too.
-fn launch(profile: &TempDir, spki: &str) -> Child {
-    Command::new("chromium")
+fn launch(spki: &str) -> Chromium {
+    let profile = tempfile::tempdir().unwrap();
+    let child = Command::new("chromium")
         .args([
             "--headless",
             "--no-sandbox",
@@ -173,7 +177,8 @@ fn launch(profile: &TempDir, spki: &str) -> Child {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .unwrap()
+        .unwrap();
+    Chromium { child, profile }
 }
 
 /// Connects to the page of a browser that was just started.
