@@ -1,6 +1,6 @@
 # The daily commands; the work is done in scripts/.
 
-.PHONY: help run test check bench-edge first-model clean
+.PHONY: help run test check bench-edge fuzz first-model clean
 
 help:
 	@echo 'make run          serve the sample site on https://localhost:8443'
@@ -8,6 +8,7 @@ help:
 	@echo 'make test         install what tests need, then run every test'
 	@echo 'make check        formatting, lints, documentation, scripts, dependencies'
 	@echo 'make bench-edge   what the edge server costs, beside nginx'
+	@echo 'make fuzz         feed the parsers what nobody would write, a minute each'
 	@echo 'make first-model  measure anew what models/default.json was made from (root)'
 	@echo 'make clean        remove everything that was built or generated'
 
@@ -22,6 +23,9 @@ check:
 
 bench-edge:
 	@bash scripts/bench-edge.sh $(ARGS)
+
+fuzz:
+	@bash scripts/fuzz.sh $(ARGS)
 
 first-model:
 	@cargo build --quiet --release --locked -p hikyaku

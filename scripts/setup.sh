@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing for a task, and nothing else.
 #
-# usage: scripts/setup.sh run|test|check|bench
+# usage: scripts/setup.sh run|test|check|bench|fuzz
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -74,6 +74,12 @@ ensure_cargo_deny() {
     cargo install --quiet --locked cargo-deny --version "$CARGO_DENY"
 }
 
+ensure_cargo_fuzz() {
+    cargo fuzz --version >/dev/null 2>&1 && return
+    echo "setup: building cargo-fuzz; this takes a minute, once"
+    cargo install --quiet --locked cargo-fuzz
+}
+
 main() {
     local wanted=("${BUILD[@]}")
     case "${1-}" in
@@ -81,7 +87,8 @@ main() {
     test) wanted+=("${SITE[@]}" "${TESTS[@]}") ;;
     check) wanted+=(shellcheck:shellcheck) ;;
     bench) wanted+=("${BENCH[@]}") ;;
-    *) fail "usage: scripts/setup.sh run|test|check|bench" ;;
+    fuzz) wanted+=(c++:g++) ;;
+    *) fail "usage: scripts/setup.sh run|test|check|bench|fuzz" ;;
     esac
 
     local missing
@@ -89,6 +96,7 @@ main() {
     ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
     ensure_rust
     [[ $1 != check ]] || ensure_cargo_deny
+    [[ $1 != fuzz ]] || ensure_cargo_fuzz
 }
 
 main "$@"

@@ -1,0 +1,75 @@
+//! Stored estimates. What the store may give back is decided upon without a panic,
+//! whatever is in it; the check at the end is corrected, or nothing would get past it.
+#![no_main]
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, LazyLock};
+
+use hikyaku_core::decide::decide;
+use hikyaku_core::estimate::{ENCODED_LEN, Estimate};
+use hikyaku_core::key::Key;
+use hikyaku_core::model::Model;
+use hikyaku_core::policy::PolicyConfig;
+use hikyaku_core::table::{ClientTable, TableConfig};
+use hikyaku_core::units::Timestamp;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let _ = Estimate::decode(data);
+    let mut bytes = [0; ENCODED_LEN];
+    let len = data.len().min(ENCODED_LEN);
+    bytes[..len].copy_from_slice(&data[..len]);
+    seal(&mut bytes);
+    let Ok(estimate) = Estimate::decode(&bytes) else {
+        return;
+    };
+    let encoded = estimate.encode();
+    let again = Estimate::decode(&encoded).expect("its own encoding is accepted");
+    assert_eq!(again.encode(), encoded);
+    choose(&encoded);
+});
+
+/// Decides for a client of whom nothing but this estimate is known.
+fn choose(encoded: &[u8]) {
+    let client = IpAddr::from(Ipv4Addr::new(192, 0, 2, 7));
+    let config = TableConfig {
+        max_records: 16,
+        hash_key: [1, 2],
+        journal: false,
+    };
+    let mut table = ClientTable::new(config, Arc::clone(&POLICY), Arc::clone(&MODEL));
+    let inserted = table.insert_encoded(Key::address(client), encoded);
+    inserted.expect("it was decoded before");
+    for seconds in [0, 1_800_000_000, u64::from(u32::MAX)] {
+        let now = Timestamp::from_secs(seconds);
+        let _ = decide(&table.view(client, now), &MODEL, &POLICY, now, 1);
+    }
+}
+
+static POLICY: LazyLock<Arc<PolicyConfig>> = LazyLock::new(Arc::default);
+
+static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| {
+    let json = include_str!("../../models/default.json");
+    Arc::new(Model::from_json(json).expect("the shipped model is sound"))
+});
+
+/// Gives `bytes` the current version and a right check, as the store's format has them.
+fn seal(bytes: &mut [u8; ENCODED_LEN]) {
+    const CHECK_LEN: usize = 4;
+    bytes[0] = Estimate::default().encode()[0];
+    let (body, check) = bytes.split_at_mut(ENCODED_LEN - CHECK_LEN);
+    let sum = body.chunks(8).fold(body.len() as u64, |sum, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        mix(sum ^ u64::from_le_bytes(word))
+    });
+    check.copy_from_slice(&sum.to_le_bytes()[..CHECK_LEN]);
+}
+
+/// The finaliser of SplitMix64.
+fn mix(value: u64) -> u64 {
+    let z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

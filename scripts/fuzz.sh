@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Feeds the parsers what nobody would write, for SECONDS_EACH (60) seconds a target.
+#
+# usage: scripts/fuzz.sh [TARGET]...    (all of them without one)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly SECONDS_EACH=${SECONDS_EACH:-60}
+
+bash scripts/setup.sh fuzz
+if (($# == 0)); then
+    mapfile -t targets < <(cargo fuzz list)
+else
+    targets=("$@")
+fi
+
+for target in "${targets[@]}"; do
+    # New inputs go into the first directory; the others are what it starts from.
+    inputs=("fuzz/corpus/$target" "fuzz/seeds/$target")
+    case $target in
+    config) inputs+=(conf) ;;
+    model) inputs+=(models) ;;
+    esac
+    mkdir -p "fuzz/corpus/$target"
+    echo "fuzz: $target for $SECONDS_EACH s"
+    # Sanitizers need a nightly compiler, and find nothing in code without `unsafe`.
+    cargo fuzz run --sanitizer none "$target" "${inputs[@]}" -- \
+        -max_total_time="$SECONDS_EACH" -max_len=16384 -timeout=10 -verbosity=0 -print_final_stats=1
+done
