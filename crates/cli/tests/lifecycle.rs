@@ -126,10 +126,9 @@ fn a_graceful_stop_answers_everything_in_flight() {
 
         expect_goaway_on_h2(&mut h2).await;
         expect_goaway_on_h3(&mut h3).await;
-        assert!(
-            idle.driver.await.unwrap().is_ok(),
-            "an idle connection ends well"
-        );
+        // What the client answers to GOAWAY may meet a closed socket.
+        let idle = idle.driver.await.unwrap();
+        assert!(idle.as_ref().err().is_none_or(h2::Error::is_io), "{idle:?}");
         let refused = tokio::net::TcpStream::connect(address).await.unwrap_err();
         assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
         for response in reading {
