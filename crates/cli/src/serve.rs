@@ -119,8 +119,12 @@ async fn serve(args: &ServeArgs, config: Config, level: &LevelHandle) -> anyhow:
 }
 
 fn reload(args: &ServeArgs, server: &Server, level: &LevelHandle) -> anyhow::Result<()> {
-    let config = args.config()?;
-    let filter = filter(&config.log.level)?;
+    let read = || {
+        let config = args.config()?;
+        let filter = filter(&config.log.level)?;
+        Ok::<_, anyhow::Error>((config, filter))
+    };
+    let (config, filter) = read().inspect_err(|_| server.count_refused_reload())?;
     server.reload(config)?;
     level.reload(filter).context("changing the log level")
 }

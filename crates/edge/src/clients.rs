@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use hikyaku_core::decide::{Decision, decide};
@@ -31,6 +32,9 @@ const SEED: u64 = 0x6869_6b79_616b_7500;
 #[derive(Debug)]
 pub(crate) struct Clients {
     shards: Box<[Mutex<ClientTable>]>,
+    /// By shard: moves on when a client's decision changes, so that its other connections
+    /// follow at once.
+    epochs: Box<[AtomicU64]>,
     rules: ArcSwap<Rules>,
     clock: Clock,
 }
@@ -75,6 +79,7 @@ impl Clients {
         let table = || Mutex::new(ClientTable::new(shard, policy.clone(), model.clone()));
         Self {
             shards: std::iter::repeat_with(table).take(SHARDS).collect(),
+            epochs: (0..SHARDS).map(|_| AtomicU64::new(0)).collect(),
             rules: ArcSwap::from_pointee(Rules {
                 policy: Arc::clone(&policy),
                 model: Arc::clone(&model),
@@ -95,6 +100,19 @@ impl Clients {
             shard.lock().reconfigure(policy.clone(), model.clone());
         }
         self.rules.store(Arc::new(Rules { policy, model }));
+        for epoch in &self.epochs {
+            epoch.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A number that moves on when the client's decision may have changed.
+    pub(crate) fn epoch(&self, client: IpAddr) -> u64 {
+        self.epochs[shard_of(client, SHARDS)].load(Ordering::Relaxed)
+    }
+
+    /// Says that the client's decision has changed.
+    pub(crate) fn changed(&self, client: IpAddr) {
+        self.epochs[shard_of(client, SHARDS)].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Decides for a client, and keeps the decision with what is known of it.

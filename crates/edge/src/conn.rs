@@ -45,18 +45,21 @@ struct Choice {
     header: Option<HeaderValue>,
     action: AltSvcAction,
     at: Instant,
+    /// Of the client when it was decided.
+    epoch: u64,
 }
 
 impl Conn {
     /// Opens the account of a connection whose handshake is complete, and decides.
     pub(crate) fn open(shared: Arc<Shared>, peer: Peer) -> Arc<Self> {
         let version = peer.version;
+        let epoch = shared.clients.epoch(peer.remote.ip());
         let decision = shared.clients.decide(peer.remote.ip());
         shared.metrics.on_open(version);
         shared.metrics.on_decision(decision.reason.code());
         let conn = Arc::new(Self {
             arm: Arm::new(version, shared.clients.policy().congestion),
-            choice: ArcSwap::from_pointee(Choice::new(decision, &peer)),
+            choice: ArcSwap::from_pointee(Choice::new(decision, &peer, epoch)),
             peer,
             ledger: Arc::default(),
             shared,
@@ -87,7 +90,7 @@ impl Conn {
 
     /// Writes what the decision says of HTTP/3 into a response's headers.
     pub(crate) fn apply(&self, headers: &mut HeaderMap) {
-        if self.choice.load().at.elapsed() > DECISION_AGE {
+        if self.is_outdated() {
             self.decide();
         }
         let choice = self.choice.load();
@@ -195,9 +198,20 @@ impl Conn {
         }
     }
 
+    fn is_outdated(&self) -> bool {
+        let choice = self.choice.load();
+        choice.epoch != self.shared.clients.epoch(self.client())
+            || choice.at.elapsed() > DECISION_AGE
+    }
+
     fn decide(&self) {
-        let decision = self.shared.clients.decide(self.client());
+        let clients = &self.shared.clients;
+        let decision = clients.decide(self.client());
         let former = self.choice.load();
+        if former.decision.alt_svc != decision.alt_svc {
+            clients.changed(self.client());
+        }
+        let epoch = clients.epoch(self.client());
         if former.decision.reason.code() != decision.reason.code() {
             self.shared.metrics.on_decision(decision.reason.code());
             self.shared
@@ -205,7 +219,7 @@ impl Conn {
                 .send(|| Event::decision(self.client(), &decision));
         }
         self.choice
-            .store(Arc::new(Choice::new(decision, &self.peer)));
+            .store(Arc::new(Choice::new(decision, &self.peer, epoch)));
     }
 }
 
@@ -221,7 +235,7 @@ impl Drop for Conn {
 }
 
 impl Choice {
-    fn new(decision: Decision, peer: &Peer) -> Self {
+    fn new(decision: Decision, peer: &Peer, epoch: u64) -> Self {
         let on_h3 = peer.version == Version::H3;
         let (header, action) = match decision.alt_svc {
             _ if on_h3 && decision.clear_on_h3 => {
@@ -238,6 +252,7 @@ impl Choice {
             header,
             action,
             at: Instant::now(),
+            epoch,
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::admin::{self, AdminError};
 use crate::clients::Clients;
 use crate::config::{Config, ConfigError};
 use crate::listen::{self, ListenError, Listener};
+use crate::metrics::add;
 use crate::serve::{QuicError, QuicListener, TcpAcceptor, quic_server_config};
 use crate::shared::{Clock, Shared};
 use crate::store::{self, StoreError};
@@ -253,6 +254,11 @@ impl Server {
         };
         counter.fetch_add(1, Ordering::Relaxed);
         result
+    }
+
+    /// Counts a configuration that could not even be read.
+    pub fn count_refused_reload(&self) {
+        add(&self.shared.metrics.reloads_failed, 1);
     }
 
     fn try_reload(&self, config: Config) -> Result<(), ServerError> {

@@ -30,8 +30,12 @@ fn of_tcp(info: &TcpInfo) -> Snapshot {
         app_limited: info.delivery_rate_app_limited & 1 == 1,
         acked: info.bytes_acked,
         since_ack: Duration::from_millis(info.last_ack_recv_ms.into()),
+        closed: info.state == TCP_CLOSE,
     }
 }
+
+/// State of a connection that is over (`net/tcp_states.h`).
+const TCP_CLOSE: u8 = 7;
 
 /// An MPTCP connection as one path: what its subflows send and deliver together, with
 /// the round-trip times of the fastest.
@@ -40,6 +44,7 @@ fn of_subflows(snd_una: u64, subflows: &[TcpInfo]) -> Snapshot {
         acked: snd_una,
         app_limited: true,
         since_ack: Duration::MAX,
+        closed: subflows.is_empty(),
         ..Snapshot::default()
     };
     let mut delivered = 0;

@@ -44,6 +44,8 @@ pub(crate) struct Snapshot {
     pub(crate) acked: u64,
     /// Time since an acknowledgement last arrived.
     pub(crate) since_ack: Duration,
+    /// Nothing more will be acknowledged.
+    pub(crate) closed: bool,
 }
 
 impl Snapshot {
@@ -56,6 +58,7 @@ impl Snapshot {
         Self {
             acked: self.acked.max(former.acked),
             since_ack: self.since_ack,
+            closed: self.closed,
             ..*former
         }
     }

@@ -207,6 +207,7 @@ impl QuicMeter {
             app_limited: rate.is_some_and(|(_, app_limited)| app_limited),
             acked: self.counters.as_ref().map_or(0, |c| c.acked_bytes()),
             since_ack: Duration::ZERO,
+            closed: false,
         };
         let sending = self.load.is_sending() || !self.awaiting.is_empty();
         self.stall.look(now, self.snapshot.acked, sending);

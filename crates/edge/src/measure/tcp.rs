@@ -16,8 +16,12 @@ use crate::conn::Conn;
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
 /// Between looks while an acknowledgement is awaited: half a round trip within these.
 const ACK_INTERVAL: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(50)];
-/// How long requests may take to notice that their connection is over.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+/// How long requests may take to notice that their connection is over, and the client to
+/// acknowledge the last of them.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes that may follow a response when the connection ends: GOAWAY and `close_notify`,
+/// each in a TLS record.
+const GOODBYE: u64 = 128;
 /// Bytes that may wait between the response and a socket that takes no more: what TLS
 /// buffers.
 const ABOVE_SOCKET: u64 = 144 * 1024;
@@ -86,8 +90,20 @@ impl TcpMeter {
         let _ = tokio::time::timeout(CLOSE_PATIENCE, ended).await;
         self.load = Load::default();
         self.await_acknowledgement();
+        for (end, _) in &mut self.awaiting {
+            // What says goodbye after a response, the client may not wait for.
+            *end = end.saturating_sub(GOODBYE);
+        }
+        let patience = Instant::now() + CLOSE_PATIENCE;
+        self.look(Instant::now());
+        while let Some(interval) = self.interval()
+            && !self.snapshot.closed
+            && self.looked < patience
+        {
+            tokio::time::sleep(interval).await;
+            self.look(Instant::now());
+        }
         let now = Instant::now();
-        self.look(now);
         for (_, mut exchange) in std::mem::take(&mut self.awaiting) {
             exchange.complete = false;
             self.end(&exchange, now);
@@ -120,6 +136,7 @@ impl TcpMeter {
                 let above = above.min(exchange.bytes);
                 self.awaiting.push_back((written + above, exchange));
             } else {
+                self.refresh();
                 self.end(&exchange, Instant::now());
             }
         }
@@ -127,9 +144,7 @@ impl TcpMeter {
 
     fn look(&mut self, now: Instant) {
         let former = std::mem::replace(&mut self.looked, now);
-        if let Ok(snapshot) = self.socket.look() {
-            self.snapshot = snapshot.or_former(&self.snapshot);
-        }
+        self.refresh();
         // The kernel counts in ticks of some milliseconds; before the last look it was not.
         let acked_at = now.checked_sub(self.snapshot.since_ack).unwrap_or(now);
         let acked_at = acked_at.max(former);
@@ -145,6 +160,12 @@ impl TcpMeter {
         self.stall.look(now, self.snapshot.acked, sending);
         let observations = self.reporter.observations(now, &self.snapshot, idle, false);
         self.conn.observe(observations);
+    }
+
+    fn refresh(&mut self) {
+        if let Ok(snapshot) = self.socket.look() {
+            self.snapshot = snapshot.or_former(&self.snapshot);
+        }
     }
 
     /// For how long the client has taken nothing of what there is to send.

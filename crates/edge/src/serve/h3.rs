@@ -179,6 +179,7 @@ impl Handler {
             ticket.answered(&response);
             return response;
         }
+        let is_head = request.method() == Method::HEAD;
         let receiver = Receiver::new(receiving, &request);
         let (body, _unread) = if has_body(&request) {
             (RequestBody::new(receiver), None)
@@ -189,7 +190,12 @@ impl Handler {
             )
         };
         let mut response = respond(&self.conn, request.map(|()| body), ticket).await;
-        // hyper does this for HTTP/1.1 and 2.
+        // hyper does these for HTTP/1.1 and 2.
+        if !is_head && let Some(length) = announced_length(&response) {
+            response
+                .headers_mut()
+                .insert(header::CONTENT_LENGTH, length.into());
+        }
         if !response.headers().contains_key(header::DATE) {
             response.headers_mut().insert(header::DATE, date());
         }
@@ -276,6 +282,16 @@ impl Handshake {
     fn is_complete(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+}
+
+/// The length of a response's content, where it is known and does not stand there already.
+fn announced_length(response: &Response<Body>) -> Option<u64> {
+    let status = response.status();
+    let has_content = !status.is_informational()
+        && !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let is_new = !response.headers().contains_key(header::CONTENT_LENGTH);
+    let length = response.body().size_hint().exact();
+    length.filter(|_| has_content && is_new)
 }
 
 /// Methods whose replay does no harm.

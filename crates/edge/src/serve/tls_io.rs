@@ -1,6 +1,6 @@
 //! A TLS connection that writes few, full records and makes few system calls.
 
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, BufRead, IoSlice, Read, Write};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -108,9 +108,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for TlsIo<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
-            match self.tls.reader().read(buf.initialize_unfilled()) {
-                Ok(n) => {
-                    buf.advance(n);
+            // Copied rather than read into `buf`, which would first have to be zeroed whole.
+            let mut reader = self.tls.reader();
+            match reader.fill_buf() {
+                Ok(content) => {
+                    let n = content.len().min(buf.remaining());
+                    buf.put_slice(&content[..n]);
+                    reader.consume(n);
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
