@@ -244,8 +244,6 @@ fn a_browser_follows_alt_svc_and_comes_back_after_clear() {
         pin.set("h2");
         server.signal(Signal::HUP);
         server.wait_log("configuration reloaded");
-        // Each connection keeps its decision for a second.
-        tokio::time::sleep(Duration::from_millis(1100)).await;
         until(&mut browser, "h2").await;
         for _ in 0..2 {
             let later = browser.visit().await;

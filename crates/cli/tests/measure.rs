@@ -347,8 +347,6 @@ fn a_change_to_http2_clears_on_http3_and_is_silent_on_http2() {
         write("h2");
         server.signal(Signal::HUP);
         server.wait_log("configuration reloaded");
-        // Open connections decide anew after a second.
-        tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
         let over_h2 = h2.get("/").await.unwrap();
         let over_h3 = h3.get("/").await.unwrap();
         assert_eq!(over_h2.header("alt-svc"), None);

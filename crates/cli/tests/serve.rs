@@ -319,8 +319,7 @@ fn the_proxy_streams_bodies_and_trailers_both_ways() {
         for http in Http::ALL {
             let line = server.wait_access(http.name(), |line| line["version"] == http.name());
             assert_eq!(line["bytes"], 3_000_000, "{line}");
-            // curl closes at once, and does not acknowledge what TLS says to that.
-            assert!(line["complete"] == true || http == Http::H1, "{line}");
+            assert_eq!(line["complete"], true, "{line}");
         }
     }
 }
