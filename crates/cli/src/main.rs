@@ -11,10 +11,6 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use hikyaku_lab::client::{self, GetArgs};
 
-/// A third less time in malloc than glibc's for small responses (`make bench-edge`).
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Serves each client over the HTTP version that is fastest for it, measures every
 /// response, and says why.
 #[derive(Debug, Parser)]
