@@ -8,7 +8,7 @@ use h3::quic::WriteBuf;
 /// Body bytes on their way through `h3` to quinn.
 ///
 /// `h3` hands a frame to the transport as an opaque [`Buf`], from which bytes can only
-/// be copied. [`split`] gets the [`Bytes`] themselves back out of it.
+/// be copied. `split` gets the [`Bytes`] themselves back out of it.
 #[derive(Clone, Debug, Default)]
 pub struct Payload(Bytes);
 
