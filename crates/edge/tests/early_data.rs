@@ -90,6 +90,12 @@ async fn early_requests_are_answered_where_replay_does_no_harm() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn early_requests_that_may_change_something_have_to_wait() {
-    let status = return_early(true, Method::POST).await;
-    assert_eq!(status, Some(StatusCode::TOO_EARLY));
+    // The handshake may be complete before the request is looked at; then it is answered.
+    for _ in 0..50 {
+        match return_early(true, Method::POST).await {
+            Some(StatusCode::TOO_EARLY) => return,
+            other => assert_eq!(other, Some(StatusCode::METHOD_NOT_ALLOWED)),
+        }
+    }
+    panic!("never 425");
 }
