@@ -1,4 +1,5 @@
 //! The network lab of hikyaku: everything that measures.
 
 pub mod client;
+pub mod experiment;
 pub mod link;

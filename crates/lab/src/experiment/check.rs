@@ -1,0 +1,222 @@
+//! What no single key of an experiment's file can tell.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::axis::{Axis, Cell};
+use super::error::{Fault, fault};
+use super::spec::{Arm, Backend, Filter, Kind, OneOrMany, Server, Spec, Workload};
+
+/// Most cells of an experiment: more would not be measured in days.
+const MOST_CELLS: usize = 100_000;
+
+impl Spec {
+    /// Checks values, and keys that must fit together.
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        if self.repeats == 0 {
+            return Err(fault("repeats", "must be at least 1"));
+        }
+        if self.timeout < Duration::from_millis(1) {
+            return Err(fault("timeout", "must be at least 1ms"));
+        }
+        self.check_axes()?;
+        self.check_arms()?;
+        self.workload.check()?;
+        // All cells share the link's keys; values of axes have been checked.
+        let first = self
+            .axes
+            .iter()
+            .map(|(axis, values)| (*axis, values[0].clone()));
+        super::link::resolve(&self.link, &Cell(first.collect()))
+            .map_err(|why| fault("link", why))?;
+        Ok(())
+    }
+
+    fn check_axes(&self) -> Result<(), Fault> {
+        let mut cells = 1_usize;
+        for (axis, values) in &self.axes {
+            let place = format!("axes.{axis}");
+            if values.is_empty() {
+                return Err(fault(
+                    place,
+                    "has no values: give one, or leave the axis out",
+                ));
+            }
+            if values.iter().collect::<BTreeSet<_>>().len() < values.len() {
+                return Err(fault(place, "has a value twice"));
+            }
+            for value in values {
+                axis.check(value).map_err(|why| fault(place.clone(), why))?;
+            }
+            cells = cells.saturating_mul(values.len());
+        }
+        if self.axes.contains_key(&Axis::Rtt) && self.axes.contains_key(&Axis::OneWayDelay) {
+            return Err(fault(
+                "axes",
+                "`rtt` and `one_way_delay` set the same: keep one of them",
+            ));
+        }
+        if cells > MOST_CELLS {
+            return Err(fault(
+                "axes",
+                format!("{cells} cells are too many (at most {MOST_CELLS})"),
+            ));
+        }
+        if self.cells == Some(0) {
+            return Err(fault("cells", "must be at least 1"));
+        }
+        Ok(())
+    }
+
+    fn check_arms(&self) -> Result<(), Fault> {
+        if self.arms.is_empty() {
+            return Err(fault("arm", "at least one [[arm]] is needed"));
+        }
+        let mut seen = BTreeSet::new();
+        for arm in &self.arms {
+            if !seen.insert(&arm.name) {
+                return Err(fault("arm", format!("there are two arms `{}`", arm.name)));
+            }
+            self.check_arm(arm)
+                .map_err(|why| fault(format!("arm `{}`", arm.name), why))?;
+        }
+        Ok(())
+    }
+
+    fn check_arm(&self, arm: &Arm) -> Result<(), String> {
+        if arm.name.is_empty() {
+            return Err("the name is empty".to_owned());
+        }
+        if arm.server != Server::Hikyaku && !arm.set.is_empty() {
+            return Err("`set` is for hikyaku's configuration, not for a peer's".to_owned());
+        }
+        for (axis, key) in [
+            (Axis::Congestion, "policy.congestion"),
+            (Axis::MinCwnd, "policy.min_cwnd"),
+        ] {
+            if self.axes.contains_key(&axis) && arm.set.contains_key(key) {
+                return Err(format!(
+                    "`{key}` is set here and by the axis `{axis}`: keep one of them"
+                ));
+            }
+        }
+        if self.axes.contains_key(&Axis::Connections) && arm.connections.is_some() {
+            return Err("`connections` is set here and is an axis: keep one of them".to_owned());
+        }
+        if arm.sessions == Some(0) {
+            return Err("`sessions` must be at least 1".to_owned());
+        }
+        match (self.workload.kind, arm.flows.is_empty()) {
+            (Kind::Flows, true) => Err("a workload of flows needs `flows`".to_owned()),
+            (Kind::Load, false) => Err("`flows` need `workload.kind = \"flows\"`".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that what `skip` and `adjust` name is there.
+    pub(super) fn check_filters(&self) -> Result<(), Fault> {
+        let skip = self
+            .skip
+            .iter()
+            .map(|skip| ("skip", &skip.cells, &skip.arms));
+        let adjust = self
+            .adjust
+            .iter()
+            .map(|adjust| ("adjust", &adjust.cells, &adjust.arms));
+        for (place, cells, arms) in skip.chain(adjust) {
+            for (axis, values) in &cells.0 {
+                let swept = self.axes.get(axis);
+                for value in values.all() {
+                    if !swept.is_some_and(|swept| swept.contains(value)) {
+                        let why = format!("the axis `{axis}` has no value `{value}`");
+                        return Err(fault(format!("{place}.where"), why));
+                    }
+                }
+            }
+            if let Some(unknown) = arms.iter().find(|&name| self.arm(name).is_none()) {
+                return Err(fault(
+                    format!("{place}.arms"),
+                    format!("there is no arm `{unknown}`"),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Workload {
+    fn check(&self) -> Result<(), Fault> {
+        let wrong = |key: &str, why: &str| Err(fault(format!("workload.{key}"), why));
+        match self.kind {
+            Kind::Load if self.files.is_empty() => {
+                return wrong("files", "a session needs at least one file");
+            }
+            Kind::Load if self.duration.is_some() => {
+                return wrong(
+                    "duration",
+                    "is for `kind = \"flows\"`; a session ends with its files",
+                );
+            }
+            Kind::Flows if self.duration.is_none() => return wrong("duration", "flows need one"),
+            _ => {}
+        }
+        if self.sessions == 0 {
+            return wrong("sessions", "must be at least 1");
+        }
+        let mut seen = BTreeSet::new();
+        for file in &self.files {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+            if file.name.is_empty() || file.name.starts_with('.') || !file.name.chars().all(plain) {
+                return wrong("files", "a name has letters, digits, `-`, `_` and `.` only");
+            }
+            if !seen.insert(&file.name) {
+                return wrong("files", "two files have the same name");
+            }
+            if file.copies == 0 {
+                return wrong("files", "`copies` must be at least 1");
+            }
+        }
+        if self.page
+            && !self
+                .files
+                .first()
+                .is_some_and(|file| file.name.ends_with(".html") && file.copies == 1)
+        {
+            return wrong(
+                "files",
+                "the first file of a page is its HTML, such as `index.html`",
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Backend {
+    /// The command that runs it.
+    pub const fn command(self) -> &'static str {
+        match self {
+            Self::Link => "hikyaku lab run",
+            Self::Simulation => "hikyaku lab sim",
+        }
+    }
+}
+
+impl Filter {
+    /// Whether a cell has one of the values of each axis.
+    pub fn matches(&self, cell: &Cell) -> bool {
+        self.0.iter().all(|(axis, values)| {
+            cell.get(*axis)
+                .is_some_and(|value| values.all().iter().any(|wanted| wanted == value))
+        })
+    }
+}
+
+impl OneOrMany {
+    /// The values.
+    pub fn all(&self) -> &[String] {
+        match self {
+            Self::One(value) => std::slice::from_ref(value),
+            Self::Many(values) => values,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! From the experiment's `[link]` and a cell to the link's two directions.
+
+use std::time::Duration;
+
+use hikyaku_core::units::{ByteSize, LossRate, Rate, duration};
+use hikyaku_netsim::{LinkConfig, Loss, QueueLimit};
+use serde::Deserialize;
+use toml::Table;
+
+use super::axis::{Axis, Cell};
+use super::record::Links;
+
+/// Least queue that `Nbdp` gives: ten full packets, with which a sender can still
+/// keep a link busy whose round-trip time is next to nothing.
+const LEAST_QUEUE: u64 = 10 * 1514;
+
+/// The link of a cell: the keys common to both directions, in their place those
+/// that the cell sweeps, then those of one direction.
+pub(super) fn resolve(base: &Table, cell: &Cell) -> Result<Links, String> {
+    let mut common = base.clone();
+    let mut patch = |name: &str| match common.remove(name) {
+        None => Ok(Table::new()),
+        Some(toml::Value::Table(table)) => Ok(table),
+        Some(_) => Err(format!("`{name}` must be a table")),
+    };
+    let (up, down) = (patch("up")?, patch("down")?);
+    for (axis, value) in &cell.0 {
+        apply(&mut common, *axis, value)?;
+    }
+    let direction = |patch: Table| {
+        let mut direction = common.clone();
+        direction.extend(patch);
+        direction
+    };
+    let mut links = Links {
+        up: direction(up),
+        down: direction(down),
+    };
+    let rtt = links.rtt();
+    for direction in [&mut links.up, &mut links.down] {
+        resolve_queue(direction, rtt)?;
+    }
+    links.configs()?;
+    Ok(links)
+}
+
+/// Sets what an axis of the link sweeps; the other axes say nothing about it.
+fn apply(common: &mut Table, axis: Axis, value: &str) -> Result<(), String> {
+    let (key, value) = match axis {
+        Axis::Rtt => {
+            let rtt = duration::parse(value).map_err(|error| error.to_string())?;
+            ("one_way_delay", duration::display(rtt / 2).to_string())
+        }
+        Axis::Rate | Axis::Loss | Axis::OneWayDelay | Axis::Jitter | Axis::Queue | Axis::Udp => {
+            (axis.name(), value.to_owned())
+        }
+        _ => return Ok(()),
+    };
+    common.insert(key.to_owned(), value.into());
+    Ok(())
+}
+
+/// Bytes for a queue that is given in bandwidth-delay products.
+fn resolve_queue(direction: &mut Table, rtt: Duration) -> Result<(), String> {
+    let Some(factor) = direction
+        .get("queue")
+        .and_then(toml::Value::as_str)
+        .and_then(bdp)
+    else {
+        return Ok(());
+    };
+    let rate: Rate = direction
+        .get("rate")
+        .and_then(toml::Value::as_str)
+        .ok_or("a queue in `bdp` needs a `rate`")?
+        .parse()
+        .map_err(|error: hikyaku_core::units::ParseUnitError| error.to_string())?;
+    let bytes = (rate.bdp_bytes(rtt) as f64 * factor).round() as u64;
+    let bytes = ByteSize::from_bytes(bytes.max(LEAST_QUEUE));
+    direction.insert("queue".to_owned(), bytes.to_string().into());
+    Ok(())
+}
+
+/// The factor of `1bdp`, `0.5bdp`.
+fn bdp(text: &str) -> Option<f64> {
+    let factor: f64 = text.strip_suffix("bdp")?.parse().ok()?;
+    (factor.is_finite() && factor > 0.0).then_some(factor)
+}
+
+/// What is wrong with a queue's text.
+pub(super) fn check_queue(text: &str) -> Result<(), String> {
+    if bdp(text).is_some() || queue(text).is_some() {
+        return Ok(());
+    }
+    Err(format!(
+        "`{text}` is no queue: expected a time (`50ms`), a size (`64KiB`), packets \
+         (`100 packets`), or bandwidth-delay products (`1bdp`)"
+    ))
+}
+
+fn queue(text: &str) -> Option<QueueLimit> {
+    if let Some(packets) = text.strip_suffix(" packets") {
+        return packets.parse().ok().map(QueueLimit::Packets);
+    }
+    let time = duration::parse(text).ok().map(QueueLimit::Time);
+    time.or_else(|| {
+        text.parse()
+            .ok()
+            .map(|size: ByteSize| QueueLimit::Bytes(size.bytes()))
+    })
+}
+
+/// What is wrong with the text of a link's treatment of UDP.
+pub(super) fn check_udp(text: &str) -> Result<(), String> {
+    if matches!(text, "same" | "drop") || text.parse::<Rate>().is_ok() {
+        return Ok(());
+    }
+    Err(format!(
+        "`{text}` is neither `same`, `drop` nor a rate such as `2Mbps`"
+    ))
+}
+
+impl Links {
+    /// As the emulator takes them.
+    ///
+    /// # Errors
+    /// If a key is unknown or a value wrong.
+    pub fn configs(&self) -> Result<[LinkConfig; 2], String> {
+        Ok([config(&self.up)?, config(&self.down)?])
+    }
+}
+
+fn config(table: &Table) -> Result<LinkConfig, String> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Text {
+        rate: Option<Rate>,
+        #[serde(default, with = "duration")]
+        one_way_delay: Duration,
+        #[serde(default, with = "duration")]
+        jitter: Duration,
+        #[serde(default)]
+        loss: LossRate,
+        queue: Option<String>,
+        overhead: Option<u32>,
+    }
+    let text = Text::deserialize(table.clone()).map_err(|error| error.message().to_owned())?;
+    let mut config = LinkConfig {
+        rate: text.rate,
+        one_way_delay: text.one_way_delay,
+        jitter: text.jitter,
+        ..LinkConfig::default()
+    };
+    if text.loss > LossRate::ZERO {
+        config.loss = Loss::Bernoulli(text.loss);
+    }
+    if let Some(text) = text.queue {
+        check_queue(&text)?;
+        config.queue = queue(&text).unwrap_or(config.queue);
+    }
+    config.overhead = text.overhead.unwrap_or(config.overhead);
+    Ok(config)
+}
