@@ -1,5 +1,7 @@
 //! How decisions are made: the operator's settings.
 
+mod min_cwnd;
+
 use std::time::Duration;
 
 use serde::de::Error as _;
@@ -7,6 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::arm::{Congestion, Version};
 use crate::units::{ByteSize, duration};
+
+pub use min_cwnd::{MinCwnd, ParseMinCwndError};
 
 /// Settings of the choice of transport. How they work together: `docs/decisions.md`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +22,9 @@ pub struct PolicyConfig {
     /// Congestion control of both transports: `cubic` or `bbr`. Default `cubic`.
     #[serde(deserialize_with = "pinned_congestion")]
     pub congestion: Congestion,
+    /// Fixed floor under the congestion window of QUIC: `off`, bytes, or `NxMSS`. Unfit for
+    /// networks that others share (FLOOR §7). Default `off`.
+    pub min_cwnd: MinCwnd,
     /// What a client gets of which too little is known: `h3` (it is then measured on both) or `h2`.
     /// Default `h3`.
     pub unknown: Plain,
@@ -62,6 +69,7 @@ impl Default for PolicyConfig {
         Self {
             version: VersionPolicy::Adaptive,
             congestion: Congestion::Cubic,
+            min_cwnd: MinCwnd::Off,
             unknown: Plain::H3,
             min_samples: 8,
             exploration: 0.02,

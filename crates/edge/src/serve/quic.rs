@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use hikyaku_core::arm::{Congestion, Version};
+use hikyaku_congestion::SEND_WINDOW;
+use hikyaku_core::arm::Version;
+use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::sample::UdpEvent;
-use quinn::congestion::{BbrConfig, CubicConfig};
 use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
 use quinn::{Connecting, ConnectionError, Endpoint, Incoming, TransportConfig, VarInt};
 use quinn_proto::congestion::ControllerFactory;
@@ -28,9 +29,6 @@ use crate::shared::Shared;
 /// Longest idle time: NATs forget UDP flows after about half a minute (RFC 4787 §4.3 asks
 /// for two minutes, many do less).
 const MAX_IDLE: Duration = Duration::from_secs(30);
-/// Bytes that a connection may have sent and not acknowledged: the path's BDP up to
-/// 1 Gbit/s at 100 ms.
-const SEND_WINDOW: u64 = 12 << 20;
 /// Flow control windows for uploads.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 2 << 20;
@@ -57,10 +55,7 @@ pub(crate) fn quic_server_config(
     let idle = idle
         .try_into()
         .map_err(|_| QuicError("timeouts.idle is too long".to_owned()))?;
-    let inner: Arc<dyn ControllerFactory + Send + Sync> = match config.policy.congestion {
-        Congestion::Cubic => Arc::new(CubicConfig::default()),
-        Congestion::Bbr => Arc::new(BbrConfig::default()),
-    };
+    let inner = controllers(&config.policy)?;
     let mut transport = TransportConfig::default();
     transport
         .max_idle_timeout(Some(idle))
@@ -73,6 +68,30 @@ pub(crate) fn quic_server_config(
         .congestion_controller_factory(Arc::new(MeteredFactory { inner }));
     server.transport_config(Arc::new(transport));
     Ok(server)
+}
+
+/// Makes the congestion controllers that the policy asks for.
+fn controllers(
+    policy: &PolicyConfig,
+) -> Result<Arc<dyn ControllerFactory + Send + Sync>, QuicError> {
+    let min_cwnd = policy.min_cwnd.bytes();
+    if let Some(bytes) = min_cwnd {
+        if bytes > SEND_WINDOW {
+            return Err(QuicError(format!(
+                "policy.min_cwnd is {bytes} bytes, more than the {SEND_WINDOW} that a \
+                 connection may have in flight"
+            )));
+        }
+        tracing::warn!(
+            "policy.min_cwnd holds QUIC's congestion window at {bytes} bytes or more, whatever \
+             is lost: use it only on networks that nobody else shares"
+        );
+    }
+    let settings = hikyaku_congestion::Settings { min_cwnd };
+    Ok(hikyaku_congestion::factory(
+        policy.congestion.into(),
+        &settings,
+    ))
 }
 
 /// Accepts QUIC connections on one socket.

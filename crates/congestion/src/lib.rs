@@ -1,0 +1,53 @@
+//! Congestion control of QUIC connections: which controller a connection gets.
+//!
+//! The server and the simulation build their controllers here, so that what is simulated is
+//! what is served. Controllers see time only as an argument.
+//!
+//! ```
+//! use hikyaku_congestion::{Algorithm, Settings, factory};
+//! use quinn_proto::TransportConfig;
+//!
+//! let settings = Settings { min_cwnd: Some(256 * 1460) };
+//! let mut transport = TransportConfig::default();
+//! transport.congestion_controller_factory(factory(Algorithm::Cubic, &settings));
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod algorithm;
+mod floor;
+
+use std::sync::Arc;
+
+use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
+
+pub use algorithm::{Algorithm, UnknownAlgorithm};
+pub use floor::{Floor, FloorFactory};
+
+/// Bytes that a connection of the server may have sent and not acknowledged, which bounds
+/// every window: the path's BDP up to 1 Gbit/s at 100 ms.
+pub const SEND_WINDOW: u64 = 12 << 20;
+
+/// What is set besides the algorithm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes below which the window never falls ([`Floor`]). Default none.
+    pub min_cwnd: Option<u64>,
+}
+
+/// Makes the controllers of `algorithm` under `settings`.
+#[must_use]
+pub fn factory(
+    algorithm: Algorithm,
+    settings: &Settings,
+) -> Arc<dyn ControllerFactory + Send + Sync> {
+    let inner: Arc<dyn ControllerFactory + Send + Sync> = match algorithm {
+        Algorithm::Cubic => Arc::new(CubicConfig::default()),
+        Algorithm::NewReno => Arc::new(NewRenoConfig::default()),
+        Algorithm::Bbr => Arc::new(BbrConfig::default()),
+    };
+    match settings.min_cwnd {
+        None => inner,
+        Some(min_cwnd) => Arc::new(FloorFactory { inner, min_cwnd }),
+    }
+}
