@@ -83,7 +83,7 @@ impl Lab {
     fn link(&mut self, one_way_delay: u64, loss_percent: f64) {
         self.topology.stop_link().unwrap();
         let config = LinkConfig {
-            rate: Some(Rate::from_mbps(100)),
+            rate: Rate::from_mbps(100).into(),
             one_way_delay: Duration::from_millis(one_way_delay),
             loss: Loss::Bernoulli(LossRate::from_fraction(loss_percent / 100.0)),
             queue: QueueLimit::Time(Duration::from_millis(50)),

@@ -107,7 +107,7 @@ fn the_rate_is_exact() {
     };
     for mbps in [10, 200] {
         let config = LinkConfig {
-            rate: Some(Rate::from_mbps(mbps)),
+            rate: Rate::from_mbps(mbps).into(),
             one_way_delay: Duration::from_millis(2),
             queue: QueueLimit::Time(Duration::from_millis(50)),
             ..LinkConfig::default()
@@ -238,7 +238,7 @@ fn content(len: usize) -> Vec<u8> {
 
 fn lossy() -> LinkConfig {
     LinkConfig {
-        rate: Some(Rate::from_mbps(300)),
+        rate: Rate::from_mbps(300).into(),
         one_way_delay: Duration::from_millis(1),
         jitter: Duration::from_millis(1),
         loss: Loss::Bernoulli(LossRate::from_ppm(5_000).unwrap()),

@@ -1,8 +1,10 @@
 //! Network links under virtual time.
 //!
-//! A [`Link`] is one direction of a path: a drop-tail queue in front of a
-//! transmitter of a given rate, then a delay line that adds propagation delay
-//! and jitter and loses packets. It knows no clock, socket or thread: the caller
+//! A [`Link`] is one direction of a path: a drop-tail queue, which may mark, in
+//! front of a transmitter of a given rate or a recorded trace, then a wire that
+//! adds propagation delay and jitter, and loses and reorders packets. All of it may
+//! change while it runs ([`LinkPatch`]), and UDP may fare worse than the rest
+//! ([`UdpPolicy`]). It knows no clock, socket or thread: the caller
 //! says what time it is, so the same link serves a simulation, where a gigabyte
 //! takes seconds and repeats bit for bit, and a pump that moves real packets.
 //!
@@ -12,7 +14,7 @@
 //! use hikyaku_netsim::{Link, LinkConfig, Verdict};
 //!
 //! let config = LinkConfig {
-//!     rate: Some(Rate::from_bits_per_sec(12_000_000)),
+//!     rate: Rate::from_mbps(12).into(),
 //!     one_way_delay: Duration::from_millis(10),
 //!     overhead: 0,
 //!     ..LinkConfig::default()
@@ -29,12 +31,27 @@
 
 #![forbid(unsafe_code)]
 
+mod bottleneck;
 mod config;
 mod link;
 mod loss;
+mod packet;
+mod patch;
 mod rng;
+mod text;
+mod trace;
 mod transmitter;
+mod wire;
 
-pub use config::{LinkConfig, Loss, QueueLimit};
-pub use link::{Counters, Delivery, Link, Tally, Verdict};
+pub use config::{Capacity, Ecn, LinkConfig, Loss, QueueLimit, Reorder, UdpPolicy};
+pub use link::Link;
+pub use packet::{Counters, Delivery, Discard, Discarded, PacketInfo, Tally, Verdict};
+pub use patch::{Change, LinkPatch};
 pub use rng::derive_seed;
+pub use text::ParseLinkError;
+pub use trace::{Trace, TraceError};
+
+/// Durations beyond 584 years count as that.
+fn nanos(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

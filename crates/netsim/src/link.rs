@@ -1,102 +1,40 @@
 //! The link itself.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use hikyaku_core::units::Timestamp;
-use rand_chacha::ChaCha8Rng;
 
-use crate::config::{LinkConfig, QueueLimit};
-use crate::loss::LossProcess;
-use crate::rng::{Purpose, below, stream};
-use crate::transmitter::Transmitter;
+use crate::bottleneck::Bottleneck;
+use crate::config::{LinkConfig, UdpPolicy};
+use crate::packet::{Counters, Delivery, Discard, Discarded, Packet, PacketInfo, Tally, Verdict};
+use crate::patch::{Change, LinkPatch};
+use crate::wire::Wire;
 
 /// One direction of a path, carrying packets whose contents are a `P`.
 ///
 /// Everything happens at virtual times: a packet's last bit leaves when the rate
-/// says so, however late the caller looks. So lateness never adds up, and the
-/// result does not depend on how often the link is polled. Time never goes
-/// back: a `now` before the latest one seen counts as that one.
+/// says so, and a change acts at its own time, however late the caller looks. So
+/// lateness never adds up, and the result does not depend on how often the link
+/// is polled. Time never goes back: a `now` before the latest one seen counts as
+/// that one.
 ///
 /// A super-packet of generic segmentation offload is several packets here: the
 /// caller enqueues its segments one by one, and queue, rate and loss act on each.
 #[derive(Debug)]
 pub struct Link<P> {
-    queue: QueueLimit,
-    overhead: u32,
-    one_way_delay_ns: u64,
-    jitter_ns: u64,
-    transmitter: Transmitter,
-    loss: LossProcess,
-    jitter: ChaCha8Rng,
+    config: LinkConfig,
     now_ns: u64,
-    waiting: VecDeque<Packet<P>>,
-    waiting_bytes: u64,
-    sending: Option<Sending<P>>,
-    delay_line: VecDeque<InFlight<P>>,
-    last_due_ns: u64,
+    /// Shapes UDP, since a policy first asked for it.
+    udp_shaper: Option<Bottleneck<P>>,
+    bottleneck: Bottleneck<P>,
+    wire: Wire<P>,
+    /// Patches to come with their times in ns, by time.
+    pending: VecDeque<(u64, LinkPatch)>,
     counters: Counters,
-}
-
-/// What became of a packet on arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Verdict {
-    /// It is in the link: it will be delivered, unless the wire loses it.
-    Queued,
-    /// The queue had no room.
-    Dropped,
-}
-
-/// A packet at the far end.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Delivery<P> {
-    /// When it is due, rounded up to a microsecond; at most the time of the poll.
-    pub due: Timestamp,
-    /// What was enqueued.
-    pub payload: P,
-}
-
-/// Packets and their bytes, without the wire's overhead.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes as given to [`Link::enqueue`].
-    pub bytes: u64,
-}
-
-/// What became of all packets so far. Every enqueued packet is in exactly one of
-/// `delivered`, `lost`, `dropped` and [`Link::in_link`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Handed out by [`Link::poll`].
-    pub delivered: Tally,
-    /// Lost on the wire.
-    pub lost: Tally,
-    /// Dropped on arrival, because the queue was full.
-    pub dropped: Tally,
-}
-
-#[derive(Debug)]
-struct Packet<P> {
-    len: u32,
-    payload: P,
-}
-
-#[derive(Debug)]
-struct Sending<P> {
-    finish_ns: u64,
-    packet: Packet<P>,
-}
-
-#[derive(Debug)]
-struct InFlight<P> {
-    due_ns: u64,
-    packet: Packet<P>,
+    discarded: Option<VecDeque<Discarded<P>>>,
 }
 
 impl<P> Link<P> {
@@ -104,65 +42,104 @@ impl<P> Link<P> {
     /// packets in the same way; give the two directions of a path different
     /// seeds ([`derive_seed`](crate::derive_seed)).
     pub fn new(config: &LinkConfig, seed: u64) -> Self {
-        Self {
-            queue: config.queue,
-            overhead: config.overhead,
-            one_way_delay_ns: nanos(config.one_way_delay),
-            jitter_ns: nanos(config.jitter),
-            transmitter: Transmitter::new(config.rate),
-            loss: LossProcess::new(config.loss, seed),
-            jitter: stream(seed, Purpose::Jitter),
-            now_ns: 0,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
-            sending: None,
-            delay_line: VecDeque::new(),
-            last_due_ns: 0,
-            counters: Counters::default(),
-        }
+        Self::starting_at(Timestamp::default(), config, seed)
     }
 
-    /// A packet of `len` bytes arrives at `now`.
-    pub fn enqueue(&mut self, now: Timestamp, len: u32, payload: P) -> Verdict {
+    /// As [`Self::new`], at a time other than zero: that is when a trace begins.
+    pub fn starting_at(now: Timestamp, config: &LinkConfig, seed: u64) -> Self {
+        let now_ns = time_ns(now);
+        let mut bottleneck = Bottleneck::new(&config.rate, config.queue, config.overhead, now_ns);
+        bottleneck.set_ecn(config.ecn);
+        let mut link = Self {
+            config: config.clone(),
+            now_ns,
+            udp_shaper: None,
+            bottleneck,
+            wire: Wire::new(config, seed),
+            pending: VecDeque::new(),
+            counters: Counters::default(),
+            discarded: None,
+        };
+        link.set_udp(config.udp);
+        link
+    }
+
+    /// A packet arrives at `now`. A bare length in bytes is a packet that is
+    /// neither UDP nor ECN-capable.
+    pub fn enqueue(&mut self, now: Timestamp, info: impl Into<PacketInfo>, payload: P) -> Verdict {
         self.advance(now);
-        let packet = Packet { len, payload };
-        if self.sending.is_none() {
-            self.send(self.now_ns, packet);
-        } else if self.has_room(self.wire_bytes(len)) {
-            self.waiting_bytes += self.wire_bytes(len);
-            self.waiting.push_back(packet);
-        } else {
-            self.counters.dropped.count(len);
-            return Verdict::Dropped;
+        let packet = Packet {
+            info: info.into(),
+            payload,
+            marked: false,
+        };
+        match (self.config.udp, &mut self.udp_shaper) {
+            (UdpPolicy::Drop, _) if packet.info.udp => {
+                self.discard(self.now_ns, packet, Discard::Policed)
+            }
+            (UdpPolicy::Limit { .. }, Some(shaper)) if packet.info.udp => {
+                match shaper.offer(self.now_ns, packet) {
+                    Ok(()) => Verdict::Queued,
+                    Err(packet) => self.discard(self.now_ns, packet, Discard::Policed),
+                }
+            }
+            _ => self.queue(self.now_ns, packet),
         }
-        Verdict::Queued
     }
 
     /// The next packet due at or before `now`, in the order of arrival.
     pub fn poll(&mut self, now: Timestamp) -> Option<Delivery<P>> {
         self.advance(now);
-        let InFlight { due_ns, packet } = self
-            .delay_line
-            .pop_front_if(|first| first.due_ns <= self.now_ns)?;
-        self.counters.delivered.count(packet.len);
+        let (due_ns, packet) = self.wire.take_due(self.now_ns)?;
+        self.counters.delivered.count(packet.info.len);
         Some(Delivery {
             due: timestamp(due_ns),
             payload: packet.payload,
+            mark_ce: packet.marked,
         })
     }
 
     /// When to poll next; `None` while the link is empty. A poll then may still
-    /// find nothing, if the wire loses the packet.
+    /// find nothing, if the wire loses the packet or a change comes first.
     pub fn next_due(&self) -> Option<Timestamp> {
-        let earliest_ns = match (self.delay_line.front(), &self.sending) {
-            (Some(first), _) => first.due_ns,
-            (None, Some(sending)) => {
-                let arrival = sending.finish_ns.saturating_add(self.one_way_delay_ns);
-                arrival.max(self.last_due_ns)
-            }
-            (None, None) => return None,
-        };
-        Some(timestamp(earliest_ns))
+        let shaper = self.udp_shaper.as_ref();
+        let sending = [
+            shaper.and_then(Bottleneck::next_finish),
+            self.bottleneck.next_finish(),
+        ];
+        let arrivals = sending.into_iter().flatten();
+        let earliest_ns = arrivals
+            .map(|finish_ns| self.wire.earliest(finish_ns))
+            .chain(self.wire.next_due())
+            .min()?;
+        // A change may make the link faster.
+        let change_ns = self.pending.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);
+        Some(timestamp(earliest_ns.min(change_ns)))
+    }
+
+    /// Changes the link at `at`, now if that is past. Packets on the wire arrive
+    /// when they would have; what is left of the packet being sent is sent at the
+    /// new rate; packets that wait keep their places even if the queue shrinks. A
+    /// path that gets shorter does not put packets out of order.
+    pub fn patch(&mut self, at: Timestamp, patch: LinkPatch) {
+        let at_ns = time_ns(at);
+        let place = self
+            .pending
+            .partition_point(|(other_ns, _)| *other_ns <= at_ns);
+        self.pending.insert(place, (at_ns, patch));
+    }
+
+    /// Plans changes whose times count from `start`.
+    pub fn schedule(&mut self, start: Timestamp, changes: &[Change]) {
+        for change in changes {
+            self.patch(start.saturating_add(change.at), change.patch.clone());
+        }
+    }
+
+    /// What the link is like now: as made, with all changes up to the latest time
+    /// seen.
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
     }
 
     /// What became of the packets so far.
@@ -170,82 +147,124 @@ impl<P> Link<P> {
         self.counters
     }
 
+    /// Packets that wait in the queue, at the latest time seen. The one being sent
+    /// and those in a shaper of UDP are none of them.
+    pub fn queued(&self) -> Tally {
+        self.bottleneck.waiting()
+    }
+
     /// Packets that are in the link: waiting, being sent, or on the wire.
     pub fn in_link(&self) -> usize {
-        self.waiting.len() + usize::from(self.sending.is_some()) + self.delay_line.len()
+        let shaper = self.udp_shaper.as_ref().map_or(0, Bottleneck::len);
+        shaper + self.bottleneck.len() + self.wire.len()
+    }
+
+    /// Keeps the packets that are discarded from now on, until
+    /// [`Self::next_discarded`] asks for them; without this they are dropped.
+    pub fn keep_discarded(&mut self) {
+        self.discarded.get_or_insert_default();
+    }
+
+    /// The next packet that was discarded, if they are kept.
+    pub fn next_discarded(&mut self) -> Option<Discarded<P>> {
+        self.discarded.as_mut()?.pop_front()
     }
 
     /// Moves everything to where it is at `now`.
     fn advance(&mut self, now: Timestamp) {
-        self.now_ns = self.now_ns.max(now.as_micros().saturating_mul(1_000));
-        while let Some(Sending { finish_ns, packet }) = self
-            .sending
-            .take_if(|sending| sending.finish_ns <= self.now_ns)
+        let now_ns = self.now_ns.max(time_ns(now));
+        while let Some((at_ns, patch)) = self.pending.pop_front_if(|(at_ns, _)| *at_ns <= now_ns) {
+            self.run_until(at_ns);
+            self.change(&patch);
+        }
+        self.run_until(now_ns);
+    }
+
+    /// Moves packets from shaper to queue to wire, in the order of time.
+    fn run_until(&mut self, now_ns: u64) {
+        self.now_ns = self.now_ns.max(now_ns);
+        while let Some((finish_ns, packet)) = self
+            .udp_shaper
+            .as_mut()
+            .and_then(|shaper| shaper.take_finished(self.now_ns))
         {
-            self.put_on_wire(finish_ns, packet);
-            if let Some(next) = self.waiting.pop_front() {
-                self.waiting_bytes -= self.wire_bytes(next.len);
-                self.send(finish_ns, next);
+            self.transmit_until(finish_ns);
+            let _ = self.queue(finish_ns, packet);
+        }
+        self.transmit_until(self.now_ns);
+    }
+
+    fn transmit_until(&mut self, now_ns: u64) {
+        while let Some((finish_ns, packet)) = self.bottleneck.take_finished(now_ns) {
+            if packet.marked {
+                self.counters.marked.count(packet.info.len);
+            }
+            if let Err(packet) = self.wire.send(finish_ns, packet) {
+                let _ = self.discard(finish_ns, packet, Discard::Lost);
             }
         }
     }
 
-    fn send(&mut self, start_ns: u64, packet: Packet<P>) {
-        let wire_bytes = self.wire_bytes(packet.len);
-        let finish_ns = self.transmitter.send(start_ns, wire_bytes);
-        self.sending = Some(Sending { finish_ns, packet });
+    fn queue(&mut self, at_ns: u64, packet: Packet<P>) -> Verdict {
+        match self.bottleneck.offer(at_ns, packet) {
+            Ok(()) => Verdict::Queued,
+            Err(packet) => self.discard(at_ns, packet, Discard::Dropped),
+        }
     }
 
-    fn put_on_wire(&mut self, finish_ns: u64, packet: Packet<P>) {
-        if self.loss.loses_next() {
-            self.counters.lost.count(packet.len);
-            return;
-        }
-        let jitter_ns = match self.jitter_ns {
-            0 => 0,
-            jitter_ns => below(&mut self.jitter, jitter_ns.saturating_add(1)),
+    fn discard(&mut self, at_ns: u64, packet: Packet<P>, cause: Discard) -> Verdict {
+        let (tally, verdict) = match cause {
+            Discard::Lost => (&mut self.counters.lost, Verdict::Queued),
+            Discard::Dropped => (&mut self.counters.dropped, Verdict::Dropped),
+            Discard::Policed => (&mut self.counters.policed, Verdict::Policed),
         };
-        let arrival_ns = finish_ns
-            .saturating_add(self.one_way_delay_ns)
-            .saturating_add(jitter_ns);
-        self.last_due_ns = arrival_ns.max(self.last_due_ns);
-        self.delay_line.push_back(InFlight {
-            due_ns: self.last_due_ns,
-            packet,
-        });
+        tally.count(packet.info.len);
+        if let Some(discarded) = &mut self.discarded {
+            discarded.push_back(Discarded {
+                at: timestamp(at_ns),
+                payload: packet.payload,
+                cause,
+            });
+        }
+        verdict
     }
 
-    fn has_room(&self, wire_bytes: u64) -> bool {
-        match self.queue {
-            QueueLimit::Bytes(limit) => self.waiting_bytes + wire_bytes <= limit,
-            QueueLimit::Packets(limit) => self.waiting.len() < limit as usize,
-            QueueLimit::Time(limit) => self.wait_ns() <= nanos(limit),
+    /// Changes the link at the present time.
+    fn change(&mut self, patch: &LinkPatch) {
+        self.config.apply(patch);
+        self.wire.set(&self.config);
+        self.bottleneck.set_limit(self.config.queue);
+        self.bottleneck.set_ecn(self.config.ecn);
+        self.bottleneck.set_overhead(self.config.overhead);
+        if let Some(shaper) = &mut self.udp_shaper {
+            shaper.set_overhead(self.config.overhead);
+        }
+        if let Some(capacity) = &patch.rate {
+            self.bottleneck.set_capacity(capacity, self.now_ns);
+        }
+        if let Some(policy) = patch.udp {
+            self.set_udp(policy);
         }
     }
 
-    /// How long a packet that arrives now would wait for its first bit to leave.
-    fn wait_ns(&self) -> u64 {
-        let residual_ns = self
-            .sending
-            .as_ref()
-            .map_or(0, |sending| sending.finish_ns - self.now_ns);
-        residual_ns.saturating_add(self.transmitter.duration_ns(self.waiting_bytes))
-    }
-
-    fn wire_bytes(&self, len: u32) -> u64 {
-        u64::from(len) + u64::from(self.overhead)
-    }
-}
-
-impl Tally {
-    fn count(&mut self, len: u32) {
-        self.packets += 1;
-        self.bytes += u64::from(len);
+    fn set_udp(&mut self, policy: UdpPolicy) {
+        // Without a limit, what is in the shaper still leaves it.
+        let UdpPolicy::Limit { rate, queue } = policy else {
+            return;
+        };
+        if let Some(shaper) = &mut self.udp_shaper {
+            shaper.set_capacity(&rate.into(), self.now_ns);
+            shaper.set_limit(queue);
+        } else {
+            let overhead = self.config.overhead;
+            let shaper = Bottleneck::new(&rate.into(), queue, overhead, self.now_ns);
+            self.udp_shaper = Some(shaper);
+        }
     }
 }
 
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+fn time_ns(time: Timestamp) -> u64 {
+    time.as_micros().saturating_mul(1_000)
 }
 
 /// Rounds up, so that what is due then is due at the timestamp, too.

@@ -22,6 +22,11 @@ impl LossProcess {
         }
     }
 
+    /// Loses the next packets in another way. The state of a burst stays.
+    pub(crate) fn set(&mut self, loss: Loss) {
+        self.loss = loss;
+    }
+
     pub(crate) fn loses_next(&mut self) -> bool {
         match self.loss {
             Loss::None => false,

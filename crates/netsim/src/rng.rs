@@ -9,6 +9,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 pub(crate) enum Purpose {
     Loss = 0,
     Jitter = 1,
+    Reorder = 2,
 }
 
 /// The random stream of one purpose under `seed`.

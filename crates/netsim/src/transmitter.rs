@@ -1,100 +1,224 @@
-//! Serialisation at a rate.
+//! Serialisation: when the last bit of each packet has left.
 
-use hikyaku_core::units::Rate;
+#[cfg(test)]
+mod tests;
 
-/// Sends one packet after another and says when the last bit of each has left.
+use crate::config::Capacity;
+use crate::packet::Tally;
+use crate::trace::Trace;
+
+/// Sends one packet after another.
 ///
 /// Times are whole nanoseconds; what division cuts off is carried to the next
 /// packet, so a busy period of any length takes exactly `bits / rate`.
 #[derive(Debug)]
 pub(crate) struct Transmitter {
-    rate: Option<Rate>,
+    pace: Pace,
+    overhead: u64,
     finish_ns: u64,
-    /// Bits times nanoseconds per second not yet accounted for, below the rate.
-    carry: u64,
+    /// Bytes of the present packet, as from the last change of capacity.
+    loaded: u64,
+}
+
+#[derive(Debug)]
+enum Pace {
+    Unlimited,
+    Rate {
+        bits_per_sec: u64,
+        /// Bits times nanoseconds per second not yet accounted for, below the rate.
+        carry: u64,
+    },
+    Trace(Cursor),
+}
+
+/// How far a trace is used.
+#[derive(Clone, Debug)]
+struct Cursor {
+    trace: Trace,
+    /// When the trace began.
+    origin_ns: u64,
+    /// The next opportunity of which nothing is used.
+    next: u64,
+    /// Bytes left of the one before.
+    left: u64,
 }
 
 impl Transmitter {
-    pub(crate) fn new(rate: Option<Rate>) -> Self {
+    /// An idle one. A trace begins at `now_ns`.
+    pub(crate) fn new(capacity: &Capacity, overhead: u32, now_ns: u64) -> Self {
         Self {
-            rate,
-            finish_ns: 0,
-            carry: 0,
+            pace: Pace::new(capacity, now_ns),
+            overhead: overhead.into(),
+            finish_ns: now_ns,
+            loaded: 0,
         }
     }
 
-    /// Sends `wire_bytes` from `start_ns` on, or from the end of the packet
-    /// before if that is later. Returns when the last bit has left.
-    pub(crate) fn send(&mut self, start_ns: u64, wire_bytes: u64) -> u64 {
-        if start_ns > self.finish_ns {
-            self.finish_ns = start_ns;
-            self.carry = 0;
+    /// Starts to send a packet of `len` bytes that finds nothing before it.
+    /// Returns when its last bit has left.
+    pub(crate) fn start(&mut self, now_ns: u64, len: u32) -> u64 {
+        self.begin_busy_period(now_ns);
+        self.follow(len)
+    }
+
+    /// Sends a packet that waited for the one before to finish.
+    pub(crate) fn follow(&mut self, len: u32) -> u64 {
+        let bytes = self.wire_bytes(Tally {
+            packets: 1,
+            bytes: len.into(),
+        });
+        self.load(bytes)
+    }
+
+    /// Goes on at another capacity from `now_ns` on, also with what is left of
+    /// the packet being sent, rounded up to a byte. Returns when its last bit has
+    /// left; `now_ns` if there is none.
+    pub(crate) fn change(&mut self, capacity: &Capacity, now_ns: u64) -> u64 {
+        let remaining = self.remaining_bytes(now_ns);
+        self.pace = Pace::new(capacity, now_ns);
+        self.begin_busy_period(now_ns);
+        if remaining == 0 {
+            return now_ns;
         }
-        let (duration_ns, carry) = self.duration(wire_bytes, self.carry);
-        self.finish_ns = self.finish_ns.saturating_add(duration_ns);
-        self.carry = carry;
+        self.load(remaining)
+    }
+
+    /// What the wire adds to each packet from the next one on.
+    pub(crate) fn set_overhead(&mut self, overhead: u32) {
+        self.overhead = overhead.into();
+    }
+
+    /// Bytes that packets are on the wire.
+    pub(crate) fn wire_bytes(&self, packets: Tally) -> u64 {
+        match self.pace {
+            Pace::Trace(_) => packets.bytes,
+            Pace::Unlimited | Pace::Rate { .. } => packets.bytes + packets.packets * self.overhead,
+        }
+    }
+
+    /// When `wire_bytes` that follow the present packet would have left.
+    pub(crate) fn finish_of(&self, wire_bytes: u64) -> u64 {
+        match &self.pace {
+            Pace::Unlimited => self.finish_ns,
+            Pace::Rate { bits_per_sec, .. } => {
+                let (duration_ns, _) = duration(*bits_per_sec, wire_bytes, 0);
+                self.finish_ns.saturating_add(duration_ns)
+            }
+            Pace::Trace(cursor) => cursor.clone().take(wire_bytes).unwrap_or(self.finish_ns),
+        }
+    }
+
+    fn begin_busy_period(&mut self, now_ns: u64) {
+        self.finish_ns = now_ns;
+        match &mut self.pace {
+            Pace::Unlimited => {}
+            Pace::Rate { carry, .. } => *carry = 0,
+            Pace::Trace(cursor) => cursor.skip_to(now_ns),
+        }
+    }
+
+    fn load(&mut self, bytes: u64) -> u64 {
+        self.loaded = bytes;
+        match &mut self.pace {
+            Pace::Unlimited => {}
+            Pace::Rate {
+                bits_per_sec,
+                carry,
+            } => {
+                let (duration_ns, rest) = duration(*bits_per_sec, bytes, *carry);
+                self.finish_ns = self.finish_ns.saturating_add(duration_ns);
+                *carry = rest;
+            }
+            Pace::Trace(cursor) => {
+                self.finish_ns = cursor.take(bytes).unwrap_or(self.finish_ns);
+            }
+        }
         self.finish_ns
     }
 
-    /// Time that `wire_bytes` take, in nanoseconds rounded down.
-    pub(crate) fn duration_ns(&self, wire_bytes: u64) -> u64 {
-        self.duration(wire_bytes, 0).0
-    }
-
-    fn duration(&self, wire_bytes: u64, carry: u64) -> (u64, u64) {
-        let Some(rate) = self.rate else { return (0, 0) };
-        // A rate of zero would never finish; the slowest link sends 1 bit/s.
-        let rate = u128::from(rate.bits_per_sec().max(1));
-        let work = u128::from(wire_bytes) * 8 * 1_000_000_000 + u128::from(carry);
-        let duration = u64::try_from(work / rate).unwrap_or(u64::MAX);
-        // A remainder is below its divisor, which came from a `u64`.
-        (duration, (work % rate) as u64)
+    fn remaining_bytes(&self, now_ns: u64) -> u64 {
+        let left_ns = self.finish_ns.saturating_sub(now_ns);
+        let remaining = match &self.pace {
+            _ if left_ns == 0 => 0,
+            Pace::Unlimited => 0,
+            Pace::Rate {
+                bits_per_sec: 0, ..
+            } => self.loaded,
+            Pace::Rate { bits_per_sec, .. } => {
+                let bits = u128::from(left_ns) * u128::from(*bits_per_sec);
+                u64::try_from(bits.div_ceil(8 * NANOS_PER_SEC)).unwrap_or(u64::MAX)
+            }
+            Pace::Trace(cursor) => cursor.used_after(now_ns),
+        };
+        remaining.min(self.loaded)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn busy_periods_are_exact() {
-        for (name, bits_per_sec, bytes, packets) in [
-            ("slow", 3, 1, 3_u64),
-            ("not a divisor", 7_000_000, 1_514, 7_000),
-            ("fast", 600_000_000, 1_514, 600_000),
-            (
-                "faster than a nanosecond a bit",
-                9_999_999_999,
-                64,
-                9_999_999,
-            ),
-        ] {
-            let mut transmitter = Transmitter::new(Some(Rate::from_bits_per_sec(bits_per_sec)));
-            let mut finish_ns = 0;
-            for _ in 0..packets {
-                finish_ns = transmitter.send(0, bytes);
-            }
-            let exact = u128::from(packets * bytes * 8) * 1_000_000_000 / u128::from(bits_per_sec);
-            assert_eq!(u128::from(finish_ns), exact, "{name}");
+impl Pace {
+    fn new(capacity: &Capacity, now_ns: u64) -> Self {
+        match capacity {
+            Capacity::Unlimited => Self::Unlimited,
+            Capacity::Rate(rate) => Self::Rate {
+                bits_per_sec: rate.bits_per_sec(),
+                carry: 0,
+            },
+            Capacity::Trace(trace) => Self::Trace(Cursor {
+                trace: trace.clone(),
+                origin_ns: now_ns,
+                next: 0,
+                left: 0,
+            }),
         }
     }
+}
 
-    #[test]
-    fn an_idle_transmitter_starts_at_arrival() {
-        let mut transmitter = Transmitter::new(Some(Rate::from_bits_per_sec(8_000_000)));
-        assert_eq!(transmitter.send(1_000, 1), 2_000);
-        assert_eq!(
-            transmitter.send(1_500, 1),
-            3_000,
-            "waits for the one before"
-        );
-        assert_eq!(transmitter.send(9_000, 1), 10_000);
+impl Cursor {
+    /// Wastes what was not used until `now_ns`.
+    fn skip_to(&mut self, now_ns: u64) {
+        self.left = 0;
+        let first = self
+            .trace
+            .first_after(now_ns.saturating_sub(self.origin_ns));
+        self.next = self.next.max(first);
     }
 
-    #[test]
-    fn no_rate_takes_no_time() {
-        let mut transmitter = Transmitter::new(None);
-        assert_eq!(transmitter.send(5, 1_000_000), 5);
-        assert_eq!(transmitter.duration_ns(1_000_000), 0);
+    /// Uses `bytes`. Returns the time of the last opportunity that this takes,
+    /// `None` if what is left of the one before suffices.
+    fn take(&mut self, bytes: u64) -> Option<u64> {
+        let Some(more) = bytes.checked_sub(self.left).filter(|&more| more > 0) else {
+            self.left -= bytes;
+            return None;
+        };
+        let opportunities = more.div_ceil(Trace::OPPORTUNITY_BYTES);
+        self.next += opportunities;
+        self.left = opportunities * Trace::OPPORTUNITY_BYTES - more;
+        Some(self.time_ns(self.next - 1))
+    }
+
+    /// Bytes used of opportunities after `now_ns`.
+    fn used_after(&self, now_ns: u64) -> u64 {
+        let first = self
+            .trace
+            .first_after(now_ns.saturating_sub(self.origin_ns));
+        let opportunities = self.next.saturating_sub(first);
+        (opportunities * Trace::OPPORTUNITY_BYTES).saturating_sub(self.left)
+    }
+
+    fn time_ns(&self, opportunity: u64) -> u64 {
+        self.origin_ns
+            .saturating_add(self.trace.time_ns(opportunity))
     }
 }
+
+/// Nanoseconds that `bytes` take after a `carry`, and what is left over.
+fn duration(bits_per_sec: u64, bytes: u64, carry: u64) -> (u64, u64) {
+    let rate = u128::from(bits_per_sec);
+    let work = u128::from(bytes) * 8 * NANOS_PER_SEC + u128::from(carry);
+    match work.checked_div(rate) {
+        // A remainder is below its divisor, which came from a `u64`.
+        Some(ns) => (u64::try_from(ns).unwrap_or(u64::MAX), (work % rate) as u64),
+        None => (u64::MAX, 0),
+    }
+}
+
+const NANOS_PER_SEC: u128 = 1_000_000_000;

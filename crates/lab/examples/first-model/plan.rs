@@ -132,7 +132,7 @@ impl Path {
     /// The link: both directions alike.
     pub(crate) fn links(self) -> LinkPair {
         let direction = LinkConfig {
-            rate: Some(Rate::from_mbps(self.rate_mbps.into())),
+            rate: Rate::from_mbps(self.rate_mbps.into()).into(),
             one_way_delay: Duration::from_micros(u64::from(self.rtt_ms) * 500),
             loss: LossRate::from_ppm(self.loss_ppm).map_or(Loss::None, Loss::Bernoulli),
             queue: QueueLimit::Time(QUEUE),

@@ -1,16 +1,28 @@
+//! Mechanisms one by one; properties of all of them are in [`properties`].
+
+mod changes;
+mod properties;
+
+use std::time::Duration;
+
 use hikyaku_core::units::{LossRate, Rate};
-use proptest::collection::vec;
-use proptest::prelude::*;
 
 use super::*;
-use crate::config::Loss;
+use crate::config::{Capacity, Ecn, Loss, QueueLimit, Reorder};
+use crate::trace::Trace;
+
+pub(crate) use properties::configs;
 
 fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros)
 }
 
-fn mbps(rate: u64) -> Option<Rate> {
-    Some(Rate::from_bits_per_sec(rate * 1_000_000))
+fn mbps(rate: u64) -> Capacity {
+    Rate::from_mbps(rate).into()
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
 }
 
 fn loss_of(ppm: u32) -> LossRate {
@@ -39,7 +51,6 @@ fn drain<P>(link: &mut Link<P>) -> Vec<(u64, P)> {
 
 #[test]
 fn packets_leave_at_the_rate_and_arrive_after_the_delay() {
-    let ms = Duration::from_millis;
     let overhead = LinkConfig {
         overhead: 300,
         ..twelve_mbps()
@@ -49,7 +60,7 @@ fn packets_leave_at_the_rate_and_arrive_after_the_delay() {
         ..twelve_mbps()
     };
     let no_rate = LinkConfig {
-        rate: None,
+        rate: Capacity::Unlimited,
         one_way_delay: ms(20),
         ..LinkConfig::default()
     };
@@ -260,153 +271,241 @@ fn lost_packets_take_their_share_of_the_rate() {
     assert!(link.counters().lost.packets > 4_800);
 }
 
-prop_compose! {
-    fn configs()(
-        rate in prop::option::of(1_000_u64..2_000_000_000),
-        delay_us in 0_u64..300_000,
-        jitter_us in 0_u64..20_000,
-        ppm in 0_u32..=1_000_000,
-        bursts in any::<bool>(),
-        queue in prop_oneof![
-            (0_u64..200_000).prop_map(QueueLimit::Bytes),
-            (0_u32..200).prop_map(QueueLimit::Packets),
-            (0_u64..100_000).prop_map(|us| QueueLimit::Time(Duration::from_micros(us))),
-        ],
-        overhead in 0_u32..100,
-    ) -> LinkConfig {
-        let loss_bad = loss_of(ppm);
-        let loss_good = loss_of(ppm / 50);
-        LinkConfig {
-            rate: rate.map(Rate::from_bits_per_sec),
-            one_way_delay: Duration::from_micros(delay_us),
-            jitter: Duration::from_micros(jitter_us),
-            loss: if bursts {
-                Loss::GilbertElliott { p_ppm: 20_000, r_ppm: 200_000, loss_good, loss_bad }
-            } else {
-                Loss::Bernoulli(loss_bad)
-            },
-            queue,
-            overhead,
+#[test]
+fn no_draw_changes_another() {
+    let plain = LinkConfig {
+        rate: mbps(100),
+        queue: QueueLimit::Packets(10_000),
+        ..LinkConfig::default()
+    };
+    let loss = Loss::Bernoulli(loss_of(50_000));
+    let reorder = Reorder::HoldBack {
+        share_ppm: 30_000,
+        extra_delay: ms(3),
+    };
+    let lossy = LinkConfig {
+        loss,
+        ..plain.clone()
+    };
+    let jittery = LinkConfig {
+        jitter: ms(7),
+        ..plain.clone()
+    };
+    let reordering = LinkConfig {
+        reorder,
+        ..plain.clone()
+    };
+    let all = LinkConfig {
+        jitter: ms(7),
+        reorder,
+        ..lossy.clone()
+    };
+
+    /// Arrival of each packet in µs, in the order of sending.
+    fn arrivals(config: &LinkConfig) -> Vec<Option<u64>> {
+        let mut link = Link::new(config, 11);
+        // Far apart, so that jitter holds no other packet back.
+        for i in 0..5_000 {
+            let _ = link.enqueue(at(i as u64 * 20_000), 1500, i);
+        }
+        let mut arrivals = vec![None; 5_000];
+        for (due, i) in drain(&mut link) {
+            arrivals[i] = Some(due);
+        }
+        arrivals
+    }
+    let [plain, lossy, jittery, reordering, all] =
+        [plain, lossy, jittery, reordering, all].map(|config| arrivals(&config));
+    let extra = |arrival: Option<u64>, i: usize| arrival.map(|due| due - plain[i].unwrap());
+    for i in 0..5_000 {
+        assert_eq!(all[i].is_some(), lossy[i].is_some(), "loss of packet {i}");
+        if let Some(delay) = extra(all[i], i) {
+            // Times are rounded up to a microsecond, and so the sum of two by one.
+            let parts = extra(jittery[i], i).unwrap() + extra(reordering[i], i).unwrap();
+            assert!(
+                delay.abs_diff(parts) <= 1,
+                "packet {i}: {delay} µs, {parts} µs"
+            );
         }
     }
 }
 
-/// Arrivals: the gap before each in µs, and its length in bytes.
-fn arrivals() -> impl Strategy<Value = Vec<(u64, u32)>> {
-    vec(
-        (prop_oneof![3 => Just(0), 1 => 0_u64..5_000], 1_u32..=1_500),
-        1..300,
-    )
+#[test]
+fn a_packet_held_back_is_overtaken_and_the_others_keep_their_order() {
+    let config = LinkConfig {
+        one_way_delay: ms(10),
+        reorder: Reorder::HoldBack {
+            share_ppm: 100_000,
+            extra_delay: ms(4),
+        },
+        ..LinkConfig::default()
+    };
+    let mut link = Link::new(&config, 3);
+    for i in 0..10_000 {
+        let _ = link.enqueue(at(i * 1_000), 100, i);
+    }
+    let deliveries = drain(&mut link);
+    assert!(deliveries.is_sorted_by_key(|&(due, _)| due));
+    let (in_time, late): (Vec<_>, Vec<_>) = deliveries
+        .into_iter()
+        .map(|(due, i)| (due - i * 1_000, i))
+        .partition(|&(delay, _)| delay == 10_000);
+    assert!(in_time.is_sorted_by_key(|&(_, i)| i));
+    assert!(late.iter().all(|&(delay, _)| delay == 14_000));
+    assert!((900..1_100).contains(&late.len()), "{}", late.len());
 }
 
-/// Sends all of `arrivals`, polling where `poll` says so, and drains the link.
-fn run(
-    config: &LinkConfig,
-    seed: u64,
-    arrivals: &[(u64, u32)],
-    poll: impl Fn(usize) -> bool,
-) -> (Vec<(u64, usize)>, Vec<Verdict>, Counters) {
-    let mut link = Link::new(config, seed);
-    let (mut now, mut deliveries, mut verdicts) = (0, Vec::new(), Vec::new());
-    for (i, &(gap, len)) in arrivals.iter().enumerate() {
-        now += gap;
-        if poll(i) {
-            while let Some(delivery) = link.poll(at(now)) {
-                deliveries.push((delivery.due.as_micros(), delivery.payload));
-            }
-        }
-        verdicts.push(link.enqueue(at(now), len, i));
+#[test]
+fn what_waits_longer_than_the_threshold_is_marked() {
+    let config = LinkConfig {
+        ecn: Ecn::Step(ms(2)),
+        queue: QueueLimit::Packets(4),
+        ..twelve_mbps()
+    };
+    let mut link = Link::new(&config, 1);
+    // The first is sent at once; the others wait 1, 2, 3 and 4 ms.
+    for i in 0..6 {
+        let info = PacketInfo {
+            ect: i != 3,
+            ..1500.into()
+        };
+        let _ = link.enqueue(at(0), info, i);
     }
-    deliveries.extend(drain(&mut link));
-    assert_eq!(link.in_link(), 0);
-    (deliveries, verdicts, link.counters())
+    let mut marks = Vec::new();
+    while let Some(delivery) = link.next_due().and_then(|due| link.poll(due)) {
+        marks.push((delivery.payload, delivery.mark_ce));
+    }
+    let want = [(0, false), (1, false), (2, false), (3, false), (4, true)];
+    assert_eq!(marks, want, "the fourth's sender cannot take marks");
+    let Counters {
+        marked, dropped, ..
+    } = link.counters();
+    assert_eq!((marked.packets, dropped.packets), (1, 1));
 }
 
-proptest! {
-    #[test]
-    fn every_packet_is_delivered_or_counted(config in configs(), seed: u64, arrivals in arrivals()) {
-        let mut link = Link::new(&config, seed);
-        let (mut now, mut delivered, mut offered) = (0, Tally::default(), Tally::default());
-        for &(gap, len) in &arrivals {
-            now += gap;
-            offered.count(len);
-            let _ = link.enqueue(at(now), len, len);
-            while let Some(delivery) = link.poll(at(now)) {
-                delivered.count(delivery.payload);
-            }
-            let Counters { delivered: counted, lost, dropped } = link.counters();
-            prop_assert_eq!(counted, delivered);
-            let accounted = counted.packets + lost.packets + dropped.packets;
-            prop_assert_eq!(accounted + link.in_link() as u64, offered.packets);
-        }
-        for (_, len) in drain(&mut link) {
-            delivered.count(len);
-        }
-        let Counters { delivered: counted, lost, dropped } = link.counters();
-        prop_assert_eq!(counted, delivered);
-        prop_assert_eq!(counted.bytes + lost.bytes + dropped.bytes, offered.bytes);
+#[test]
+fn a_trace_gives_1500_bytes_at_each_of_its_times() {
+    let config = LinkConfig {
+        rate: Capacity::Trace(Trace::new(vec![3, 3, 8]).unwrap()),
+        one_way_delay: ms(1),
+        queue: QueueLimit::Packets(4),
+        ..LinkConfig::default()
+    };
+    let mut link = Link::new(&config, 1);
+    for (now_ms, len) in [
+        (0, 1_500),
+        (0, 750),
+        (0, 1_500),
+        (0, 100),
+        (0, 1_500),
+        (0, 40),
+    ] {
+        let _ = link.enqueue(at(now_ms * 1_000), len, len);
     }
+    let due_ms: Vec<u64> = drain(&mut link)
+        .iter()
+        .map(|&(due, _)| due / 1_000)
+        .collect();
+    assert_eq!(due_ms, [4, 4, 9, 9, 12], "the sixth found the queue full");
 
-    #[test]
-    fn order_is_kept_and_nothing_is_early(config in configs(), seed: u64, arrivals in arrivals()) {
-        let (deliveries, ..) = run(&config, seed, &arrivals, |_| false);
-        prop_assert!(deliveries.is_sorted());
-        let mut sent = 0;
-        let sent: Vec<u64> = arrivals.iter().map(|&(gap, _)| { sent += gap; sent }).collect();
-        for (due, i) in deliveries {
-            prop_assert!(due >= sent[i] + config.one_way_delay.as_micros() as u64);
-        }
-    }
+    // 6 ms into a link that began at 100 ms: the opportunities at 3 ms are wasted.
+    let mut link = Link::starting_at(at(100_000), &config, 1);
+    let _ = link.enqueue(at(106_000), 1_500, ());
+    assert_eq!(link.next_due(), Some(at(109_000)));
+}
 
-    #[test]
-    fn polling_changes_nothing(config in configs(), seed: u64, arrivals in arrivals(), every in 1_usize..9) {
-        let never = run(&config, seed, &arrivals, |_| false);
-        let often = run(&config, seed, &arrivals, |i| i % every == 0);
-        prop_assert_eq!(never, often);
-    }
+#[test]
+fn a_queue_in_time_knows_a_traces_future() {
+    let config = LinkConfig {
+        rate: Capacity::Trace(Trace::new(vec![1, 20, 21]).unwrap()),
+        queue: QueueLimit::Time(ms(5)),
+        ..LinkConfig::default()
+    };
+    let mut link = Link::new(&config, 1);
+    assert_eq!(
+        link.enqueue(at(0), 1_500, ()),
+        Verdict::Queued,
+        "sent at 1 ms"
+    );
+    assert_eq!(
+        link.enqueue(at(0), 1_500, ()),
+        Verdict::Queued,
+        "waits for 1 ms"
+    );
+    assert_eq!(link.enqueue(at(0), 1_500, ()), Verdict::Dropped, "20 ms");
+}
 
-    #[test]
-    fn the_wire_never_exceeds_its_rate(config in configs(), seed: u64, arrivals in arrivals()) {
-        let config = LinkConfig { jitter: Duration::ZERO, ..config };
-        let Some(rate) = config.rate else { return Ok(()) };
-        let (deliveries, ..) = run(&config, seed, &arrivals, |_| true);
-        let bits = |i: usize| u128::from(arrivals[i].1 + config.overhead) * 8;
-        for window in deliveries.windows(2) {
-            let [(before, _), (due, i)] = window else { unreachable!("windows of two") };
-            // Both ends are rounded up to a microsecond.
-            let gap_ns = u128::from(due - before + 1) * 1_000;
-            prop_assert!(gap_ns * u128::from(rate.bits_per_sec()) >= bits(*i) * 1_000_000_000);
-        }
-    }
-
-    #[test]
-    fn a_backlogged_link_is_exactly_as_fast_as_its_rate(
-        bits_per_sec in 1_000_000_u64..10_000_000_000, lens in vec(40_u32..=1_500, 1..400),
-    ) {
+#[test]
+fn udp_is_shaped_dropped_or_let_through() {
+    let udp = |len: u32| PacketInfo {
+        udp: true,
+        ..len.into()
+    };
+    let limit = UdpPolicy::Limit {
+        rate: Rate::from_mbps(6),
+        queue: QueueLimit::Packets(1),
+    };
+    struct Case<'a>(&'a str, UdpPolicy, &'a [(u64, u8)], [u64; 2]);
+    let cases = [
+        // name, policy, deliveries (ms, packet), [policed, dropped] packets
+        Case(
+            "same",
+            UdpPolicy::Same,
+            &[(1, 0), (2, 1), (3, 2), (4, 3)],
+            [0, 0],
+        ),
+        Case("drop", UdpPolicy::Drop, &[(1, 3)], [3, 0]),
+        // 2 ms in the shaper, then 1 ms in the link, which another packet uses first.
+        Case("limit", limit, &[(1, 3), (3, 0), (5, 1)], [1, 0]),
+    ];
+    for Case(name, udp_policy, want, want_discarded) in cases {
         let config = LinkConfig {
-            rate: Some(Rate::from_bits_per_sec(bits_per_sec)),
-            ..LinkConfig::default()
+            udp: udp_policy,
+            ..twelve_mbps()
         };
         let mut link = Link::new(&config, 1);
-        for &len in &lens {
-            prop_assert_eq!(link.enqueue(at(0), len, ()), Verdict::Queued);
+        for i in 0..3 {
+            let _ = link.enqueue(at(0), udp(1500), i);
         }
-        let bits: u128 = lens.iter().map(|&len| u128::from(len + 14) * 8).sum();
-        let finish_ns = bits * 1_000_000_000 / u128::from(bits_per_sec);
-        let last = drain(&mut link).last().map(|&(due, ())| u128::from(due));
-        prop_assert_eq!(last, Some(finish_ns.div_ceil(1_000)));
+        let _ = link.enqueue(at(0), 1500, 3);
+        let deliveries: Vec<(u64, u8)> = drain(&mut link)
+            .into_iter()
+            .map(|(due, i)| (due / 1_000, i))
+            .collect();
+        let Counters {
+            policed, dropped, ..
+        } = link.counters();
+        assert_eq!(deliveries, want, "{name}");
+        assert_eq!([policed.packets, dropped.packets], want_discarded, "{name}");
     }
+}
 
-    #[test]
-    fn a_queue_limited_in_time_bounds_the_wait(arrivals in arrivals(), limit_us in 0_u64..50_000) {
-        let limit = QueueLimit::Time(Duration::from_micros(limit_us));
-        let config = LinkConfig { queue: limit, ..twelve_mbps() };
-        let (deliveries, ..) = run(&config, 1, &arrivals, |_| true);
-        let mut now = 0;
-        let sent: Vec<u64> = arrivals.iter().map(|&(gap, _)| { now += gap; now }).collect();
-        for (due, i) in deliveries {
-            let sending_us = (u64::from(arrivals[i].1) * 8).div_ceil(12);
-            prop_assert!(due <= sent[i] + limit_us + sending_us + 1);
-        }
-    }
+#[test]
+fn discarded_packets_are_told_if_asked_for() {
+    let config = LinkConfig {
+        queue: QueueLimit::Packets(0),
+        loss: Loss::Bernoulli(loss_of(1_000_000)),
+        udp: UdpPolicy::Drop,
+        ..twelve_mbps()
+    };
+    let mut link = Link::new(&config, 1);
+    let _ = link.enqueue(at(0), 1500, 0);
+    assert_eq!(link.next_discarded(), None, "nobody asked");
+    link.keep_discarded();
+    let _ = link.enqueue(at(1), 1500, 1);
+    let udp = PacketInfo {
+        udp: true,
+        ..60.into()
+    };
+    let _ = link.enqueue(at(2), udp, 2);
+    assert_eq!(link.poll(at(1_000)), None);
+    let told: Vec<_> = std::iter::from_fn(|| link.next_discarded())
+        .map(|Discarded { at, payload, cause }| (at.as_micros(), payload, cause))
+        .collect();
+    let want = [
+        (1, 1, Discard::Dropped),
+        (2, 2, Discard::Policed),
+        (1_000, 0, Discard::Lost),
+    ];
+    assert_eq!(told, want);
 }

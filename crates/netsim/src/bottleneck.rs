@@ -1,0 +1,147 @@
+//! A drop-tail queue in front of a transmitter.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::config::{Capacity, Ecn, QueueLimit};
+use crate::nanos;
+use crate::packet::{Packet, Tally};
+use crate::transmitter::Transmitter;
+
+/// Where packets wait for their turn. It acts at the times that it is given,
+/// which must not go back.
+#[derive(Debug)]
+pub(crate) struct Bottleneck<P> {
+    transmitter: Transmitter,
+    limit: QueueLimit,
+    mark_after_ns: Option<u64>,
+    sending: Option<Sending<P>>,
+    waiting: VecDeque<Waiting<P>>,
+    waiting_tally: Tally,
+}
+
+#[derive(Debug)]
+struct Sending<P> {
+    finish_ns: u64,
+    packet: Packet<P>,
+}
+
+#[derive(Debug)]
+struct Waiting<P> {
+    since_ns: u64,
+    packet: Packet<P>,
+}
+
+impl<P> Bottleneck<P> {
+    pub(crate) fn new(capacity: &Capacity, limit: QueueLimit, overhead: u32, now_ns: u64) -> Self {
+        Self {
+            transmitter: Transmitter::new(capacity, overhead, now_ns),
+            limit,
+            mark_after_ns: None,
+            sending: None,
+            waiting: VecDeque::new(),
+            waiting_tally: Tally::default(),
+        }
+    }
+
+    /// Takes a packet that arrives at `now_ns`, or gives it back if there is no
+    /// room. All that was finished by then must have been taken out.
+    pub(crate) fn offer(&mut self, now_ns: u64, packet: Packet<P>) -> Result<(), Packet<P>> {
+        let len = packet.info.len;
+        if self.sending.is_none() {
+            let finish_ns = self.transmitter.start(now_ns, len);
+            self.sending = Some(Sending { finish_ns, packet });
+        } else if self.has_room(now_ns, len) {
+            self.waiting_tally.count(len);
+            self.waiting.push_back(Waiting {
+                since_ns: now_ns,
+                packet,
+            });
+        } else {
+            return Err(packet);
+        }
+        Ok(())
+    }
+
+    /// When the packet being sent has left.
+    pub(crate) fn next_finish(&self) -> Option<u64> {
+        self.sending.as_ref().map(|sending| sending.finish_ns)
+    }
+
+    /// Takes out the packet that has left by `now_ns`, with the time when it had.
+    /// The next one follows it.
+    pub(crate) fn take_finished(&mut self, now_ns: u64) -> Option<(u64, Packet<P>)> {
+        let Sending { finish_ns, packet } = self
+            .sending
+            .take_if(|sending| sending.finish_ns <= now_ns)?;
+        if let Some(next) = self.waiting.pop_front() {
+            self.send_waiting(finish_ns, next);
+        }
+        Some((finish_ns, packet))
+    }
+
+    /// Packets that wait; the one being sent is none of them.
+    pub(crate) fn waiting(&self) -> Tally {
+        self.waiting_tally
+    }
+
+    /// All packets that are here.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len() + usize::from(self.sending.is_some())
+    }
+
+    pub(crate) fn set_capacity(&mut self, capacity: &Capacity, now_ns: u64) {
+        let finish_ns = self.transmitter.change(capacity, now_ns);
+        if let Some(sending) = &mut self.sending {
+            sending.finish_ns = finish_ns;
+        }
+    }
+
+    /// What waits already keeps its place.
+    pub(crate) fn set_limit(&mut self, limit: QueueLimit) {
+        self.limit = limit;
+    }
+
+    pub(crate) fn set_overhead(&mut self, overhead: u32) {
+        self.transmitter.set_overhead(overhead);
+    }
+
+    pub(crate) fn set_ecn(&mut self, ecn: Ecn) {
+        self.mark_after_ns = match ecn {
+            Ecn::Off => None,
+            Ecn::Step(threshold) => Some(nanos(threshold)),
+        };
+    }
+
+    fn send_waiting(&mut self, start_ns: u64, waiting: Waiting<P>) {
+        let Waiting {
+            since_ns,
+            mut packet,
+        } = waiting;
+        let len = packet.info.len;
+        self.waiting_tally.uncount(len);
+        let waited_ns = start_ns.saturating_sub(since_ns);
+        packet.marked =
+            packet.info.ect && self.mark_after_ns.is_some_and(|after| waited_ns > after);
+        let finish_ns = self.transmitter.follow(len);
+        self.sending = Some(Sending { finish_ns, packet });
+    }
+
+    fn has_room(&self, now_ns: u64, len: u32) -> bool {
+        match self.limit {
+            QueueLimit::Packets(limit) => self.waiting.len() < limit as usize,
+            QueueLimit::Bytes(limit) => {
+                let mut with_it = self.waiting_tally;
+                with_it.count(len);
+                self.transmitter.wire_bytes(with_it) <= limit
+            }
+            QueueLimit::Time(limit) => self.wait(now_ns) <= limit,
+        }
+    }
+
+    /// How long a packet that arrives now would wait for its first bit to leave.
+    fn wait(&self, now_ns: u64) -> Duration {
+        let before = self.transmitter.wire_bytes(self.waiting_tally);
+        Duration::from_nanos(self.transmitter.finish_of(before).saturating_sub(now_ns))
+    }
+}

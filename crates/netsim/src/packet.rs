@@ -1,0 +1,118 @@
+//! What goes into a link and what comes out.
+
+use hikyaku_core::units::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What a link must know of a packet. A bare length is one that is neither UDP
+/// nor ECN-capable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketInfo {
+    /// Bytes of the IP packet.
+    pub len: u32,
+    /// Whether it carries UDP, see [`UdpPolicy`](crate::UdpPolicy).
+    pub udp: bool,
+    /// Whether it is ECN-capable and not yet marked: ECT(0) or ECT(1).
+    pub ect: bool,
+}
+
+impl From<u32> for PacketInfo {
+    fn from(len: u32) -> Self {
+        Self {
+            len,
+            ..Self::default()
+        }
+    }
+}
+
+/// What became of a packet on arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Verdict {
+    /// It is in the link: it will be delivered, unless the wire loses it, or the
+    /// queue is full when it leaves the shaper of a limit on UDP.
+    Queued,
+    /// The queue had no room.
+    Dropped,
+    /// The policy on UDP threw it away.
+    Policed,
+}
+
+/// A packet at the far end.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Delivery<P> {
+    /// When it is due, rounded up to a microsecond; at most the time of the poll.
+    pub due: Timestamp,
+    /// What was enqueued.
+    pub payload: P,
+    /// Whether to mark it: congestion experienced (CE).
+    pub mark_ce: bool,
+}
+
+/// A packet that will not be delivered.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Discarded<P> {
+    /// When it was discarded, rounded up to a microsecond.
+    pub at: Timestamp,
+    /// What was enqueued.
+    pub payload: P,
+    /// Where.
+    pub cause: Discard,
+}
+
+/// Why a packet is not delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discard {
+    /// Lost on the wire.
+    Lost,
+    /// The queue was full.
+    Dropped,
+    /// The policy on UDP threw it away.
+    Policed,
+}
+
+/// Packets and their bytes, without the wire's overhead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes as given in [`PacketInfo::len`].
+    pub bytes: u64,
+}
+
+impl Tally {
+    pub(crate) fn count(&mut self, len: u32) {
+        self.packets += 1;
+        self.bytes += u64::from(len);
+    }
+
+    pub(crate) fn uncount(&mut self, len: u32) {
+        self.packets -= 1;
+        self.bytes -= u64::from(len);
+    }
+}
+
+/// What became of all packets so far. Every enqueued packet is in exactly one of
+/// `delivered`, `lost`, `dropped`, `policed` and
+/// [`Link::in_link`](crate::Link::in_link).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Handed out by [`Link::poll`](crate::Link::poll).
+    pub delivered: Tally,
+    /// Lost on the wire.
+    pub lost: Tally,
+    /// Dropped because the queue was full.
+    pub dropped: Tally,
+    /// Thrown away by the policy on UDP, or for want of room in its shaper.
+    pub policed: Tally,
+    /// Marked CE by the queue. Not a fate of its own.
+    pub marked: Tally,
+}
+
+/// A packet inside the link.
+#[derive(Debug)]
+pub(crate) struct Packet<P> {
+    pub(crate) info: PacketInfo,
+    pub(crate) payload: P,
+    /// Whether the queue marked it.
+    pub(crate) marked: bool,
+}

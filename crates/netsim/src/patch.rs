@@ -1,0 +1,93 @@
+//! Changes of a link while it runs.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Capacity, Ecn, LinkConfig, Loss, QueueLimit, Reorder, UdpPolicy};
+use crate::text::PatchText;
+
+/// What to change of a link. `None` leaves a property as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "PatchText", into = "PatchText")]
+pub struct LinkPatch {
+    /// [`LinkConfig::rate`].
+    pub rate: Option<Capacity>,
+    /// [`LinkConfig::one_way_delay`].
+    pub one_way_delay: Option<Duration>,
+    /// [`LinkConfig::jitter`].
+    pub jitter: Option<Duration>,
+    /// [`LinkConfig::loss`].
+    pub loss: Option<Loss>,
+    /// [`LinkConfig::reorder`].
+    pub reorder: Option<Reorder>,
+    /// [`LinkConfig::queue`].
+    pub queue: Option<QueueLimit>,
+    /// [`LinkConfig::ecn`].
+    pub ecn: Option<Ecn>,
+    /// [`LinkConfig::udp`].
+    pub udp: Option<UdpPolicy>,
+    /// [`LinkConfig::overhead`].
+    pub overhead: Option<u32>,
+}
+
+/// A change at some time after a start that is known later, such as the moment of
+/// a request.
+///
+/// In TOML and JSON one table: `{ at = "4s", rate = "15Mbps" }`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// How long after the start.
+    #[serde(with = "hikyaku_core::units::duration")]
+    pub at: Duration,
+    /// What changes then.
+    #[serde(flatten)]
+    pub patch: LinkPatch,
+}
+
+impl LinkConfig {
+    /// Changes what the patch holds.
+    pub fn apply(&mut self, patch: &LinkPatch) {
+        set(&mut self.rate, &patch.rate);
+        set(&mut self.one_way_delay, &patch.one_way_delay);
+        set(&mut self.jitter, &patch.jitter);
+        set(&mut self.loss, &patch.loss);
+        set(&mut self.reorder, &patch.reorder);
+        set(&mut self.queue, &patch.queue);
+        set(&mut self.ecn, &patch.ecn);
+        set(&mut self.udp, &patch.udp);
+        set(&mut self.overhead, &patch.overhead);
+    }
+}
+
+fn set<T: Clone>(field: &mut T, change: &Option<T>) {
+    if let Some(value) = change {
+        field.clone_from(value);
+    }
+}
+
+/// The default link, changed by the patch.
+impl From<LinkPatch> for LinkConfig {
+    fn from(patch: LinkPatch) -> Self {
+        let mut config = Self::default();
+        config.apply(&patch);
+        config
+    }
+}
+
+/// A patch that makes any link this one.
+impl From<LinkConfig> for LinkPatch {
+    fn from(config: LinkConfig) -> Self {
+        Self {
+            rate: Some(config.rate),
+            one_way_delay: Some(config.one_way_delay),
+            jitter: Some(config.jitter),
+            loss: Some(config.loss),
+            reorder: Some(config.reorder),
+            queue: Some(config.queue),
+            ecn: Some(config.ecn),
+            udp: Some(config.udp),
+            overhead: Some(config.overhead),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Recorded links.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// When a recorded link could send, as in mahimahi (Netravali et al., USENIX ATC
+/// 2015): a list of whole milliseconds, at each of which up to 1500 bytes of IP
+/// packets leave. Several in one millisecond are several times as much. A packet
+/// that does not fit continues at the next opportunity; what no waiting packet
+/// uses is wasted. A packet that arrives at the very time of an opportunity has
+/// missed it. After its last time the trace begins anew, for ever.
+///
+/// As text one number a line, lines of `#` being comments; in TOML and JSON such a
+/// text or a list of numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    opportunities_ms: Arc<[u64]>,
+}
+
+/// Why something is no trace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// A line of the text is not a number.
+    #[error("reading a trace: line {line}: `{text}` is not a whole number of milliseconds")]
+    Number {
+        /// Counted from 1.
+        line: usize,
+        /// Its first characters.
+        text: String,
+    },
+    /// Time goes back.
+    #[error("reading a trace: {later} ms comes after {earlier} ms; sort the times")]
+    Unsorted {
+        /// The time before.
+        earlier: u64,
+        /// The smaller time that follows it.
+        later: u64,
+    },
+    /// It never sends.
+    #[error("reading a trace: it is empty; give the times at which 1500 bytes can be sent")]
+    Empty,
+    /// It takes no time, and would send without limit.
+    #[error("reading a trace: it ends at 0 ms; its last time is its length")]
+    NoLength,
+    /// It lasts longer than virtual time does.
+    #[error("reading a trace: {0} ms is too long; at most 10^12")]
+    TooLong(u64),
+}
+
+impl Trace {
+    /// Bytes of IP packets that one opportunity carries.
+    pub const OPPORTUNITY_BYTES: u64 = 1500;
+
+    /// A trace of the given times in ms, in ascending order.
+    ///
+    /// # Errors
+    /// If there is none, they are not sorted, or the last is 0 or above 10^12.
+    pub fn new(opportunities_ms: Vec<u64>) -> Result<Self, TraceError> {
+        if let Some(pair) = opportunities_ms.windows(2).find(|pair| pair[0] > pair[1]) {
+            let (earlier, later) = (pair[0], pair[1]);
+            return Err(TraceError::Unsorted { earlier, later });
+        }
+        match opportunities_ms.last() {
+            None => Err(TraceError::Empty),
+            Some(0) => Err(TraceError::NoLength),
+            Some(&last) if last > MAX_MS => Err(TraceError::TooLong(last)),
+            Some(_) => Ok(Self {
+                opportunities_ms: opportunities_ms.into(),
+            }),
+        }
+    }
+
+    /// The times in ms of one pass; the last is the length of the pass.
+    pub fn opportunities_ms(&self) -> &[u64] {
+        &self.opportunities_ms
+    }
+
+    /// Time of opportunity `n`, counted from 0 over all passes, in ns.
+    pub(crate) fn time_ns(&self, n: u64) -> u64 {
+        let len = self.opportunities_ms.len() as u64;
+        let within_ms = self.opportunities_ms[(n % len) as usize];
+        (n / len)
+            .saturating_mul(self.period_ns())
+            .saturating_add(within_ms * NANOS_PER_MS)
+    }
+
+    /// The first opportunity after `time_ns`.
+    pub(crate) fn first_after(&self, time_ns: u64) -> u64 {
+        let pass = time_ns / self.period_ns();
+        let within_ns = time_ns % self.period_ns();
+        // Within is below the last time, so there is one in this pass.
+        let passed = self
+            .opportunities_ms
+            .partition_point(|&ms| ms * NANOS_PER_MS <= within_ns);
+        pass * self.opportunities_ms.len() as u64 + passed as u64
+    }
+
+    fn period_ns(&self) -> u64 {
+        self.opportunities_ms[self.opportunities_ms.len() - 1] * NANOS_PER_MS
+    }
+}
+
+impl FromStr for Trace {
+    type Err = TraceError;
+
+    fn from_str(text: &str) -> Result<Self, TraceError> {
+        let lines = text.lines().map(str::trim).enumerate();
+        let times = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let times: Result<Vec<u64>, _> = times
+            .map(|(index, line)| {
+                line.parse().map_err(|_| TraceError::Number {
+                    line: index + 1,
+                    text: line.chars().take(40).collect(),
+                })
+            })
+            .collect();
+        Self::new(times?)
+    }
+}
+
+const NANOS_PER_MS: u64 = 1_000_000;
+/// 31 years; in nanoseconds it still fits a `u64`.
+const MAX_MS: u64 = 1_000_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_read_strictly() {
+        let cases = [
+            ("1\n2\n2\n10\n", Ok(vec![1, 2, 2, 10])),
+            ("# from a car\r\n 0 \r\n\r\n5\r\n", Ok(vec![0, 5])),
+            (
+                "1\n2.5\n",
+                Err("reading a trace: line 2: `2.5` is not a whole number of milliseconds"),
+            ),
+            (
+                "traces/lte.up",
+                Err(
+                    "reading a trace: line 1: `traces/lte.up` is not a whole number of milliseconds",
+                ),
+            ),
+            (
+                "5\n4",
+                Err("reading a trace: 4 ms comes after 5 ms; sort the times"),
+            ),
+            (
+                "\n",
+                Err("reading a trace: it is empty; give the times at which 1500 bytes can be sent"),
+            ),
+            (
+                "0\n0",
+                Err("reading a trace: it ends at 0 ms; its last time is its length"),
+            ),
+            (
+                "1000000000001",
+                Err("reading a trace: 1000000000001 ms is too long; at most 10^12"),
+            ),
+        ];
+        for (text, want) in cases {
+            let got = text.parse::<Trace>();
+            let got = got.as_ref().map(|trace| trace.opportunities_ms().to_vec());
+            assert_eq!(
+                got.map_err(ToString::to_string),
+                want.map_err(str::to_owned)
+            );
+        }
+    }
+
+    #[test]
+    fn opportunities_repeat_with_the_length_of_a_pass() {
+        let trace = Trace::new(vec![0, 2, 2, 10]).unwrap();
+        let times_ms: Vec<u64> = (0..9).map(|n| trace.time_ns(n) / NANOS_PER_MS).collect();
+        assert_eq!(times_ms, [0, 2, 2, 10, 10, 12, 12, 20, 20]);
+        for (after_ms, want) in [(0, 1), (1, 1), (2, 3), (9, 3), (10, 5), (12, 7), (20, 9)] {
+            let got = trace.first_after(after_ms * NANOS_PER_MS);
+            assert_eq!(got, want, "after {after_ms} ms");
+        }
+    }
+}
