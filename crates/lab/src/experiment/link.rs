@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use hikyaku_core::units::{ByteSize, LossRate, Rate, duration};
-use hikyaku_netsim::{LinkConfig, Loss, QueueLimit};
+use hikyaku_core::units::{ByteSize, Rate, duration};
+use hikyaku_netsim::{LinkConfig, QueueLimit};
 use serde::Deserialize;
 use toml::Table;
 
@@ -89,25 +89,13 @@ fn bdp(text: &str) -> Option<f64> {
 
 /// What is wrong with a queue's text.
 pub(super) fn check_queue(text: &str) -> Result<(), String> {
-    if bdp(text).is_some() || queue(text).is_some() {
+    if bdp(text).is_some() || text.parse::<QueueLimit>().is_ok() {
         return Ok(());
     }
     Err(format!(
         "`{text}` is no queue: expected a time (`50ms`), a size (`64KiB`), packets \
          (`100 packets`), or bandwidth-delay products (`1bdp`)"
     ))
-}
-
-fn queue(text: &str) -> Option<QueueLimit> {
-    if let Some(packets) = text.strip_suffix(" packets") {
-        return packets.parse().ok().map(QueueLimit::Packets);
-    }
-    let time = duration::parse(text).ok().map(QueueLimit::Time);
-    time.or_else(|| {
-        text.parse()
-            .ok()
-            .map(|size: ByteSize| QueueLimit::Bytes(size.bytes()))
-    })
 }
 
 /// What is wrong with the text of a link's treatment of UDP.
@@ -131,33 +119,5 @@ impl Links {
 }
 
 fn config(table: &Table) -> Result<LinkConfig, String> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Text {
-        rate: Option<Rate>,
-        #[serde(default, with = "duration")]
-        one_way_delay: Duration,
-        #[serde(default, with = "duration")]
-        jitter: Duration,
-        #[serde(default)]
-        loss: LossRate,
-        queue: Option<String>,
-        overhead: Option<u32>,
-    }
-    let text = Text::deserialize(table.clone()).map_err(|error| error.message().to_owned())?;
-    let mut config = LinkConfig {
-        rate: text.rate,
-        one_way_delay: text.one_way_delay,
-        jitter: text.jitter,
-        ..LinkConfig::default()
-    };
-    if text.loss > LossRate::ZERO {
-        config.loss = Loss::Bernoulli(text.loss);
-    }
-    if let Some(text) = text.queue {
-        check_queue(&text)?;
-        config.queue = queue(&text).unwrap_or(config.queue);
-    }
-    config.overhead = text.overhead.unwrap_or(config.overhead);
-    Ok(config)
+    LinkConfig::deserialize(table.clone()).map_err(|error| error.message().to_owned())
 }
