@@ -3,6 +3,7 @@
 use std::io;
 
 use hikyaku_edge::{ConfigError, ListenError, ServerError, tls::TlsError};
+use hikyaku_lab::link::LinkError;
 
 /// One sentence on what to do, where that is not plain from the error itself.
 pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {
@@ -12,6 +13,9 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {
         }
         if let Some(TlsError::Read { source, .. }) = cause.downcast_ref::<TlsError>() {
             return tls_hint(source);
+        }
+        if let Some(error) = cause.downcast_ref::<LinkError>() {
+            return link_hint(error);
         }
         match cause.downcast_ref::<ServerError>() {
             Some(ServerError::Congestion { .. }) => {
@@ -48,6 +52,21 @@ fn listen_hint(error: &ListenError) -> Option<&'static str> {
         _ => None,
     }
 }
+
+fn link_hint(error: &LinkError) -> Option<&'static str> {
+    match error {
+        LinkError::Missing(_) => Some(PRIVILEGES),
+        LinkError::Register { source, .. } | LinkError::Tun { source, .. }
+            if source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            Some(PRIVILEGES)
+        }
+        _ => None,
+    }
+}
+
+const PRIVILEGES: &str = "run it as root, in a container with --privileged or with CAP_NET_ADMIN, \
+                          CAP_SYS_ADMIN and /dev/net/tun; `hikyaku lab sim` needs none of it";
 
 fn tls_hint(error: &io::Error) -> Option<&'static str> {
     match error.kind() {

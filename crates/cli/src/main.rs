@@ -3,6 +3,7 @@
 
 mod explain;
 mod hint;
+mod lab;
 mod serve;
 
 use std::io::{self, Write};
@@ -26,6 +27,8 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Fetch URLs and measure every phase.
     Get(Box<GetArgs>),
+    /// Emulate networks and measure on them.
+    Lab(lab::LabArgs),
     /// Tell what a server knows of a client, what it decides for it, and why.
     Explain(explain::ExplainArgs),
 }
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Serve(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Get(args) => get(&args),
+        Command::Lab(args) => lab::run(&args),
         Command::Explain(args) => explain::run(&args).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

@@ -1,5 +1,7 @@
 //! The network lab of hikyaku: everything that measures.
 
+pub mod clean;
 pub mod client;
 pub mod experiment;
+pub mod interrupt;
 pub mod link;

@@ -1,6 +1,7 @@
 //! What can go wrong with an emulated link.
 
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 
 /// Why a namespace or a link could not be set up, used or removed.
@@ -10,6 +11,33 @@ use std::process::ExitStatus;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
+    /// The machine or the user lacks what every emulated network needs.
+    #[error("emulating a network: this needs {0}")]
+    Missing(String),
+    /// The register of lab processes cannot be used.
+    #[error("using `{}`, where running labs are registered", path.display())]
+    Register {
+        /// File or directory of the register.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Another process has this one's entry.
+    #[error(
+        "registering this lab: `{}` belongs to a running lab of another PID namespace; \
+         start this one again, or give it a /run of its own", path.display()
+    )]
+    Owned {
+        /// The entry.
+        path: PathBuf,
+    },
+    /// The calling process is inside what is to be removed.
+    #[error("removing {0}: this process runs inside; leave the namespace first")]
+    Inside(String),
+    /// Processes outlived even SIGKILL.
+    #[error("ending processes inside namespaces: {0} will not end")]
+    Processes(String),
     /// iproute2 could not be started: it may not be installed.
     #[error("running `ip {arguments}`")]
     StartIp {

@@ -11,15 +11,22 @@
 //!
 //! Needs root (`CAP_NET_ADMIN`, `CAP_SYS_ADMIN`), `/dev/net/tun` and iproute2.
 
+mod congestion;
+mod emulated;
 mod error;
 mod lateness;
+pub(crate) mod leftovers;
 mod netns;
+pub(crate) mod owner;
+mod privileges;
+pub(crate) mod processes;
 mod pump;
 mod super_packet;
 mod sys;
 mod topology;
 mod tun;
 
+pub use emulated::EmulatedLink;
 pub use error::LinkError;
 pub use lateness::Lateness;
 pub use netns::Netns;

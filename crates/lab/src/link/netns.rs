@@ -5,38 +5,64 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::error::LinkError;
+use super::owner::{self, Claim};
+use super::processes;
 
-/// A named network namespace, removed on drop. It lives on while a process runs
-/// in it: end those first.
+/// Where iproute2 keeps the names of namespaces.
+pub(super) const DIRECTORY: &str = "/run/netns";
+
+/// A named network namespace. On drop it is removed, and processes that still run
+/// in it are ended, by SIGTERM and then by SIGKILL.
 #[derive(Debug)]
 pub struct Netns {
     name: String,
     handle: File,
+    // Dropped last: as long as it lives, the namespace is known to have an owner.
+    _claim: Arc<Claim>,
 }
 
 impl Netns {
-    /// Creates the namespace `name` and brings its loopback interface up. It can
-    /// be reached by hand with `ip netns exec NAME`.
+    /// Creates a namespace, `hkyk-PID-N-ROLE` with the number of this process and
+    /// a number of its own, and brings its loopback interface up. It can be
+    /// reached by hand with `ip netns exec NAME`.
+    ///
+    /// In the calling process's own namespace, CUBIC and BBR are put on the list
+    /// of allowed congestion controls where the kernel has them: the list is the
+    /// same for all namespaces, and can be changed in the initial one only. The
+    /// last process that has namespaces takes back what was added.
     ///
     /// # Errors
-    /// Without privileges, without iproute2, or if the name is taken.
-    pub fn create(name: &str) -> Result<Self, LinkError> {
-        run_ip(&["netns", "add", name], "")?;
-        let handle = File::open(Path::new("/run/netns").join(name)).inspect_err(|_| {
-            remove(name);
-        });
-        let handle = handle.map_err(|source| LinkError::Enter {
-            name: name.to_owned(),
-            source,
+    /// Without privileges or without iproute2.
+    pub fn create(role: &str) -> Result<Self, LinkError> {
+        Self::create_with(&Claim::take()?, role)
+    }
+
+    /// As [`Self::create`], for one of the several namespaces of a network.
+    pub(crate) fn create_with(claim: &Arc<Claim>, role: &str) -> Result<Self, LinkError> {
+        let name = claim.name(role);
+        let handle = {
+            let _present = owner::stay();
+            run_ip(&["netns", "add", &name], "")?;
+            File::open(Path::new(DIRECTORY).join(&name))
+        };
+        let handle = handle.map_err(|source| {
+            // The first error is the one to tell.
+            let _ = remove(&name);
+            LinkError::Enter {
+                name: name.clone(),
+                source,
+            }
         })?;
         let netns = Self {
-            name: name.to_owned(),
+            name,
             handle,
+            _claim: Arc::clone(claim),
         };
         netns.ip("link set lo up")?;
         Ok(netns)
@@ -77,16 +103,24 @@ impl Netns {
     /// The outer one as for [`Self::enter`]; the inner one is that of
     /// [`Command::spawn`].
     pub fn spawn(&self, command: &mut Command) -> Result<io::Result<Child>, LinkError> {
-        self.enter(|| command.spawn())
+        self.enter(|| {
+            let _present = owner::stay();
+            command.spawn()
+        })
     }
 
-    /// Runs a process inside the namespace to its end and collects its output.
+    /// Runs a process inside the namespace to its end, without input, and
+    /// collects its output.
     ///
     /// # Errors
     /// The outer one as for [`Self::enter`]; the inner one is that of
     /// [`Command::output`].
     pub fn output(&self, command: &mut Command) -> Result<io::Result<Output>, LinkError> {
-        self.enter(|| command.output())
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Ok(self.spawn(command)?.and_then(Child::wait_with_output))
     }
 
     /// Sets a kernel parameter of the namespace, such as
@@ -110,17 +144,45 @@ impl Netns {
     pub fn ip(&self, commands: &str) -> Result<(), LinkError> {
         run_ip(&["-netns", &self.name, "-batch", "-"], commands)
     }
+
+    /// Runs one `ip` command inside the namespace, given without the `ip`. Unlike
+    /// those of [`Self::ip`] it may begin with options such as `-6`, and an error
+    /// tells the command.
+    ///
+    /// # Errors
+    /// If iproute2 is missing or refuses it.
+    pub fn ip_command(&self, command: &str) -> Result<(), LinkError> {
+        let mut arguments = vec!["-netns", self.name.as_str()];
+        arguments.extend(command.split_whitespace());
+        run_ip(&arguments, "")
+    }
 }
 
 impl Drop for Netns {
     fn drop(&mut self) {
-        remove(&self.name);
+        // As far as that goes: there is nobody left to tell.
+        let _ = processes::end_inside(std::slice::from_ref(&self.name));
+        let _ = remove(&self.name);
     }
 }
 
-/// Removes a namespace as far as that goes: there is nobody left to tell.
-fn remove(name: &str) {
-    let _ = run_ip(&["netns", "delete", name], "");
+/// Names of the namespaces that begin with `prefix`, in order.
+pub(super) fn existing(prefix: &str) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(DIRECTORY) else {
+        // iproute2 makes it with the first namespace.
+        return Vec::new();
+    };
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.starts_with(prefix))
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// Removes a namespace, of whichever process.
+pub(super) fn remove(name: &str) -> Result<(), LinkError> {
+    run_ip(&["netns", "delete", name], "")
 }
 
 fn run_ip(arguments: &[&str], input: &str) -> Result<(), LinkError> {

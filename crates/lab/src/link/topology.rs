@@ -1,14 +1,12 @@
 //! A client and a server joined by one emulated link.
 
-use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::emulated::EmulatedLink;
 use super::error::LinkError;
 use super::netns::Netns;
-use super::pump::{LinkPair, Pump, Report, Tuns};
-use super::tun::Tun;
+use super::owner::Claim;
+use super::pump::{LinkPair, Report};
 
 /// IPv4 address of the client.
 pub const CLIENT_V4: Ipv4Addr = Ipv4Addr::new(10, 104, 121, 1);
@@ -25,9 +23,8 @@ pub const SERVER_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x6879, 0, 0, 0, 0, 0, 2);
 /// them must have ended before.
 #[derive(Debug)]
 pub struct Topology {
-    // The order is that of dropping: pump, interfaces, namespaces.
-    pump: Option<Pump>,
-    tuns: Arc<Tuns>,
+    // The order is that of dropping: interfaces before namespaces.
+    link: EmulatedLink,
     client: Netns,
     server: Netns,
 }
@@ -36,30 +33,18 @@ impl Topology {
     /// Creates the namespaces, which hold nothing but these interfaces, their
     /// addresses and loopback.
     ///
-    /// In the calling process's own namespace, CUBIC and BBR are put on the list
-    /// of allowed congestion controls where the kernel has them: the list is the
-    /// same for all namespaces, and can be changed in the initial one only.
-    ///
     /// # Errors
     /// Without privileges, `/dev/net/tun` or iproute2. What had been created
     /// until then is removed.
     pub fn create() -> Result<Self, LinkError> {
-        static CREATED: AtomicU32 = AtomicU32::new(0);
-        let number = CREATED.fetch_add(1, Ordering::Relaxed);
-        let name = |role| format!("hkyk-{}-{number}-{role}", std::process::id());
-
-        allow_congestion_controls()?;
-        let client = Netns::create(&name("client"))?;
-        let server = Netns::create(&name("server"))?;
-        let tuns = Arc::new(Tuns {
-            client: Tun::create(&client, INTERFACE)?,
-            server: Tun::create(&server, INTERFACE)?,
-        });
+        let claim = Claim::take()?;
+        let client = Netns::create_with(&claim, "client")?;
+        let server = Netns::create_with(&claim, "server")?;
+        let link = EmulatedLink::create((&client, INTERFACE), (&server, INTERFACE))?;
         configure(&client, CLIENT_V4, CLIENT_V6)?;
         configure(&server, SERVER_V4, SERVER_V6)?;
         Ok(Self {
-            pump: None,
-            tuns,
+            link,
             client,
             server,
         })
@@ -81,15 +66,13 @@ impl Topology {
     /// # Errors
     /// If the pump's thread cannot be started.
     pub fn start_link(&mut self, links: LinkPair, seed: u64) -> Result<(), LinkError> {
-        self.pump = None;
-        self.pump = Some(Pump::start(Arc::clone(&self.tuns), links, seed)?);
-        Ok(())
+        self.link.start(links, seed)
     }
 
     /// Bytes of IP packets that the present link has delivered so far, up and
     /// down; zero without a link.
     pub fn delivered_bytes(&self) -> [u64; 2] {
-        self.pump.as_ref().map_or([0; 2], Pump::delivered)
+        self.link.delivered_bytes()
     }
 
     /// Ends the link: packets on their way are gone. `None` if there was none.
@@ -97,7 +80,7 @@ impl Topology {
     /// # Errors
     /// If the pump had failed.
     pub fn stop_link(&mut self) -> Result<Option<Report>, LinkError> {
-        self.pump.take().map(Pump::stop).transpose()
+        self.link.stop()
     }
 }
 
@@ -128,26 +111,4 @@ fn configure(netns: &Netns, v4: Ipv4Addr, v6: Ipv6Addr) -> Result<(), LinkError>
          address add {v6}/64 dev {INTERFACE} nodad\n\
          link set {INTERFACE} up\n"
     ))
-}
-
-fn allow_congestion_controls() -> Result<(), LinkError> {
-    const ALLOWED: &str = "net/ipv4/tcp_allowed_congestion_control";
-    let read = |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).unwrap_or_default();
-    let available = read("net/ipv4/tcp_available_congestion_control");
-    let allowed = read(ALLOWED);
-    let mut names: Vec<&str> = allowed.split_whitespace().collect();
-    let before = names.len();
-    names.extend(["cubic", "bbr"].into_iter().filter(|&name| {
-        available.split_whitespace().any(|other| other == name)
-            && !allowed.split_whitespace().any(|other| other == name)
-    }));
-    if names.len() == before {
-        return Ok(());
-    }
-    let value = names.join(" ");
-    fs::write(format!("/proc/sys/{ALLOWED}"), &value).map_err(|source| LinkError::Sysctl {
-        key: ALLOWED.to_owned(),
-        value,
-        source,
-    })
 }

@@ -1,0 +1,29 @@
+//! `hikyaku lab`: emulated networks and what is measured on them.
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use hikyaku_lab::clean::{self, CleanArgs};
+
+/// Arguments of `hikyaku lab`.
+#[derive(Debug, Args)]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Remove what killed labs left behind, and nothing else.
+    Clean(CleanArgs),
+}
+
+/// Runs the subcommand and returns its exit status.
+pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
+    let out = &mut io::stdout().lock();
+    let status = match &args.command {
+        Command::Clean(args) => clean::run(args, out)?,
+    };
+    Ok(ExitCode::from(status))
+}

@@ -1,0 +1,63 @@
+//! Ctrl-C and other requests to end.
+//!
+//! A process that dies of a signal drops nothing, so its namespaces would stay.
+//! Here a thread takes SIGINT, SIGTERM and SIGHUP in place of the process.
+
+mod sys;
+
+use std::io;
+use std::thread;
+
+use rustix::process::Signal;
+
+use crate::link::owner;
+
+/// A request to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interrupt {
+    /// SIGINT, SIGTERM or SIGHUP.
+    pub(crate) signal: Signal,
+    /// Whether the terminal sent it, to the foreground's other processes as well.
+    pub(crate) from_terminal: bool,
+}
+
+/// From now on, a request to end first removes what this process has made in the
+/// kernel, with all processes inside, and then ends this process as it would have
+/// done at once. What was to be ignored (`nohup`) is ignored.
+///
+/// Call it before any other thread is started: those before would still take the
+/// signals.
+///
+/// # Errors
+/// If the thread cannot be started.
+pub fn clean_up_when_asked_to_end() -> io::Result<()> {
+    handle(|interrupt| end(interrupt.signal))
+}
+
+/// As [`clean_up_when_asked_to_end`], with another answer to the request.
+pub(crate) fn handle(mut handler: impl FnMut(Interrupt) + Send + 'static) -> io::Result<()> {
+    let requests: Vec<Signal> = [Signal::INT, Signal::TERM, Signal::HUP]
+        .into_iter()
+        .filter(|&signal| !sys::is_ignored(signal))
+        .collect();
+    if requests.is_empty() {
+        return Ok(());
+    }
+    sys::block(&requests)?;
+    let wait = move || {
+        while let Ok(interrupt) = sys::wait(&requests) {
+            handler(interrupt);
+        }
+    };
+    thread::Builder::new()
+        .name("interrupt".to_owned())
+        .spawn(wait)?;
+    Ok(())
+}
+
+/// Cleans up, then dies of the signal.
+pub(crate) fn end(signal: Signal) {
+    // What stays is found by `lab clean`.
+    let _ = owner::abandon();
+    sys::die_of(signal);
+}

@@ -1,0 +1,112 @@
+//! The machine's list of congestion controls that namespaces may choose.
+//!
+//! `tcp_allowed_congestion_control` is one list for all namespaces, and can be
+//! changed in the initial one only. What the lab adds to it is noted first in a
+//! file of the register, and taken back when the last lab ends.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::error::LinkError;
+use super::owner::{DIRECTORY, Register};
+
+const ALLOWED: &str = "net/ipv4/tcp_allowed_congestion_control";
+const AVAILABLE: &str = "net/ipv4/tcp_available_congestion_control";
+
+/// What a network may be built with, where the kernel has it.
+const WANTED: [&str; 2] = ["cubic", "bbr"];
+
+/// Allows what is wanted and available.
+pub(super) fn allow(_: &Register) -> Result<(), LinkError> {
+    let missing = missing(&read(AVAILABLE), &read(ALLOWED));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let added = join(&[noted(), missing.clone()].concat());
+    let path = note();
+    fs::write(&path, added).map_err(|source| LinkError::Register { path, source })?;
+    write(join(&[words(&read(ALLOWED)), missing].concat()))
+}
+
+/// Takes back what was added and not yet taken back; returns it.
+pub(super) fn restore(_: &Register) -> Result<Vec<String>, LinkError> {
+    let added = added();
+    if !added.is_empty() {
+        let mut allowed = words(&read(ALLOWED));
+        allowed.retain(|name| !added.contains(name));
+        write(join(&allowed))?;
+    }
+    let path = note();
+    match fs::remove_file(&path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(LinkError::Register { path, source })
+        }
+        _ => Ok(added),
+    }
+}
+
+/// What the lab has added to the list and is still there.
+pub(super) fn added() -> Vec<String> {
+    let mut added = noted();
+    let allowed = words(&read(ALLOWED));
+    added.retain(|name| allowed.contains(name));
+    added
+}
+
+fn missing(available: &str, allowed: &str) -> Vec<String> {
+    let (available, allowed) = (words(available), words(allowed));
+    let mut missing: Vec<String> = WANTED.map(str::to_owned).into();
+    missing.retain(|name| available.contains(name) && !allowed.contains(name));
+    missing
+}
+
+fn note() -> PathBuf {
+    Path::new(DIRECTORY).join("congestion-controls")
+}
+
+fn noted() -> Vec<String> {
+    words(&fs::read_to_string(note()).unwrap_or_default())
+}
+
+fn read(key: &str) -> String {
+    fs::read_to_string(Path::new("/proc/sys").join(key)).unwrap_or_default()
+}
+
+fn write(value: String) -> Result<(), LinkError> {
+    fs::write(Path::new("/proc/sys").join(ALLOWED), &value).map_err(|source| LinkError::Sysctl {
+        key: ALLOWED.to_owned(),
+        value,
+        source,
+    })
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+fn join(words: &[String]) -> String {
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing;
+
+    #[test]
+    fn only_what_is_wanted_available_and_not_allowed_is_added() {
+        let cases: &[(&str, &str, &[&str])] = &[
+            ("reno bbr cubic", "reno", &["cubic", "bbr"]),
+            ("reno bbr cubic", "reno bbr", &["cubic"]),
+            ("reno cubic", "reno cubic", &[]),
+            ("reno", "reno", &[]),
+            ("reno bbr2 cubic2", "reno", &[]),
+        ];
+        for (available, allowed, expected) in cases {
+            assert_eq!(
+                missing(available, allowed),
+                *expected,
+                "{available}: {allowed}"
+            );
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What labs left behind that were killed before they could clean up.
+
+use super::error::LinkError;
+use super::owner::{Register, prefix};
+use super::processes::{self, Process};
+use super::{congestion, netns, privileges};
+
+/// What one dead owner left.
+#[derive(Debug)]
+pub(crate) struct Leftover {
+    owner: u32,
+    /// Names of its namespaces.
+    pub(crate) namespaces: Vec<String>,
+    /// What runs in them.
+    pub(crate) processes: Vec<Process>,
+}
+
+/// All that is left, with the register locked: nothing is added meanwhile.
+#[derive(Debug)]
+pub(crate) struct Leftovers {
+    register: Register,
+    /// By owner.
+    pub(crate) found: Vec<Leftover>,
+    /// Congestion controls that no running lab needs on the machine's list.
+    pub(crate) congestion_controls: Vec<String>,
+}
+
+impl Leftovers {
+    /// Looks what is there.
+    pub(crate) fn find() -> Result<Self, LinkError> {
+        privileges::check()?;
+        let register = Register::lock()?;
+        let mut found = Vec::new();
+        for owner in register.owners()? {
+            if register.dead(owner)?.is_none() {
+                continue;
+            }
+            let namespaces = netns::existing(&prefix(owner));
+            found.push(Leftover {
+                owner,
+                processes: processes::inside(&namespaces),
+                namespaces,
+            });
+        }
+        let congestion_controls = match register.is_used()? {
+            true => Vec::new(),
+            false => congestion::added(),
+        };
+        Ok(Self {
+            register,
+            found,
+            congestion_controls,
+        })
+    }
+
+    /// Removes all of it.
+    ///
+    /// # Errors
+    /// If the calling process itself runs inside one of the namespaces, before
+    /// anything is removed; or if something cannot be removed.
+    pub(crate) fn remove(self) -> Result<(), LinkError> {
+        let own = std::process::id();
+        let is_own = |process: &&Process| process.pid == own;
+        if let Some(leftover) = self
+            .found
+            .iter()
+            .find(|leftover| leftover.processes.iter().any(|process| is_own(&process)))
+        {
+            return Err(LinkError::Inside(leftover.namespaces.join(", ")));
+        }
+        for leftover in &self.found {
+            self.register.sweep(leftover.owner)?;
+        }
+        if !self.register.is_used()? {
+            congestion::restore(&self.register)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,207 @@
+//! Which process owns what the lab has made in the kernel.
+//!
+//! A process that makes namespaces names them `hkyk-PID-N-ROLE` and holds a lock
+//! on its entry, the file `/run/hikyaku-lab/PID`, as long as it has any. The
+//! kernel drops the lock when the process ends, however it ends, and no later
+//! process of the same number holds it: an entry without a lock is what a killed
+//! lab left behind. Nothing is written into an entry, so nothing in it can be
+//! torn: its name says which namespaces are its own.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+use rustix::fs::{FlockOperation, flock};
+
+use super::error::LinkError;
+use super::{congestion, netns, privileges, processes};
+
+/// Right to make namespaces of one network: as long as a claim lives, so does
+/// the process's entry.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    number: u32,
+}
+
+/// The entry of this process, and how many claims need it.
+struct Entry {
+    claims: usize,
+    _lock: File,
+}
+
+static ENTRY: Mutex<Option<Entry>> = Mutex::new(None);
+
+impl Claim {
+    /// A claim with a number of its own.
+    pub(crate) fn take() -> Result<Arc<Self>, LinkError> {
+        static TAKEN: AtomicU32 = AtomicU32::new(0);
+        let mut entry = ENTRY.lock();
+        match entry.as_mut() {
+            Some(entry) => entry.claims += 1,
+            None => {
+                *entry = Some(Entry {
+                    claims: 1,
+                    _lock: enter_register()?,
+                });
+            }
+        }
+        let number = TAKEN.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(Self { number }))
+    }
+
+    /// The name of this network's namespace for `role`.
+    pub(crate) fn name(&self, role: &str) -> String {
+        format!("{}{}-{role}", prefix(std::process::id()), self.number)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut entry = ENTRY.lock();
+        let last = entry.take_if(|entry| {
+            entry.claims -= 1;
+            entry.claims == 0
+        });
+        if last.is_some() {
+            // What stays is found by `lab clean`; there is nobody left to tell.
+            let _ = leave_register();
+        }
+    }
+}
+
+/// Removes everything that this process has made, whoever still uses it, because
+/// the process is about to end. No claim can be taken or dropped afterwards.
+pub(crate) fn abandon() -> Result<(), LinkError> {
+    // Never unlocked again: other threads wait here until the process is gone.
+    let entry = ENTRY.lock();
+    let has_any = entry.is_some();
+    std::mem::forget(entry);
+    if has_any { leave_register() } else { Ok(()) }
+}
+
+/// Holds off [`abandon`] while something is being made that it must find; waits
+/// for ever once it has begun.
+pub(super) fn stay() -> impl Drop {
+    ENTRY.lock()
+}
+
+/// The register of all lab processes, locked against changes by others.
+#[derive(Debug)]
+pub(super) struct Register {
+    _lock: File,
+}
+
+impl Register {
+    /// Waits until no other process changes the register.
+    pub(super) fn lock() -> Result<Self, LinkError> {
+        let path = Path::new(DIRECTORY);
+        let mut directory = DirBuilder::new();
+        // Others must not hold locks in it.
+        directory.recursive(true).mode(0o700);
+        directory.create(path).map_err(at(path))?;
+        let path = path.join("lock");
+        let file = open(&path)?;
+        rustix::io::retry_on_intr(|| flock(&file, FlockOperation::LockExclusive))
+            .map_err(|errno| at(&path)(errno.into()))?;
+        Ok(Self { _lock: file })
+    }
+
+    /// Every process that has an entry.
+    pub(super) fn owners(&self) -> Result<Vec<u32>, LinkError> {
+        let path = Path::new(DIRECTORY);
+        let mut owners: Vec<u32> = fs::read_dir(path)
+            .map_err(at(path))?
+            .filter_map(|file| file.ok()?.file_name().to_str()?.parse().ok())
+            .collect();
+        owners.sort_unstable();
+        Ok(owners)
+    }
+
+    /// The lock of an entry, which must exist: `None` if its owner lives.
+    pub(super) fn dead(&self, owner: u32) -> Result<Option<File>, LinkError> {
+        try_lock(&entry_path(owner))
+    }
+
+    /// Whether any owner lives.
+    pub(super) fn is_used(&self) -> Result<bool, LinkError> {
+        for owner in self.owners()? {
+            if self.dead(owner)?.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Removes the namespaces of an owner, all that runs in them, and its entry.
+    pub(super) fn sweep(&self, owner: u32) -> Result<(), LinkError> {
+        let namespaces = netns::existing(&prefix(owner));
+        processes::end_inside(&namespaces)?;
+        for name in &namespaces {
+            netns::remove(name)?;
+        }
+        let path = entry_path(owner);
+        fs::remove_file(&path).map_err(at(&path))
+    }
+}
+
+/// Directory of the register.
+pub(super) const DIRECTORY: &str = "/run/hikyaku-lab";
+
+/// What the names of an owner's namespaces begin with.
+pub(super) fn prefix(owner: u32) -> String {
+    format!("hkyk-{owner}-")
+}
+
+fn entry_path(owner: u32) -> PathBuf {
+    Path::new(DIRECTORY).join(owner.to_string())
+}
+
+/// Makes the entry of this process; whoever had its number before is dead, and
+/// what is left of it is removed.
+fn enter_register() -> Result<File, LinkError> {
+    privileges::check()?;
+    let register = Register::lock()?;
+    let owner = std::process::id();
+    let path = entry_path(owner);
+    if path.exists() && register.dead(owner)?.is_some() {
+        register.sweep(owner)?;
+    }
+    let Some(entry) = try_lock(&path)? else {
+        return Err(LinkError::Owned { path });
+    };
+    congestion::allow(&register)?;
+    Ok(entry)
+}
+
+fn leave_register() -> Result<(), LinkError> {
+    let register = Register::lock()?;
+    register.sweep(std::process::id())?;
+    if !register.is_used()? {
+        congestion::restore(&register)?;
+    }
+    Ok(())
+}
+
+fn try_lock(path: &Path) -> Result<Option<File>, LinkError> {
+    let file = open(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(errno) => Err(at(path)(errno.into())),
+    }
+}
+
+fn open(path: &Path) -> Result<File, LinkError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    options.open(path).map_err(at(path))
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> LinkError {
+    let path = path.to_owned();
+    move |source| LinkError::Register { path, source }
+}
