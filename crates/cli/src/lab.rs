@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use hikyaku_lab::clean::{self, CleanArgs};
+use hikyaku_lab::experiment::{self, ListArgs, RunArgs};
 
 /// Arguments of `hikyaku lab`.
 #[derive(Debug, Args)]
@@ -15,6 +16,10 @@ pub(crate) struct LabArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// List the experiments that come with the program.
+    List(ListArgs),
+    /// Measure experiments over emulated links.
+    Run(Box<RunArgs>),
     /// Remove what killed labs left behind, and nothing else.
     Clean(CleanArgs),
 }
@@ -23,6 +28,8 @@ enum Command {
 pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
     let out = &mut io::stdout().lock();
     let status = match &args.command {
+        Command::List(args) => experiment::list(args, out)?,
+        Command::Run(args) => experiment::run(args, out)?,
         Command::Clean(args) => clean::run(args, out)?,
     };
     Ok(ExitCode::from(status))

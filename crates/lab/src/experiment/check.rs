@@ -192,6 +192,14 @@ impl Workload {
 }
 
 impl Backend {
+    /// `link` or `simulation`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Link => "link",
+            Self::Simulation => "simulation",
+        }
+    }
+
     /// The command that runs it.
     pub const fn command(self) -> &'static str {
         match self {

@@ -5,16 +5,25 @@
 
 mod axis;
 mod check;
+mod conditions;
+mod data;
 mod error;
+mod files;
+mod library;
 mod link;
+mod list;
 mod quick;
 mod record;
+mod run;
 mod spec;
 
 pub use axis::{Axis, Cell};
 pub use error::SpecError;
+pub use library::{Source, find, shipped};
+pub use list::{ListArgs, list};
 pub use quick::Quick;
 pub use record::{Conditions, Emulator, Links, Outcome, Point, RecordError, Run, counted, read};
+pub use run::{RunArgs, RunError, run};
 pub use spec::{
     Adjust, AltSvc, Arm, Backend, Change, Client, File, Filter, Flow, Http, Kind, OneOrMany,
     Server, Skip, Spec, Transport, Workload,

@@ -31,6 +31,10 @@ pub struct Spec {
     /// A session that takes longer is given up and counts as timed out.
     #[serde(with = "duration")]
     pub timeout: Duration,
+    /// Once a session timed out, the later repeats of its cell and arm are not
+    /// measured.
+    #[serde(default)]
+    pub stop_after_timeout: bool,
     /// Link of every cell: the keys of a [`LinkConfig`](hikyaku_netsim::LinkConfig),
     /// with `up` and `down` for what differs by direction.
     #[serde(default)]
@@ -146,6 +150,9 @@ pub struct Workload {
     /// Changes of the link between or within sessions, in order.
     #[serde(default)]
     pub change: Vec<Change>,
+    /// Records goodput over time, each 100 ms.
+    #[serde(default)]
+    pub series: bool,
     /// How long the flows of [`Kind::Flows`] last together.
     #[serde(default, with = "duration::option")]
     pub duration: Option<Duration>,
@@ -408,6 +415,24 @@ impl Spec {
             .rev()
             .filter(|adjust| adjust.cells.matches(cell) && names(&adjust.arms, arm))
             .find_map(value)
+    }
+
+    /// Whether nothing of one session of an arm can be remembered in the next: neither
+    /// by a server that chooses, nor by a returning client.
+    pub fn memoryless(&self, arm: &Arm) -> bool {
+        let chooses = arm.server == Server::Hikyaku
+            && arm
+                .set
+                .get("policy.version")
+                .is_none_or(|version| version == "adaptive");
+        !chooses && !arm.returning.unwrap_or(self.workload.returning)
+    }
+
+    /// Sessions of one run of an arm: how many come before those that are measured,
+    /// and how many are measured. One that remembers nothing needs none before.
+    pub fn sessions(&self, arm: &Arm) -> (u32, u32) {
+        let warmup = arm.warmup.unwrap_or(self.workload.warmup);
+        (warmup, arm.sessions.unwrap_or(self.workload.sessions))
     }
 
     /// The arm of that name.

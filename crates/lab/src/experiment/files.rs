@@ -1,0 +1,175 @@
+//! What the server has, and what a session asks for.
+
+use std::fs;
+use std::path::Path;
+
+use hikyaku_core::units::ByteSize;
+use hikyaku_netsim::derive_seed;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use super::axis::{Axis, Cell};
+use super::run::{Attempt, RunError};
+use super::spec::Spec;
+
+/// A file as it lies in the served directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SiteFile {
+    /// Its name; different cells' files have different names.
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+}
+
+impl Spec {
+    /// The files of a cell, in the order in which a session asks for them.
+    pub(crate) fn files(&self, cell: &Cell) -> Vec<SiteFile> {
+        let mut tag = String::new();
+        for axis in [Axis::Size, Axis::Images] {
+            if let Some(value) = cell.get(axis) {
+                tag = format!("{tag}-{value}");
+            }
+        }
+        let last = self.workload.files.len().saturating_sub(1);
+        let mut files = Vec::new();
+        for (i, file) in self.workload.files.iter().enumerate() {
+            let swept = |axis| cell.get(axis).filter(|_| i == last);
+            let size: ByteSize = swept(Axis::Size)
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(file.size);
+            let copies = swept(Axis::Images).and_then(|text| text.parse().ok());
+            let copies = copies.unwrap_or(file.copies);
+            let (stem, extension) = file.name.rsplit_once('.').unwrap_or((&file.name, "bin"));
+            files.extend((1..=copies).map(|copy| {
+                let number = if copies > 1 {
+                    format!("-{copy}")
+                } else {
+                    String::new()
+                };
+                SiteFile {
+                    name: format!("{stem}{tag}{number}.{extension}"),
+                    bytes: size.bytes(),
+                }
+            }));
+        }
+        files
+    }
+
+    /// Writes the files of all `cells` below `root`.
+    pub(crate) fn write_files(&self, cells: &[Cell], root: &Path) -> Result<(), RunError> {
+        fs::create_dir_all(root).attempt(|| format!("creating {}", root.display()))?;
+        for cell in cells {
+            let files = self.files(cell);
+            for (i, file) in files.iter().enumerate() {
+                let path = root.join(&file.name);
+                if path.exists() {
+                    continue;
+                }
+                let content = match i {
+                    0 if self.workload.page => html(&files[1..], file.bytes),
+                    _ => content(file),
+                };
+                fs::write(&path, content).attempt(|| format!("writing {}", path.display()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A page that shows `images`, filled up with a comment to `bytes` where it is
+/// shorter.
+fn html(images: &[SiteFile], bytes: u64) -> Vec<u8> {
+    let mut page = "<!doctype html><title>page</title>\n".to_owned();
+    for image in images {
+        page += &format!("<img src=\"{}\">\n", image.name);
+    }
+    let missing = usize::try_from(bytes)
+        .unwrap_or(usize::MAX)
+        .saturating_sub(page.len());
+    if let Some(filling) = missing.checked_sub("<!---->".len()) {
+        page += &format!("<!--{}-->", " ".repeat(filling));
+    }
+    page.into_bytes()
+}
+
+/// Bytes that do not compress, always the same for a size; as an image where the name
+/// says so, which a browser takes to the last byte.
+fn content(file: &SiteFile) -> Vec<u8> {
+    let bytes = usize::try_from(file.bytes).unwrap_or(usize::MAX);
+    let random = |length: usize| {
+        let mut random = vec![0; length];
+        ChaCha8Rng::seed_from_u64(derive_seed(0, &[file.bytes])).fill_bytes(&mut random);
+        random
+    };
+    match bytes.checked_sub(PNG_OVERHEAD) {
+        Some(filling) if file.name.ends_with(".png") => png(&random(filling)),
+        _ => random(bytes),
+    }
+}
+
+/// Bytes of [`png`] besides the filling.
+const PNG_OVERHEAD: usize = 8 + (12 + 13) + 12 + (12 + IDAT.len()) + 12;
+
+/// One black pixel: a zlib stream of one stored block.
+const IDAT: &[u8] = &[0x78, 0x01, 0x01, 2, 0, 0xfd, 0xff, 0, 0, 0, 2, 0, 1];
+
+/// A picture of one pixel (PNG, ISO/IEC 15948) with `filling` in a private chunk before
+/// it, so that decoding it costs nothing and needs every byte.
+fn png(filling: &[u8]) -> Vec<u8> {
+    let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
+    // One by one pixel, 8 bits of grey.
+    chunk(&mut png, *b"IHDR", &[0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0, 0, 0]);
+    chunk(&mut png, *b"fiLl", filling);
+    chunk(&mut png, *b"IDAT", IDAT);
+    chunk(&mut png, *b"IEND", &[]);
+    png
+}
+
+fn chunk(png: &mut Vec<u8>, kind: [u8; 4], data: &[u8]) {
+    png.extend((data.len() as u32).to_be_bytes());
+    let begin = png.len();
+    png.extend(kind);
+    png.extend(data);
+    let check = crc32(&png[begin..]);
+    png.extend(check.to_be_bytes());
+}
+
+/// CRC-32 of ISO 3309, as PNG uses it.
+fn crc32(bytes: &[u8]) -> u32 {
+    let table: [u32; 256] = std::array::from_fn(|n| {
+        (0..8).fold(n as u32, |crc, _| (crc >> 1) ^ (0xedb8_8320 * (crc & 1)))
+    });
+    let step = |crc: u32, &byte: &u8| (crc >> 8) ^ table[usize::from(crc as u8 ^ byte)];
+    !bytes.iter().fold(!0, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_those_of_the_standard() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+    }
+
+    #[test]
+    fn files_have_their_size() {
+        for (name, bytes) in [
+            ("a.png", 10_000),
+            ("a.png", 80),
+            ("a.png", 5),
+            ("a.bin", 125),
+        ] {
+            let file = SiteFile {
+                name: name.to_owned(),
+                bytes,
+            };
+            assert_eq!(content(&file).len() as u64, bytes, "{name} of {bytes}");
+        }
+        let images = [SiteFile {
+            name: "b.png".to_owned(),
+            bytes: 1,
+        }];
+        assert_eq!(html(&images, 1_000).len(), 1_000);
+        assert!(html(&images, 10).len() > 10);
+    }
+}

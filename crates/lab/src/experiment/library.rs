@@ -1,0 +1,113 @@
+//! The experiments that come with the program.
+
+use std::fs;
+use std::path::Path;
+
+use super::error::SpecError;
+use super::spec::Spec;
+
+/// Shipped experiments by name.
+const SHIPPED: &[(&str, &str)] = &[
+    ("model", include_str!("../../../../experiments/model.toml")),
+    (
+        "version-eval",
+        include_str!("../../../../experiments/version-eval.toml"),
+    ),
+    (
+        "version-sweep",
+        include_str!("../../../../experiments/version-sweep.toml"),
+    ),
+];
+
+/// The text of an experiment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Its name: that of a shipped one, or the file's without `.toml`.
+    pub name: String,
+    /// The file's text.
+    pub text: String,
+}
+
+impl Source {
+    /// What it says; with `quick`, what holds with `--quick`.
+    ///
+    /// # Errors
+    /// See [`Spec::parse`].
+    pub fn parse(&self, quick: bool) -> Result<Spec, SpecError> {
+        Spec::parse(&self.name, &self.text, quick)
+    }
+}
+
+/// All shipped experiments.
+pub fn shipped() -> impl Iterator<Item = Source> {
+    SHIPPED.iter().map(|(name, text)| Source {
+        name: (*name).to_owned(),
+        text: (*text).to_owned(),
+    })
+}
+
+/// A shipped experiment by its name, or one from a file.
+///
+/// # Errors
+/// If there is none, or the file cannot be read.
+pub fn find(name: &str) -> Result<Source, SpecError> {
+    if let Some(source) = shipped().find(|source| source.name == name) {
+        return Ok(source);
+    }
+    let path = Path::new(name);
+    if path.extension().is_none_or(|extension| extension != "toml") {
+        return Err(SpecError::Unknown {
+            name: name.to_owned(),
+        });
+    }
+    let text = fs::read_to_string(path).map_err(|source| SpecError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    let stem = path.file_stem().unwrap_or_default();
+    Ok(Source {
+        name: stem.to_string_lossy().into_owned(),
+        text,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_file_is_shipped_and_every_part_of_it_is_right() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
+        let files: BTreeSet<String> = fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter_map(|name| name.strip_suffix(".toml").map(str::to_owned))
+            .collect();
+        let names: BTreeSet<String> = shipped().map(|source| source.name).collect();
+        assert_eq!(names, files);
+        for source in shipped() {
+            for quick in [false, true] {
+                let spec = source.parse(quick).unwrap();
+                for cell in spec.cells(1) {
+                    spec.links(&cell).unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_experiment_is_told() {
+        let error = find("version-sleep").unwrap_err().to_string();
+        assert!(
+            error.contains("there is no experiment `version-sleep`"),
+            "{error}"
+        );
+        let error = find("/nowhere/x.toml").unwrap_err().to_string();
+        assert!(
+            error.contains("reading the experiment /nowhere/x.toml"),
+            "{error}"
+        );
+    }
+}

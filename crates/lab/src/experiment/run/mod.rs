@@ -1,0 +1,348 @@
+//! Runs experiments over emulated links: `hikyaku lab run`.
+
+mod access_log;
+mod cpu_time;
+mod error;
+mod experiment;
+mod fetch;
+mod lane;
+mod plan;
+mod pool;
+mod process;
+mod progress;
+mod server;
+mod session;
+mod stop;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use super::axis::{Axis, Cell};
+use super::conditions::sha256;
+use super::data::Data;
+use super::library::{self, Source};
+use super::record::Conditions;
+use super::spec::{Backend, Spec};
+use experiment::Experiment;
+use lane::Shared;
+use pool::Pool;
+use progress::{Load, Progress};
+use stop::Stop;
+
+pub(crate) use error::Attempt;
+pub use error::RunError;
+pub(crate) use plan::RunSize;
+pub(crate) use progress::span;
+
+/// Measure experiments over emulated links.
+///
+/// Runs this program as server and client in network namespaces that emulated links
+/// join, and writes one JSON line for each session. What is there already of the same
+/// binary, experiment and seed is not measured again. Needs root.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RunArgs {
+    /// Experiments by their names (`hikyaku lab list`), or TOML files. Several are
+    /// measured side by side
+    #[arg(value_name = "NAME|FILE", required = true)]
+    pub experiments: Vec<String>,
+
+    /// Measure the little that the experiment's [quick] part says, to see whether
+    /// everything works
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Seed of all random streams [default: the experiment's]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+
+    /// Where records go [default: build/lab/NAME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+
+    /// Pairs of namespaces side by side; slow runs hardly load the machine
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_LANES, value_parser = clap::value_parser!(u16).range(1..=250))]
+    pub lanes: u16,
+
+    /// Sum of the rates that may be expected on all lanes together, in Mbit/s [default: 300
+    /// for each CPU]
+    #[arg(long, value_name = "MBPS")]
+    pub capacity: Option<f64>,
+
+    /// How often each cell is measured [default: the experiment's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeats: Option<u32>,
+
+    /// Only cells with this value of an axis, such as `rate=50Mbps`; several values of an
+    /// axis add up
+    #[arg(long, value_name = "AXIS=VALUE")]
+    pub only: Vec<String>,
+
+    /// Only these arms
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub arms: Vec<String>,
+
+    /// Program that serves and fetches [default: this one]
+    #[arg(long, value_name = "FILE")]
+    pub binary: Option<PathBuf>,
+
+    /// Keep the servers' logs, and say where they are
+    #[arg(long)]
+    pub keep: bool,
+}
+
+/// Enough for slow runs to be done side by side; more cost the machine more than they gain.
+const DEFAULT_LANES: u16 = 64;
+
+/// Measures, and tells on `out` what became of it. Gives the exit status: 0 if every
+/// session was measured, 1 if some failed, 130 if a signal came first.
+///
+/// # Errors
+/// If an experiment or an option is wrong, or nothing can be measured.
+pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<u8, RunError> {
+    let sources = load(args)?;
+    if !rustix::process::geteuid().is_root() {
+        return Err(RunError::Privileges);
+    }
+    let scratch = scratch(args.keep)?;
+    let binary = copy_binary(args.binary.as_deref(), scratch.path())?;
+    let conditions = Conditions::collect(&binary)?;
+    let experiments = sources
+        .into_iter()
+        .enumerate()
+        .map(|(i, source)| {
+            open(
+                args,
+                source,
+                &conditions,
+                &scratch.path().join(format!("{i}")),
+            )
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    for experiment in &experiments {
+        tell(out, &experiment.introduction())?;
+        experiment.prepare()?;
+    }
+    let shared = Shared {
+        binary,
+        scratch: scratch.path().to_owned(),
+        stop: Stop::on_signal()?,
+    };
+    measure(args, &experiments, &shared, out)?;
+    finish(&experiments, &shared, out)
+}
+
+fn measure(
+    args: &RunArgs,
+    experiments: &[Experiment],
+    shared: &Shared,
+    out: &mut dyn Write,
+) -> Result<(), RunError> {
+    let capacity = args.capacity.unwrap_or_else(default_capacity);
+    let mut jobs = plan::jobs(experiments, capacity);
+    jobs.retain(|job| {
+        let experiment = &experiments[job.experiment];
+        !job.keys(&experiment.spec)
+            .all(|key| experiment.data.is_done(&key))
+    });
+    let lanes = usize::from(args.lanes);
+    let least = Load::of(&jobs).seconds(capacity, lanes as f64);
+    let about = span(std::time::Duration::from_secs_f64(least));
+    tell(out, &format!("{} runs to go, at least {about}", jobs.len()))?;
+    let progress = Progress::new(&jobs, capacity, lanes);
+    let result = Pool::new(jobs, lanes, capacity, shared, experiments, &progress).run();
+    progress.finish();
+    result
+}
+
+fn finish(
+    experiments: &[Experiment],
+    shared: &Shared,
+    out: &mut dyn Write,
+) -> Result<u8, RunError> {
+    let mut failed = 0;
+    for experiment in experiments {
+        tell(out, &experiment.conclusion())?;
+        failed += experiment.data.tally().failed;
+    }
+    if shared.stop.is_set() {
+        tell(out, "stopped; run the same command again to go on")?;
+        return Ok(130);
+    }
+    Ok(u8::from(failed > 0))
+}
+
+fn tell(out: &mut dyn Write, line: &str) -> Result<(), RunError> {
+    writeln!(out, "{line}").attempt(|| "writing to standard output".to_owned())
+}
+
+/// What a machine of so many CPUs can carry, in Mbit/s.
+fn default_capacity() -> f64 {
+    300.0 * thread::available_parallelism().map_or(1, usize::from) as f64
+}
+
+/// An experiment's text, and what it says.
+struct Loaded {
+    source: Source,
+    spec: Spec,
+}
+
+fn load(args: &RunArgs) -> Result<Vec<Loaded>, RunError> {
+    let argument = |why: String| Err(RunError::Arguments(why));
+    if args.out.is_some() && args.experiments.len() > 1 {
+        return argument("`--out` is the place of one experiment: name one only".to_owned());
+    }
+    let mut loaded: Vec<Loaded> = Vec::new();
+    for name in &args.experiments {
+        let source = library::find(name)?;
+        let mut spec = source.parse(args.quick)?;
+        if spec.backend != Backend::Link {
+            let command = spec.backend.command();
+            return argument(format!(
+                "`{}` is simulated: run it by `{command}`",
+                source.name
+            ));
+        }
+        if loaded.iter().any(|other| other.source.name == source.name) {
+            return argument(format!("`{}` is named twice", source.name));
+        }
+        if let Some(repeats) = args.repeats {
+            spec.repeats = repeats;
+            spec.adjust
+                .iter_mut()
+                .for_each(|adjust| adjust.repeats = None);
+        }
+        loaded.push(Loaded { source, spec });
+    }
+    for arm in &args.arms {
+        if !loaded.iter().any(|loaded| loaded.spec.arm(arm).is_some()) {
+            return argument(format!("`--arms`: there is no arm `{arm}`"));
+        }
+    }
+    Ok(loaded)
+}
+
+fn open(
+    args: &RunArgs,
+    loaded: Loaded,
+    conditions: &Conditions,
+    root: &Path,
+) -> Result<Experiment, RunError> {
+    let Loaded { source, spec } = loaded;
+    let seed = args.seed.unwrap_or(spec.seed);
+    let conditions = Conditions {
+        experiment_sha256: sha256(source.text.as_bytes()),
+        quick: args.quick,
+        seed,
+        ..conditions.clone()
+    };
+    let default = || Path::new("build/lab").join(&source.name);
+    let out = args.out.clone().unwrap_or_else(default);
+    let data = Data::open(&out, &source.text, &conditions, spec.stop_after_timeout)?;
+    Ok(Experiment {
+        cells: only(&args.only, spec.cells(seed))?,
+        name: source.name,
+        spec,
+        conditions,
+        data,
+        out,
+        root: root.to_owned(),
+        arms: args.arms.clone(),
+    })
+}
+
+/// The cells that have the values that `--only` names.
+fn only(wanted: &[String], cells: Vec<Cell>) -> Result<Vec<Cell>, RunError> {
+    let mut values: BTreeMap<Axis, Vec<&str>> = BTreeMap::new();
+    for text in wanted {
+        let axes = || {
+            cells
+                .first()
+                .into_iter()
+                .flat_map(|cell| cell.0.keys().copied())
+        };
+        let found = text.split_once('=').and_then(|(name, value)| {
+            let axis = axes().find(|axis| axis.name() == name)?;
+            cells
+                .iter()
+                .any(|cell| cell.get(axis) == Some(value))
+                .then_some((axis, value))
+        });
+        let Some((axis, value)) = found else {
+            return Err(RunError::Arguments(format!(
+                "`--only {text}`: the experiment has no such cell; write an axis and one of its values, such as `rate=50Mbps`"
+            )));
+        };
+        values.entry(axis).or_default().push(value);
+    }
+    let matches = |cell: &Cell| {
+        values
+            .iter()
+            .all(|(axis, values)| cell.get(*axis).is_some_and(|value| values.contains(&value)))
+    };
+    Ok(cells.iter().filter(|cell| matches(cell)).cloned().collect())
+}
+
+fn scratch(keep: bool) -> Result<tempfile::TempDir, RunError> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("hikyaku-lab-").disable_cleanup(keep);
+    builder
+        .tempdir()
+        .attempt(|| "creating a temporary directory".to_owned())
+}
+
+/// Copies the program to be measured, so that a new build does not change it.
+fn copy_binary(binary: Option<&Path>, scratch: &Path) -> Result<PathBuf, RunError> {
+    let from = binary.unwrap_or(Path::new("/proc/self/exe"));
+    let to = scratch.join("hikyaku");
+    fs::copy(from, &to).attempt(|| format!("copying the program {}", from.display()))?;
+    Ok(to)
+}
+
+impl Experiment {
+    fn introduction(&self) -> String {
+        let Self {
+            name, out, cells, ..
+        } = self;
+        let arms = self
+            .spec
+            .arms
+            .iter()
+            .filter(|arm| self.is_wanted(arm))
+            .count();
+        let mut text = format!(
+            "{name}: {} cells, {arms} arms, records in {}",
+            cells.len(),
+            out.display()
+        );
+        match self.data.foreign() {
+            0 => {}
+            foreign => {
+                text += &format!(
+                    "; {foreign} records there are of another binary, experiment or seed and stay as they are"
+                )
+            }
+        }
+        text
+    }
+
+    fn conclusion(&self) -> String {
+        let tally = self.data.tally();
+        let mut text = format!("{}: {} sessions complete", self.name, tally.complete);
+        for (count, what) in [
+            (tally.timed_out, "timed out"),
+            (tally.failed, "failed"),
+            (tally.disturbed, "disturbed in every attempt"),
+        ] {
+            if count > 0 {
+                text += &format!(", {count} {what}");
+            }
+        }
+        text + &format!(
+            "; see them with `hikyaku lab report {}`",
+            self.out.display()
+        )
+    }
+}

@@ -1,0 +1,254 @@
+//! What is run, in which order, and what it is expected to cost.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use hikyaku_netsim::derive_seed;
+
+use super::experiment::Experiment;
+use super::progress::Load;
+use super::{DEFAULT_LANES, default_capacity};
+use crate::experiment::axis::{Axis, Cell};
+use crate::experiment::data::Key;
+use crate::experiment::spec::{Arm, Backend, Kind, Spec};
+
+/// One run: sessions that follow each other against the same server. Where nothing
+/// is remembered between sessions, each is a run of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Job {
+    /// Which of the experiments that run together.
+    pub(super) experiment: usize,
+    pub(super) cell: Cell,
+    /// Index of the arm.
+    pub(super) arm: usize,
+    pub(super) repeat: u32,
+    pub(super) sessions: Range<u32>,
+    pub(super) cost: Cost,
+}
+
+/// What a run is expected to take. Estimates suffice: they only decide what may run
+/// side by side, and tell how long it all may last.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cost {
+    /// Load on the machine, as a rate in Mbit/s.
+    pub(super) weight: f64,
+    /// Seconds.
+    pub(super) duration: f64,
+}
+
+/// Time to start a client and its connection, in seconds.
+const START: f64 = 0.15;
+
+/// Starting a client loads the machine as so many Mbit/s for half a second.
+const START_WEIGHT: f64 = 50.0;
+
+/// An idle link and its programs, in Mbit/s.
+const LEAST_WEIGHT: f64 = 2.0;
+
+/// Rate of a link without a limit, about what the machine can do, in Mbit/s.
+const UNLIMITED: f64 = 1000.0;
+
+impl Job {
+    pub(super) fn keys<'a>(&'a self, spec: &'a Spec) -> impl Iterator<Item = Key> + 'a {
+        self.sessions.clone().map(|session| Key {
+            cell: self.cell.clone(),
+            arm: spec.arms[self.arm].name.clone(),
+            repeat: self.repeat,
+            session,
+        })
+    }
+
+    /// Whether the run leaves the machine to others, mostly waiting.
+    pub(super) fn is_light(&self) -> bool {
+        self.cost.weight < 10.0
+    }
+}
+
+/// Seed of the link in a session. It leaves out the arm and what the servers are set
+/// to: all of them meet the same losses, as far as they send the same packets.
+pub(super) fn seed(seed: u64, cell: &Cell, repeat: u32, session: u32) -> u64 {
+    let mut path = cell.clone();
+    path.0
+        .retain(|axis, _| !matches!(axis, Axis::Congestion | Axis::MinCwnd | Axis::Connections));
+    derive_seed(seed, &[path.number(), repeat.into(), session.into()])
+}
+
+/// How much an experiment is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct RunSize {
+    pub(crate) cells: usize,
+    pub(crate) arms: usize,
+    pub(crate) sessions: u64,
+    /// How long it takes on this machine, about; `None` in simulation.
+    pub(crate) seconds: Option<f64>,
+}
+
+impl RunSize {
+    pub(crate) fn of(spec: &Spec) -> Self {
+        let cells = spec.cells(spec.seed);
+        let jobs: Vec<Job> = groups(0, spec, &cells, &[]).into_iter().flatten().collect();
+        let seconds = Load::of(&jobs).seconds(default_capacity(), f64::from(DEFAULT_LANES));
+        Self {
+            cells: cells.len(),
+            arms: spec.arms.len(),
+            sessions: jobs.iter().map(|job| job.sessions.len() as u64).sum(),
+            seconds: (spec.backend == Backend::Link).then_some(seconds),
+        }
+    }
+}
+
+/// All runs of some experiments, in their order.
+///
+/// The arms of a repeat follow each other closely, in random order, so that the
+/// machine's drift hits all alike. Those that need the machine for themselves come
+/// first, then the longest; of those alike, the first repeats.
+pub(super) fn jobs(experiments: &[Experiment], capacity: f64) -> Vec<Job> {
+    let groups = experiments
+        .iter()
+        .enumerate()
+        .flat_map(|(index, experiment)| {
+            let Experiment {
+                spec, cells, arms, ..
+            } = experiment;
+            groups(index, spec, cells, arms)
+        });
+    let seed = experiments
+        .first()
+        .map_or(0, |experiment| experiment.conditions.seed);
+    let mut order: Vec<(usize, Vec<Job>)> = groups.enumerate().collect();
+    order.sort_by_cached_key(|(i, group)| {
+        let most =
+            |value: fn(&Cost) -> f64| group.iter().map(|job| value(&job.cost)).fold(0.0, f64::max);
+        let alone = most(|cost| cost.weight).min(capacity) > capacity / 2.0;
+        // Doublings: costs that differ less are alike.
+        let weight = most(|cost| cost.weight).log2().round() as i64;
+        let duration = most(|cost| cost.duration).log2().round() as i64;
+        let first = if alone { -weight } else { -duration };
+        (
+            !alone,
+            first,
+            group[0].repeat,
+            derive_seed(seed, &[*i as u64]),
+        )
+    });
+    order
+        .into_iter()
+        .flat_map(|(i, mut group)| {
+            group.sort_by_cached_key(|job| derive_seed(seed, &[i as u64, job.arm as u64]));
+            group
+        })
+        .collect()
+}
+
+/// The runs of all cells, by cell and repeat: those of the arms named, or of all.
+/// Where nothing is remembered, also by session.
+fn groups(index: usize, spec: &Spec, cells: &[Cell], arms: &[String]) -> Vec<Vec<Job>> {
+    let mut groups = Vec::new();
+    for cell in cells {
+        for repeat in 0.. {
+            let group = repeat_of(index, spec, cell, repeat, arms);
+            if group.is_empty() {
+                break;
+            }
+            groups.extend(group);
+        }
+    }
+    groups
+}
+
+/// The runs of one repeat of a cell, by session where nothing is remembered; none if
+/// no arm has so many repeats.
+fn repeat_of(
+    index: usize,
+    spec: &Spec,
+    cell: &Cell,
+    repeat: u32,
+    arms: &[String],
+) -> Vec<Vec<Job>> {
+    let mut groups: Vec<Vec<Job>> = Vec::new();
+    for (i, arm) in spec.arms.iter().enumerate() {
+        let wanted = arms.is_empty() || arms.contains(&arm.name);
+        if !wanted || repeat >= spec.repeats(cell, arm) || spec.skipped(cell, arm).is_some() {
+            continue;
+        }
+        for (n, sessions) in runs(spec, arm).into_iter().enumerate() {
+            let job = Job {
+                experiment: index,
+                cell: cell.clone(),
+                arm: i,
+                repeat,
+                cost: cost(spec, cell, arm, sessions.len() as u32),
+                sessions,
+            };
+            match groups.get_mut(n) {
+                Some(group) => group.push(job),
+                None => groups.push(vec![job]),
+            }
+        }
+    }
+    groups
+}
+
+/// The sessions of a repeat, as runs.
+fn runs(spec: &Spec, arm: &Arm) -> Vec<Range<u32>> {
+    let (warmup, sessions) = spec.sessions(arm);
+    if spec.memoryless(arm) {
+        return (warmup..warmup + sessions)
+            .map(|session| session..session + 1)
+            .collect();
+    }
+    vec![0..warmup + sessions]
+}
+
+fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
+    let rate = expected_rate(spec, cell, arm);
+    if spec.workload.kind == Kind::Flows {
+        let duration = spec.workload.duration.unwrap_or_default().as_secs_f64() + 1.0;
+        return Cost {
+            weight: rate.max(LEAST_WEIGHT),
+            duration,
+        };
+    }
+    let bits = spec
+        .files(cell)
+        .iter()
+        .map(|file| file.bytes as f64 * 8.0)
+        .sum::<f64>();
+    let rtt = spec
+        .links(cell)
+        .map_or(Duration::ZERO, |links| links.rtt())
+        .as_secs_f64();
+    // Slow start doubles ten packets until the rate is reached or all is sent.
+    let reach = bits.min(rate * 1e6 * rtt).max(1.0);
+    let rounds = 3.0 + (reach / (10.0 * 1448.0 * 8.0)).log2().max(0.0);
+    let transfer = bits / (rate * 1e6);
+    let session = (START + rounds * rtt + transfer).min(spec.timeout(cell, arm).as_secs_f64());
+    let weight = (rate * transfer / (transfer + 0.05))
+        .max(START_WEIGHT * (0.5 / session).min(1.0))
+        .max(LEAST_WEIGHT);
+    let pauses = spec.workload.pause.as_secs_f64();
+    let count = f64::from(sessions);
+    Cost {
+        weight,
+        duration: count * (session + pauses),
+    }
+}
+
+/// What an arm may reach in a cell, in Mbit/s. Loss limits CUBIC to
+/// `1.22 MSS / (RTT √loss)` for each connection (Mathis et al. 1997).
+fn expected_rate(spec: &Spec, cell: &Cell, arm: &Arm) -> f64 {
+    let Ok(links) = spec.links(cell) else {
+        return UNLIMITED;
+    };
+    let rate = links.rate().map_or(UNLIMITED, |rate| rate.mbps());
+    let setting = |axis, key| cell.get(axis).or(arm.set.get(key).map(String::as_str));
+    let congestion = setting(Axis::Congestion, "policy.congestion").unwrap_or("cubic");
+    let floor = setting(Axis::MinCwnd, "policy.min_cwnd").is_some_and(|floor| floor != "off");
+    let (loss, rtt) = (links.loss().fraction(), links.rtt().as_secs_f64());
+    if congestion != "cubic" || floor || loss == 0.0 || spec.workload.kind == Kind::Flows {
+        return rate;
+    }
+    // Without delay, what is left is that of the machine itself.
+    let one = 1.22 * 1_448.0 * 8e-6 / (rtt.max(2e-4) * loss.sqrt());
+    rate.min(one * f64::from(arm.connections.unwrap_or(1)))
+}

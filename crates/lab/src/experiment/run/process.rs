@@ -1,0 +1,64 @@
+//! Child processes that end with their owner.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use super::error::{Attempt, RunError};
+use crate::link::Netns;
+
+/// A program that runs in a namespace, killed when dropped. What it writes to standard
+/// error goes to a file.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    stderr: PathBuf,
+}
+
+impl Process {
+    /// Starts a program, out of reach of a terminal's Ctrl-C.
+    pub(super) fn start(
+        netns: &Netns,
+        command: &mut Command,
+        stderr: &Path,
+    ) -> Result<Self, RunError> {
+        let log = File::create(stderr).attempt(|| format!("creating {}", stderr.display()))?;
+        command.stdin(Stdio::null()).stderr(log).process_group(0);
+        let program = command.get_program().to_owned();
+        let child = netns
+            .spawn(command)?
+            .attempt(|| format!("starting {}", program.display()))?;
+        Ok(Self {
+            child,
+            stderr: stderr.to_owned(),
+        })
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn ended(&mut self) -> io::Result<Option<std::process::ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    pub(super) fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// The end of what it wrote to standard error.
+    pub(super) fn said(&self) -> String {
+        const LINES: usize = 5;
+        let text = fs::read(&self.stderr).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.trim().lines().collect();
+        lines[lines.len().saturating_sub(LINES)..].join("; ")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended before.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

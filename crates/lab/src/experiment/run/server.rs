@@ -1,0 +1,150 @@
+//! The servers of a lane.
+
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hikyaku_core::explain::Explanation;
+
+use super::access_log::AccessLog;
+use super::error::{Attempt, RunError};
+use super::process::Process;
+use crate::experiment::spec;
+use crate::link::{CLIENT_V4, SERVER_V4, Topology};
+
+/// What a server is: two runs may use the same one if this is the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Kind {
+    pub(super) program: spec::Server,
+    /// `KEY=VALUE` of hikyaku's configuration.
+    pub(super) settings: Vec<String>,
+    /// The directory served.
+    pub(super) root: PathBuf,
+    /// It learns about clients, which is asked for.
+    pub(super) learns: bool,
+}
+
+/// A running server.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) kind: Kind,
+    /// For error messages.
+    arm: String,
+    process: Process,
+    pub(super) address: SocketAddr,
+    pub(super) log: Option<AccessLog>,
+    /// Asks a server that learns.
+    binary: PathBuf,
+}
+
+/// How long a server may take to start.
+const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// Where a server that learns tells what it knows. Each lane has a loopback interface
+/// of its own, and one such server at a time.
+const ADMIN: &str = "127.0.0.1:8440";
+
+impl Server {
+    /// Starts a server on `port` and waits until it accepts connections.
+    pub(super) fn start(
+        kind: Kind,
+        arm: &str,
+        topology: &Topology,
+        binary: &Path,
+        scratch: &Path,
+        port: u16,
+    ) -> Result<Self, RunError> {
+        let address = SocketAddr::from((SERVER_V4, port));
+        let file = |extension: &str| {
+            scratch.join(format!("{}-{port}.{extension}", topology.server().name()))
+        };
+        let log = file("access.jsonl");
+        let mut command = Command::new(binary);
+        command.arg("serve").arg(&kind.root);
+        command.args(["--listen", &address.to_string()]);
+        let admin = if kind.learns { ADMIN } else { "" };
+        let own = [
+            format!("log.access={}", log.display()),
+            format!("admin.listen={admin}"),
+        ];
+        for setting in kind.settings.iter().chain(&own) {
+            command.args(["--set", setting]);
+        }
+        command.stdout(Stdio::null());
+        // Left by a server before it on this port.
+        let _ = std::fs::remove_file(&log);
+        let process = Process::start(topology.server(), &mut command, &file("log"))?;
+        let mut server = Self {
+            kind,
+            arm: arm.to_owned(),
+            process,
+            address,
+            log: Some(AccessLog::new(&log)),
+            binary: binary.to_owned(),
+        };
+        server.wait_until_open(topology)?;
+        Ok(server)
+    }
+
+    fn wait_until_open(&mut self, topology: &Topology) -> Result<(), RunError> {
+        let began = Instant::now();
+        let address = self.address;
+        while topology
+            .server()
+            .enter(|| TcpStream::connect(address))?
+            .is_err()
+        {
+            self.check()?;
+            if began.elapsed() > START_LIMIT {
+                return Err(self.error(format!("did not open {address}")));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Fails if the server has ended.
+    pub(super) fn check(&mut self) -> Result<(), RunError> {
+        match self
+            .process
+            .ended()
+            .attempt(|| "waiting for a server".to_owned())?
+        {
+            Some(status) => Err(self.error(format!("ended with {status}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn error(&self, what: String) -> RunError {
+        RunError::Server {
+            arm: self.arm.clone(),
+            what,
+            said: self.process.said(),
+        }
+    }
+
+    /// What a server that learns knows of the client, and what it would decide now.
+    pub(super) fn explain(&self, topology: &Topology) -> Result<Explanation, RunError> {
+        let mut command = Command::new(&self.binary);
+        command.args([
+            "explain",
+            &CLIENT_V4.to_string(),
+            "--admin",
+            ADMIN,
+            "--json",
+        ]);
+        let output = topology
+            .server()
+            .output(&mut command)?
+            .attempt(|| "starting `hikyaku explain`".to_owned())?;
+        serde_json::from_slice(&output.stdout).map_err(|error| RunError::Report {
+            program: "`hikyaku explain`",
+            why: format!(
+                "{error}: {}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            ),
+        })
+    }
+}
