@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use hikyaku_lab::clean::{self, CleanArgs};
 use hikyaku_lab::experiment::{self, ListArgs, RunArgs};
+use hikyaku_lab::shell::{self, ShellArgs};
 
 /// Arguments of `hikyaku lab`.
 #[derive(Debug, Args)]
@@ -20,6 +21,8 @@ enum Command {
     List(ListArgs),
     /// Measure experiments over emulated links.
     Run(Box<RunArgs>),
+    /// Build a network and open a shell inside.
+    Shell(ShellArgs),
     /// Remove what killed labs left behind, and nothing else.
     Clean(CleanArgs),
 }
@@ -30,6 +33,7 @@ pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
     let status = match &args.command {
         Command::List(args) => experiment::list(args, out)?,
         Command::Run(args) => experiment::run(args, out)?,
+        Command::Shell(args) => shell::run(args, out)?,
         Command::Clean(args) => clean::run(args, out)?,
     };
     Ok(ExitCode::from(status))

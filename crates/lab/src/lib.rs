@@ -5,3 +5,5 @@ pub mod client;
 pub mod experiment;
 pub mod interrupt;
 pub mod link;
+pub mod shell;
+pub mod topology;

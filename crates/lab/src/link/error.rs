@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+use crate::topology::SpecProblem;
+
 /// Why a namespace or a link could not be set up, used or removed.
 ///
 /// Most need privileges: look for [`io::ErrorKind::PermissionDenied`] in the
@@ -32,6 +34,20 @@ pub enum LinkError {
         /// The entry.
         path: PathBuf,
     },
+    /// One part of a network could not be built.
+    #[error("building {what} `{name}`")]
+    Part {
+        /// Node, link, wire or LAN.
+        what: &'static str,
+        /// Its name in the topology.
+        name: String,
+        /// Why not.
+        #[source]
+        source: Box<Self>,
+    },
+    /// The description of a network does not fit together.
+    #[error("building a network")]
+    Topology(#[from] SpecProblem),
     /// The calling process is inside what is to be removed.
     #[error("removing {0}: this process runs inside; leave the namespace first")]
     Inside(String),

@@ -1,5 +1,6 @@
 //! Network namespaces.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -123,6 +124,14 @@ impl Netns {
         Ok(self.spawn(command)?.and_then(Child::wait_with_output))
     }
 
+    /// A command that runs `program` by `ip netns exec`: unlike one of
+    /// [`Self::spawn`] it also sees the namespace's interfaces in `/sys`.
+    pub(crate) fn command(&self, program: &OsStr) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name]).arg(program);
+        command
+    }
+
     /// Sets a kernel parameter of the namespace, such as
     /// `net/ipv4/tcp_no_metrics_save` (the path below `/proc/sys`).
     ///
@@ -180,9 +189,13 @@ pub(super) fn existing(prefix: &str) -> Vec<String> {
     names
 }
 
-/// Removes a namespace, of whichever process.
+/// Removes a namespace, of whichever process, if it is still there.
 pub(super) fn remove(name: &str) -> Result<(), LinkError> {
-    run_ip(&["netns", "delete", name], "")
+    let removed = run_ip(&["netns", "delete", name], "");
+    match Path::new(DIRECTORY).join(name).exists() {
+        true => removed,
+        false => Ok(()),
+    }
 }
 
 fn run_ip(arguments: &[&str], input: &str) -> Result<(), LinkError> {

@@ -85,7 +85,7 @@ pub(crate) fn abandon() -> Result<(), LinkError> {
 
 /// Holds off [`abandon`] while something is being made that it must find; waits
 /// for ever once it has begun.
-pub(super) fn stay() -> impl Drop {
+pub(crate) fn stay() -> impl Drop {
     ENTRY.lock()
 }
 
@@ -140,9 +140,7 @@ impl Register {
     pub(super) fn sweep(&self, owner: u32) -> Result<(), LinkError> {
         let namespaces = netns::existing(&prefix(owner));
         processes::end_inside(&namespaces)?;
-        for name in &namespaces {
-            netns::remove(name)?;
-        }
+        namespaces.iter().try_for_each(|name| netns::remove(name))?;
         let path = entry_path(owner);
         fs::remove_file(&path).map_err(at(&path))
     }

@@ -1,12 +1,12 @@
 //! A client and a server joined by one emulated link.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::emulated::EmulatedLink;
 use super::error::LinkError;
 use super::netns::Netns;
-use super::owner::Claim;
 use super::pump::{LinkPair, Report};
+use crate::topology::{EndSpec, InterfaceAddress, LinkSpec, Network, NodeSpec, TopologySpec};
 
 /// IPv4 address of the client.
 pub const CLIENT_V4: Ipv4Addr = Ipv4Addr::new(10, 104, 121, 1);
@@ -17,16 +17,14 @@ pub const CLIENT_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x6879, 0, 0, 0, 0, 0, 1);
 /// IPv6 address of the server.
 pub const SERVER_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x6879, 0, 0, 0, 0, 0, 2);
 
-/// Two namespaces, `hkyk-PID-N-client` and `hkyk-PID-N-server`, each with one
-/// interface of 1500 B MTU. Nothing passes between them until a link is started.
-/// Dropping it stops the link and removes both namespaces; processes that run in
-/// them must have ended before.
+/// The smallest [`Network`]: two namespaces, `hkyk-PID-N-client` and
+/// `hkyk-PID-N-server`, each with one interface of 1500 B MTU. It is the shipped
+/// topology `pair`. Nothing passes between them until a link is started. Dropping
+/// it ends processes that still run inside, stops the link and removes both
+/// namespaces.
 #[derive(Debug)]
 pub struct Topology {
-    // The order is that of dropping: interfaces before namespaces.
-    link: EmulatedLink,
-    client: Netns,
-    server: Netns,
+    network: Network,
 }
 
 impl Topology {
@@ -37,27 +35,18 @@ impl Topology {
     /// Without privileges, `/dev/net/tun` or iproute2. What had been created
     /// until then is removed.
     pub fn create() -> Result<Self, LinkError> {
-        let claim = Claim::take()?;
-        let client = Netns::create_with(&claim, "client")?;
-        let server = Netns::create_with(&claim, "server")?;
-        let link = EmulatedLink::create((&client, INTERFACE), (&server, INTERFACE))?;
-        configure(&client, CLIENT_V4, CLIENT_V6)?;
-        configure(&server, SERVER_V4, SERVER_V6)?;
-        Ok(Self {
-            link,
-            client,
-            server,
-        })
+        let network = Network::create(&pair())?;
+        Ok(Self { network })
     }
 
     /// The client's namespace.
     pub fn client(&self) -> &Netns {
-        &self.client
+        self.network.node_at(0)
     }
 
     /// The server's namespace.
     pub fn server(&self) -> &Netns {
-        &self.server
+        self.network.node_at(1)
     }
 
     /// Joins the namespaces by a fresh link, empty and with random streams from
@@ -66,13 +55,13 @@ impl Topology {
     /// # Errors
     /// If the pump's thread cannot be started.
     pub fn start_link(&mut self, links: LinkPair, seed: u64) -> Result<(), LinkError> {
-        self.link.start(links, seed)
+        self.link_mut().start(links, seed)
     }
 
     /// Bytes of IP packets that the present link has delivered so far, up and
     /// down; zero without a link.
     pub fn delivered_bytes(&self) -> [u64; 2] {
-        self.link.delivered_bytes()
+        self.network.link_at(0).delivered_bytes()
     }
 
     /// Ends the link: packets on their way are gone. `None` if there was none.
@@ -80,35 +69,46 @@ impl Topology {
     /// # Errors
     /// If the pump had failed.
     pub fn stop_link(&mut self) -> Result<Option<Report>, LinkError> {
-        self.link.stop()
+        self.link_mut().stop()
+    }
+
+    fn link_mut(&mut self) -> &mut EmulatedLink {
+        self.network.link_at_mut(0)
     }
 }
 
-const INTERFACE: &str = "hkyk0";
-
-/// Kernel parameters of both namespaces.
-const SYSCTLS: &[(&str, &str)] = &[
-    // Else a "fresh" connection inherits ssthresh from one before it.
-    ("net/ipv4/tcp_no_metrics_save", "1"),
-    // What the server does not choose itself is the Internet's usual.
-    ("net/ipv4/tcp_congestion_control", "cubic"),
-    // The kernel's own first buffers; the last lets the window grow to twice the
-    // bandwidth-delay product of 1 Gbit/s and 200 ms.
-    ("net/ipv4/tcp_rmem", "4096 131072 67108864"),
-    ("net/ipv4/tcp_wmem", "4096 16384 67108864"),
-];
-
-fn configure(netns: &Netns, v4: Ipv4Addr, v6: Ipv6Addr) -> Result<(), LinkError> {
-    for (key, value) in SYSCTLS {
-        netns.set_sysctl(key, value)?;
+/// The description, without what the link is like.
+fn pair() -> TopologySpec {
+    let end = |node: &str, v4: Ipv4Addr, v6: Ipv6Addr| EndSpec {
+        node: node.to_owned(),
+        interface: "hkyk0".to_owned(),
+        addresses: [(IpAddr::V4(v4), 24), (IpAddr::V6(v6), 64)]
+            .map(|(ip, prefix_len)| InterfaceAddress { ip, prefix_len })
+            .into(),
+    };
+    TopologySpec {
+        nodes: ["client", "server"].map(NodeSpec::new).into(),
+        links: vec![LinkSpec::new(
+            "path",
+            end("client", CLIENT_V4, CLIENT_V6),
+            end("server", SERVER_V4, SERVER_V6),
+        )],
+        ..TopologySpec::default()
     }
-    // No link-local address and so no router solicitation: they would take the
-    // place of the experiment's packets in the links' random streams. The long
-    // transmit queue keeps bursts from being dropped before they reach the link.
-    netns.ip(&format!(
-        "link set {INTERFACE} mtu 1500 txqueuelen 10000 addrgenmode none\n\
-         address add {v4}/24 dev {INTERFACE}\n\
-         address add {v6}/64 dev {INTERFACE} nodad\n\
-         link set {INTERFACE} up\n"
-    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pair;
+    use crate::topology::TopologySpec;
+
+    #[test]
+    fn it_is_the_shipped_pair() {
+        let mut shipped = TopologySpec::load("pair").unwrap();
+        shipped.description.clear();
+        for link in &mut shipped.links {
+            link.both = None;
+        }
+        assert_eq!(shipped, pair());
+    }
 }

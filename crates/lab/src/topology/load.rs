@@ -1,0 +1,83 @@
+//! Reading descriptions.
+
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::error::SpecError;
+use super::spec::TopologySpec;
+
+/// A topology that is part of the program.
+#[derive(Clone, Copy, Debug)]
+pub struct ShippedTopology {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Its description in TOML.
+    pub text: &'static str,
+}
+
+/// Every shipped topology, by name.
+pub const SHIPPED: &[ShippedTopology] = &[
+    ShippedTopology {
+        name: "dumbbell",
+        text: include_str!("../../topologies/dumbbell.toml"),
+    },
+    ShippedTopology {
+        name: "pair",
+        text: include_str!("../../topologies/pair.toml"),
+    },
+    ShippedTopology {
+        name: "two-paths",
+        text: include_str!("../../topologies/two-paths.toml"),
+    },
+];
+
+impl TopologySpec {
+    /// Reads the shipped topology of this name, else the file.
+    ///
+    /// # Errors
+    /// If there is neither, or the description is wrong.
+    pub fn load(name: &str) -> Result<Self, SpecError> {
+        let shipped = SHIPPED.iter().find(|shipped| shipped.name == name);
+        match shipped {
+            Some(shipped) => Self::parse(name, shipped.text),
+            None => Self::parse(name, &read(name)?),
+        }
+    }
+
+    /// Reads a description; `name` is for errors.
+    ///
+    /// # Errors
+    /// If the description is wrong.
+    pub fn parse(name: &str, text: &str) -> Result<Self, SpecError> {
+        let spec: Self = toml::from_str(text).map_err(|source| SpecError::Parse {
+            name: name.to_owned(),
+            source: Box::new(source),
+        })?;
+        spec.check().map_err(|source| SpecError::Invalid {
+            name: name.to_owned(),
+            source,
+        })?;
+        Ok(spec)
+    }
+}
+
+fn read(name: &str) -> Result<String, SpecError> {
+    fs::read_to_string(name).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => SpecError::Unknown {
+            name: name.to_owned(),
+            shipped: SHIPPED
+                .iter()
+                .map(|shipped| format!("`{}`", shipped.name))
+                .collect::<Vec<_>>()
+                .join(", "),
+        },
+        _ => SpecError::Read {
+            path: Path::new(name).to_owned(),
+            source,
+        },
+    })
+}

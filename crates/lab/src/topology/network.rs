@@ -1,0 +1,164 @@
+//! A network in the kernel.
+
+use std::sync::Arc;
+
+use hikyaku_netsim::derive_seed;
+
+use super::error::SpecProblem;
+use super::node;
+use super::spec::{EndSpec, LinkSpec, TopologySpec};
+use crate::link::owner::Claim;
+use crate::link::{EmulatedLink, LinkError, Netns, processes};
+
+/// Nodes and what joins them, built from a [`TopologySpec`].
+///
+/// Wires and LANs carry packets at once, an emulated link when it is
+/// [started](EmulatedLink::start). Dropping a network ends the processes that
+/// still run inside, stops its links, and removes all of it.
+#[derive(Debug)]
+pub struct Network {
+    // The order is that of dropping: pumps and interfaces before namespaces.
+    links: Vec<Link>,
+    nodes: Vec<Node>,
+    #[allow(dead_code, reason = "kept for its drop")]
+    bridges: Vec<Netns>,
+}
+
+#[derive(Debug)]
+struct Node {
+    name: String,
+    netns: Netns,
+}
+
+#[derive(Debug)]
+struct Link {
+    spec: LinkSpec,
+    link: EmulatedLink,
+}
+
+impl Network {
+    /// Builds everything. The namespaces are called `hkyk-PID-N-NODE`.
+    ///
+    /// # Errors
+    /// Without privileges, `/dev/net/tun` or iproute2, if the description does not
+    /// fit together, or if the kernel refuses a part. What had been created until
+    /// then is removed.
+    pub fn create(spec: &TopologySpec) -> Result<Self, LinkError> {
+        spec.check()?;
+        let claim = Claim::take()?;
+        let mut network = Self {
+            links: Vec::new(),
+            nodes: Vec::new(),
+            bridges: Vec::new(),
+        };
+        for spec in &spec.nodes {
+            let netns = node::create(&claim, spec).map_err(part("node", &spec.name))?;
+            let name = spec.name.clone();
+            network.nodes.push(Node { name, netns });
+        }
+        network.join(&claim, spec)?;
+        for (node, spec) in network.nodes.iter().zip(&spec.nodes) {
+            node::finish(&node.netns, spec).map_err(part("node", &spec.name))?;
+        }
+        Ok(network)
+    }
+
+    /// The namespace of a node.
+    pub fn node(&self, name: &str) -> Option<&Netns> {
+        let node = self.nodes.iter().find(|node| node.name == name)?;
+        Some(&node.netns)
+    }
+
+    /// Every node's name and namespace, in the description's order.
+    pub fn nodes(&self) -> impl Iterator<Item = (&str, &Netns)> {
+        let nodes = self.nodes.iter();
+        nodes.map(|node| (node.name.as_str(), &node.netns))
+    }
+
+    /// An emulated link.
+    pub fn link_mut(&mut self, name: &str) -> Option<&mut EmulatedLink> {
+        let link = self.links.iter_mut().find(|link| link.spec.name == name)?;
+        Some(&mut link.link)
+    }
+
+    /// A node's namespace by its place in the description.
+    pub(crate) fn node_at(&self, index: usize) -> &Netns {
+        &self.nodes[index].netns
+    }
+
+    /// An emulated link by its place in the description.
+    pub(crate) fn link_at(&self, index: usize) -> &EmulatedLink {
+        &self.links[index].link
+    }
+
+    /// As [`Self::link_at`].
+    pub(crate) fn link_at_mut(&mut self, index: usize) -> &mut EmulatedLink {
+        &mut self.links[index].link
+    }
+
+    /// Starts every emulated link as described, each with random streams of its
+    /// own; one that runs starts anew. Scheduled changes count from now.
+    ///
+    /// # Errors
+    /// If a pump's thread cannot be started.
+    pub fn start_links(&mut self, seed: u64) -> Result<(), LinkError> {
+        for (i, Link { spec, link }) in self.links.iter_mut().enumerate() {
+            let seed = derive_seed(seed, &[i as u64]);
+            let started = link.start(spec.links(), seed);
+            started.map_err(part("link", &spec.name))?;
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, claim: &Arc<Claim>, spec: &TopologySpec) -> Result<(), LinkError> {
+        for lan in &spec.lans {
+            let bridge = node::create_lan(claim, lan, |end| self.end(end));
+            self.bridges.push(bridge.map_err(part("LAN", &lan.name))?);
+        }
+        for wire in &spec.wires {
+            let connected = node::connect(self.end(&wire.a)?, self.end(&wire.b)?, wire);
+            connected.map_err(part("wire", &wire.name))?;
+        }
+        for spec in &spec.links {
+            let link = self.create_link(spec).map_err(part("link", &spec.name))?;
+            let spec = spec.clone();
+            self.links.push(Link { spec, link });
+        }
+        Ok(())
+    }
+
+    fn create_link(&self, spec: &LinkSpec) -> Result<EmulatedLink, LinkError> {
+        let (a, b) = (self.end(&spec.a)?, self.end(&spec.b)?);
+        let link = EmulatedLink::create((a, &spec.a.interface), (b, &spec.b.interface))?;
+        node::bring_up_tun(a, &spec.a, spec.mtu)?;
+        node::bring_up_tun(b, &spec.b, spec.mtu)?;
+        Ok(link)
+    }
+
+    fn end(&self, end: &EndSpec) -> Result<&Netns, LinkError> {
+        self.node(&end.node).ok_or_else(|| {
+            let place = end.interface.clone();
+            let problem = format!("no node is called `{}`", end.node);
+            SpecProblem { place, problem }.into()
+        })
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        // All together: each may need its time to end. What does not end at all
+        // keeps nothing else from being removed.
+        let names = self.nodes.iter().map(|node| node.netns.name().to_owned());
+        let _ = processes::end_inside(&names.collect::<Vec<_>>());
+    }
+}
+
+/// Says which part could not be built.
+fn part(what: &'static str, name: &str) -> impl FnOnce(LinkError) -> LinkError {
+    let name = name.to_owned();
+    move |source| LinkError::Part {
+        what,
+        name,
+        source: Box::new(source),
+    }
+}
