@@ -105,6 +105,15 @@ pub enum LinkError {
     /// The pump could not be started.
     #[error("starting the pump of an emulated link")]
     StartPump(#[source] io::Error),
+    /// The file for the packet log could not be created.
+    #[error("creating the packet log `{}`", path.display())]
+    PacketLog {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// The pump stopped by itself: the link carries nothing any more.
     #[error("carrying packets over an emulated link")]
     Pump(#[source] io::Error),

@@ -11,6 +11,10 @@ mod tests;
 
 use std::ops::Range;
 
+use hikyaku_netsim::PacketInfo;
+
+use super::ip;
+
 /// A frame of a TUN interface with `IFF_VNET_HDR`: header and IP packet.
 #[derive(Debug)]
 pub(super) struct SuperPacket {
@@ -106,11 +110,23 @@ impl SuperPacket {
         })
     }
 
+    /// What the link must know of a segment; its length is that of
+    /// [`Self::segment_len`].
+    pub(super) fn describe(&self) -> PacketInfo {
+        // An IP packet has at most 64 KiB.
+        ip::describe(self.packet(), self.segment_len(0) as u32)
+    }
+
+    /// The IP packet as it came, with all segments in one.
+    pub(super) fn packet(&self) -> &[u8] {
+        &self.frame[VNET_HEADER..]
+    }
+
     /// The frame that carries a run of segments: headers, written to `headers`,
-    /// and payload.
-    pub(super) fn run(&self, run: Range<usize>, headers: &mut Vec<u8>) -> &[u8] {
+    /// and payload. With `mark_ce` its IP header tells of congestion.
+    pub(super) fn run(&self, run: Range<usize>, mark_ce: bool, headers: &mut Vec<u8>) -> &[u8] {
         headers.clear();
-        match &self.split {
+        let payload = match &self.split {
             Some(split) if run != (0..self.segments()) => {
                 headers.extend_from_slice(&self.frame[..VNET_HEADER + split.payload_start]);
                 let payload = self.payload_of(split, run.clone());
@@ -118,14 +134,24 @@ impl SuperPacket {
                 payload
             }
             _ => {
-                headers.extend_from_slice(&self.frame[..VNET_HEADER]);
-                self.packet()
+                // What is not changed needs no copy.
+                let copied = if mark_ce {
+                    ip::header_len(self.packet())
+                } else {
+                    None
+                };
+                let (header, payload) = self.frame.split_at(VNET_HEADER + copied.unwrap_or(0));
+                headers.extend_from_slice(header);
+                payload
             }
+        };
+        if mark_ce
+            && let Some(len) = ip::header_len(self.packet())
+            && let Some(header) = headers.get_mut(VNET_HEADER..VNET_HEADER + len)
+        {
+            ip::mark_ce(header);
         }
-    }
-
-    fn packet(&self) -> &[u8] {
-        &self.frame[VNET_HEADER..]
+        payload
     }
 
     fn payload_of(&self, split: &Split, run: Range<usize>) -> &[u8] {
@@ -149,7 +175,7 @@ impl SuperPacket {
             vnet[CHECKSUM_OFFSET][1],
         ]));
         if let Some(checksum) = transport.get_mut(at..at + 2) {
-            replace_in_sum(checksum, whole_len, run_len);
+            ip::replace_in_sum(checksum, whole_len, run_len);
         }
         match split.transport {
             Transport::Tcp => self.rewrite_tcp(split, &run, transport),
@@ -216,45 +242,19 @@ impl Split {
 }
 
 /// Sets length, identification and header checksum of an IP header for a run
-/// that begins at segment `first` and has `content_len` bytes behind `ip`.
-fn rewrite_ip(ip: &mut [u8], content_len: usize, first: usize) {
-    if ip[0] >> 4 == 6 {
+/// that begins at segment `first` and has `content_len` bytes behind `header`.
+fn rewrite_ip(header: &mut [u8], content_len: usize, first: usize) {
+    if header[0] >> 4 == 6 {
         // Extension headers count as payload.
-        let len = ip.len() - 40 + content_len;
-        ip[4..6].copy_from_slice(&be16(len));
+        let len = header.len() - 40 + content_len;
+        header[4..6].copy_from_slice(&be16(len));
         return;
     }
-    let len = ip.len() + content_len;
-    ip[2..4].copy_from_slice(&be16(len));
-    let id = u16::from_be_bytes([ip[4], ip[5]]);
-    ip[4..6].copy_from_slice(&id.wrapping_add(first as u16).to_be_bytes());
-    ip[10..12].fill(0);
-    let checksum = !fold(sum(ip));
-    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
-}
-
-/// Replaces one addend of a ones' complement sum (RFC 1624).
-fn replace_in_sum(field: &mut [u8], old: usize, new: usize) {
-    let before = u32::from(u16::from_be_bytes([field[0], field[1]]));
-    let after = fold(before + u32::from(!(old as u16)) + new as u32);
-    field.copy_from_slice(&after.to_be_bytes());
-}
-
-/// Sum of 16-bit words, as in RFC 1071.
-fn sum(bytes: &[u8]) -> u32 {
-    let words = bytes.chunks(2).map(|word| match *word {
-        [high, low] => u32::from(u16::from_be_bytes([high, low])),
-        [high] => u32::from(high) << 8,
-        _ => 0,
-    });
-    words.sum()
-}
-
-fn fold(mut sum: u32) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
+    let len = header.len() + content_len;
+    header[2..4].copy_from_slice(&be16(len));
+    let id = u16::from_be_bytes([header[4], header[5]]);
+    header[4..6].copy_from_slice(&id.wrapping_add(first as u16).to_be_bytes());
+    ip::update_checksum(header);
 }
 
 /// Lengths within an IP packet fit 16 bits.

@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::emulated::EmulatedLink;
 use super::error::LinkError;
 use super::netns::Netns;
-use super::pump::{LinkPair, Report};
+use super::pump::LinkPair;
+use super::report::Report;
 use crate::topology::{EndSpec, InterfaceAddress, LinkSpec, Network, NodeSpec, TopologySpec};
 
 /// IPv4 address of the client.
@@ -49,6 +50,16 @@ impl Topology {
         self.network.node_at(1)
     }
 
+    /// The link between the two, client first.
+    pub fn link(&self) -> &EmulatedLink {
+        self.network.link_at(0)
+    }
+
+    /// The link between the two, client first.
+    pub fn link_mut(&mut self) -> &mut EmulatedLink {
+        self.network.link_at_mut(0)
+    }
+
     /// Joins the namespaces by a fresh link, empty and with random streams from
     /// their start; ends the one before, if any.
     ///
@@ -61,7 +72,7 @@ impl Topology {
     /// Bytes of IP packets that the present link has delivered so far, up and
     /// down; zero without a link.
     pub fn delivered_bytes(&self) -> [u64; 2] {
-        self.network.link_at(0).delivered_bytes()
+        self.link().delivered_bytes()
     }
 
     /// Ends the link: packets on their way are gone. `None` if there was none.
@@ -70,10 +81,6 @@ impl Topology {
     /// If the pump had failed.
     pub fn stop_link(&mut self) -> Result<Option<Report>, LinkError> {
         self.link_mut().stop()
-    }
-
-    fn link_mut(&mut self) -> &mut EmulatedLink {
-        self.network.link_at_mut(0)
     }
 }
 

@@ -2,6 +2,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 
+use super::ip::{fold, sum};
 use super::*;
 
 /// What a test needs to know of a frame, read independently of the code above.
@@ -126,7 +127,7 @@ fn check(frame: &[u8]) -> Seen {
 
 fn run_of(packet: &SuperPacket, run: Range<usize>) -> Vec<u8> {
     let mut out = Vec::new();
-    let payload = packet.run(run, &mut out).to_vec();
+    let payload = packet.run(run, false, &mut out).to_vec();
     out.extend(payload);
     out
 }
@@ -202,6 +203,33 @@ fn the_whole_run_is_the_frame_as_it_came() {
 }
 
 #[test]
+fn a_marked_run_differs_in_its_ip_header_alone() {
+    let mark = |packet: &SuperPacket, run: Range<usize>| {
+        let mut out = Vec::new();
+        let payload = packet.run(run, true, &mut out).to_vec();
+        out.extend(payload);
+        out
+    };
+    let field = VNET_HEADER + 1;
+    for v6 in [false, true] {
+        let frame = frame(v6, true, 12, 1_000, &bytes(3_500));
+        let packet = SuperPacket::parse(&frame).unwrap();
+        for run in [0..4, 1..3, 3..4] {
+            let (plain, marked) = (run_of(&packet, run.clone()), mark(&packet, run));
+            assert_eq!(check(&plain), check(&marked));
+            let changed = (0..plain.len()).filter(|&i| plain[i] != marked[i]);
+            let checksum = VNET_HEADER + 10..VNET_HEADER + 12;
+            let beside: Vec<usize> = changed
+                .filter(|i| *i != field && (v6 || !checksum.contains(i)))
+                .collect();
+            assert!(beside.is_empty(), "{beside:?}");
+            let ecn = (marked[field] >> if v6 { 4 } else { 0 }) & 0b11;
+            assert_eq!(ecn, 0b11);
+        }
+    }
+}
+
+#[test]
 fn a_plain_packet_is_one_segment() {
     let mut frame = vec![0; VNET_HEADER];
     frame.extend([0x45, 0, 0, 20]);
@@ -250,6 +278,7 @@ proptest! {
         for index in 0..packet.segments() {
             prop_assert!(packet.segment_len(index) <= frame.len());
             run_of(&packet, index..index + 1);
+            packet.run(0..index + 1, true, &mut Vec::new());
         }
     }
 }

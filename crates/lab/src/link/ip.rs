@@ -1,0 +1,219 @@
+//! What the pump must read and write in IP headers.
+
+use hikyaku_netsim::PacketInfo;
+
+/// Protocol numbers (IANA).
+const HOP_BY_HOP: u8 = 0;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const IPV6_ROUTE: u8 = 43;
+const IPV6_FRAGMENT: u8 = 44;
+const IPV6_OPTIONS: u8 = 60;
+
+/// The ECN field (RFC 3168 §5): not ECN-capable, and congestion experienced.
+const NOT_ECT: u8 = 0b00;
+const CE: u8 = 0b11;
+
+/// What the link must know of a packet that is `len` bytes long and begins with
+/// the headers in `packet`. What is no IP is an ordinary packet.
+pub(super) fn describe(packet: &[u8], len: u32) -> PacketInfo {
+    let ecn = ecn(packet);
+    PacketInfo {
+        len,
+        udp: transport(packet).is_some_and(|(protocol, _)| protocol == UDP),
+        ect: ecn.is_some_and(|ecn| ecn != NOT_ECT && ecn != CE),
+    }
+}
+
+/// Protocol, and the ports of TCP and UDP where the packet has them.
+pub(super) fn flow(packet: &[u8]) -> (Option<u8>, Option<[u16; 2]>) {
+    let Some((protocol, start)) = transport(packet) else {
+        return (None, None);
+    };
+    let ports = packet.get(start..start + 4).and_then(|ports| {
+        let ports = [[ports[0], ports[1]], [ports[2], ports[3]]].map(u16::from_be_bytes);
+        (protocol == TCP || protocol == UDP).then_some(ports)
+    });
+    (Some(protocol), ports)
+}
+
+/// Length of the IP header that holds the ECN field and its checksum.
+pub(super) fn header_len(packet: &[u8]) -> Option<usize> {
+    let len = match packet.first()? >> 4 {
+        4 => usize::from(packet[0] & 0x0f) * 4,
+        6 => 40,
+        _ => return None,
+    };
+    (20..=packet.len()).contains(&len).then_some(len)
+}
+
+/// Marks an IP header: congestion experienced.
+pub(super) fn mark_ce(header: &mut [u8]) {
+    match header[0] >> 4 {
+        4 => {
+            header[1] |= CE;
+            update_checksum(header);
+        }
+        // The traffic class begins in the middle of the first byte.
+        6 => header[1] |= CE << 4,
+        _ => {}
+    }
+}
+
+/// Writes the checksum of a whole IPv4 header.
+pub(super) fn update_checksum(header: &mut [u8]) {
+    header[10..12].fill(0);
+    let checksum = !fold(sum(header));
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// Replaces one addend of a ones' complement sum (RFC 1624).
+pub(super) fn replace_in_sum(field: &mut [u8], old: usize, new: usize) {
+    let before = u32::from(u16::from_be_bytes([field[0], field[1]]));
+    let after = fold(before + u32::from(!(old as u16)) + new as u32);
+    field.copy_from_slice(&after.to_be_bytes());
+}
+
+/// Sum of 16-bit words, as in RFC 1071.
+pub(super) fn sum(bytes: &[u8]) -> u32 {
+    let words = bytes.chunks(2).map(|word| match *word {
+        [high, low] => u32::from(u16::from_be_bytes([high, low])),
+        [high] => u32::from(high) << 8,
+        _ => 0,
+    });
+    words.sum()
+}
+
+pub(super) fn fold(mut sum: u32) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+fn ecn(packet: &[u8]) -> Option<u8> {
+    let second = *packet.get(1)?;
+    match packet[0] >> 4 {
+        4 => Some(second & 0b11),
+        6 => Some((second >> 4) & 0b11),
+        _ => None,
+    }
+}
+
+/// The protocol behind the IP header and IPv6 extension headers (RFC 8200 §4),
+/// and where it begins.
+fn transport(packet: &[u8]) -> Option<(u8, usize)> {
+    let mut start = header_len(packet)?;
+    if packet[0] >> 4 == 4 {
+        return Some((packet[9], start));
+    }
+    let mut protocol = packet[6];
+    while let HOP_BY_HOP | IPV6_ROUTE | IPV6_FRAGMENT | IPV6_OPTIONS = protocol {
+        let extension = packet.get(start..start + 8)?;
+        // The fragment header's second byte is reserved: its length is fixed.
+        let more = if protocol == IPV6_FRAGMENT {
+            0
+        } else {
+            extension[1]
+        };
+        protocol = extension[0];
+        start += 8 + usize::from(more) * 8;
+    }
+    Some((protocol, start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v4(protocol: u8, tos: u8) -> Vec<u8> {
+        let mut packet = vec![0x45, tos, 0, 28, 0, 1, 0, 0, 64, protocol, 0, 0];
+        packet.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+        update_checksum(&mut packet);
+        packet.extend([0x04, 0xd2, 0x01, 0xbb, 0, 8, 0, 0]);
+        packet
+    }
+
+    fn v6(class: u8, next: u8, rest: &[u8]) -> Vec<u8> {
+        let mut packet = vec![
+            0x60 | class >> 4,
+            class << 4,
+            0,
+            0,
+            0,
+            rest.len() as u8,
+            next,
+            64,
+        ];
+        packet.extend([0xfd; 32]);
+        packet.extend(rest);
+        packet
+    }
+
+    #[test]
+    fn packets_are_described() {
+        let ports = [0x04, 0xd2, 0x01, 0xbb];
+        let routed = [&[UDP, 2][..], &[0; 22], &ports].concat();
+        let fragment = [&[UDP, 9, 0, 0, 0, 0, 0, 1][..], &ports].concat();
+        let tunnel = [&[41, 0, 0, 0, 0, 0, 0, 0][..], &v4(UDP, 0)].concat();
+        let some = Some([1234, 443]);
+        let cases = [
+            // name, packet, UDP, ECT, ports
+            ("UDP", v4(UDP, 0b00), true, false, some),
+            ("TCP, ECT(0)", v4(TCP, 0b10), false, true, some),
+            ("ECT(1)", v4(TCP, 0b1011_1001), false, true, some),
+            ("CE", v4(TCP, 0b11), false, false, some),
+            ("ICMP", v4(1, 0), false, false, None),
+            ("IPv6", v6(0, UDP, &ports), true, false, some),
+            (
+                "IPv6, ECT(0)",
+                v6(0b1010_0010, TCP, &ports),
+                false,
+                true,
+                some,
+            ),
+            (
+                "behind a routing header",
+                v6(0, IPV6_ROUTE, &routed),
+                true,
+                false,
+                some,
+            ),
+            (
+                "a fragment",
+                v6(0, IPV6_FRAGMENT, &fragment),
+                true,
+                false,
+                some,
+            ),
+            (
+                "inside a tunnel",
+                v6(0, IPV6_ROUTE, &tunnel),
+                false,
+                false,
+                None,
+            ),
+            ("cut off", v6(0, IPV6_ROUTE, &[]), false, false, None),
+            ("nothing", Vec::new(), false, false, None),
+            ("not IP", vec![0x10; 40], false, false, None),
+        ];
+        for (name, packet, udp, ect, ports) in cases {
+            let want = PacketInfo { len: 7, udp, ect };
+            assert_eq!(describe(&packet, 7), want, "{name}");
+            assert_eq!(flow(&packet).1, ports, "{name}");
+        }
+    }
+
+    #[test]
+    fn marking_changes_the_field_alone() {
+        let mut packet = v4(TCP, 0b1011_1010);
+        let len = header_len(&packet).unwrap();
+        mark_ce(&mut packet[..len]);
+        assert_eq!(packet, v4(TCP, 0b1011_1011));
+        assert_eq!(fold(sum(&packet[..20])), 0xffff);
+
+        let mut packet = v6(0b1011_1001, TCP, &[]);
+        mark_ce(&mut packet);
+        assert_eq!(packet, v6(0b1011_1011, TCP, &[]));
+    }
+}

@@ -1,0 +1,260 @@
+//! The pump's thread.
+
+use std::io;
+use std::num::NonZeroU64;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use hikyaku_core::units::Timestamp;
+use hikyaku_netsim::{Link, LinkConfig, PacketInfo, derive_seed};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::thread::{ClockId, clock_nanosleep_absolute};
+
+use super::journal::Journal;
+use super::shared::{Command, Shared};
+use super::{LinkPair, Tuns, clock, frame_buffer, timespec, timestamp};
+use crate::link::lateness::Lateness;
+use crate::link::packet_log::PacketLog;
+use crate::link::report::{DirectionState, Report, Sample};
+use crate::link::steal::CpuTime;
+use crate::link::super_packet::SuperPacket;
+use crate::link::sys;
+use crate::link::tun::Tun;
+
+/// One segment on its way: which, and of what.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) packet: Rc<Arrived>,
+    pub(super) index: usize,
+}
+
+/// A frame from an interface.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    pub(super) frame: SuperPacket,
+    pub(super) at: Timestamp,
+}
+
+/// One direction: from one interface through a link to the other.
+struct Direction<'a> {
+    name: &'static str,
+    from: &'a Tun,
+    to: &'a Tun,
+    link: Link<Segment>,
+}
+
+pub(super) struct Worker<'a> {
+    shared: &'a Shared,
+    directions: [Direction<'a>; 2],
+    buffer: Box<[u8]>,
+    headers: Vec<u8>,
+    journal: Journal,
+    samples: Vec<Sample>,
+    faults: u64,
+    realtime: bool,
+}
+
+/// When packets wake the pump more often than this, it sleeps to the end of the
+/// quantum and carries what has come together: a wake-up costs some 25 µs of CPU.
+const QUANTUM: Duration = Duration::from_micros(250);
+
+/// Frames read in one direction before the other gets its turn.
+const FRAMES_PER_TURN: usize = 256;
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(
+        tuns: &'a Tuns,
+        links: &LinkPair,
+        seed: u64,
+        shared: &'a Shared,
+        log: Option<PacketLog>,
+    ) -> io::Result<Self> {
+        let realtime = sys::become_realtime().is_ok();
+        // The default slack lets timers of ordinary threads fire 50 µs late.
+        rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
+        let started = timestamp(shared.started());
+        let direction = |name, from, to, config: &LinkConfig, coordinate| {
+            let seed = derive_seed(seed, &[coordinate]);
+            let mut link = Link::starting_at(started, config, seed);
+            if log.is_some() {
+                link.keep_discarded();
+            }
+            Direction {
+                name,
+                from,
+                to,
+                link,
+            }
+        };
+        Ok(Self {
+            shared,
+            directions: [
+                direction("up", &tuns.a, &tuns.b, &links.up, 0),
+                direction("down", &tuns.b, &tuns.a, &links.down, 1),
+            ],
+            buffer: frame_buffer(),
+            headers: Vec::with_capacity(256),
+            journal: Journal {
+                lateness: Lateness::default(),
+                log,
+                started,
+            },
+            samples: Vec::new(),
+            faults: 0,
+            realtime,
+        })
+    }
+
+    pub(super) fn run(mut self, commands: &Receiver<Command>) -> io::Result<Report> {
+        let started = self.shared.started();
+        let cpu_before = clock(ClockId::ThreadCPUTime);
+        let machine_before = CpuTime::now()?;
+        let mut woken = started;
+        let mut next_sample = started + Sample::INTERVAL;
+        loop {
+            if self.wait(next_sample)? && self.obey(commands) {
+                break;
+            }
+            let now = clock(ClockId::Monotonic);
+            for direction in 0..self.directions.len() {
+                self.take_in(direction)?;
+                self.hand_over(direction);
+            }
+            let [up, down] = self.directions.each_ref().map(Direction::state);
+            self.shared.publish(&up, &down);
+            if now >= next_sample {
+                let at = now - started;
+                self.samples.push(Sample { at, up, down });
+                next_sample = next_sample_after(started, now);
+            }
+            if now < woken + QUANTUM {
+                clock_nanosleep_absolute(ClockId::Monotonic, &timespec(now + QUANTUM))?;
+            }
+            woken = now;
+        }
+        if let Some(log) = self.journal.log {
+            log.finish()?;
+        }
+        let [up, down] = self.directions.map(|direction| direction.link.counters());
+        Ok(Report {
+            up,
+            down,
+            samples: self.samples,
+            lateness: self.journal.lateness,
+            faults: self.faults,
+            realtime: self.realtime,
+            cpu: clock(ClockId::ThreadCPUTime) - cpu_before,
+            steal: machine_before.steal_until(CpuTime::now()?),
+            elapsed: clock(ClockId::Monotonic) - started,
+        })
+    }
+
+    /// Waits for a frame, until one is due, or for `deadline`. Returns whether
+    /// there are commands.
+    fn wait(&self, deadline: Duration) -> io::Result<bool> {
+        let due = self.directions.iter().filter_map(|direction| {
+            let due = direction.link.next_due()?;
+            Some(Duration::from_micros(due.as_micros()))
+        });
+        let until = due.fold(deadline, Duration::min);
+        let timeout = timespec(until.saturating_sub(clock(ClockId::Monotonic)));
+        let [up, down] = &self.directions;
+        let mut fds = [self.shared.bell(), up.from.as_fd(), down.from.as_fd()]
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) => Ok(!fds[0].revents().is_empty()),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(err) => Err(err.into()),
+        }
+    }
+
+    /// Does what the owner asks. Returns whether to stop.
+    fn obey(&mut self, commands: &Receiver<Command>) -> bool {
+        self.shared.silence();
+        for command in commands.try_iter() {
+            match command {
+                Command::Stop => return true,
+                Command::Change { start, changes } => {
+                    let [up, down] = &mut self.directions;
+                    up.link.schedule(start, &changes.up);
+                    down.link.schedule(start, &changes.down);
+                }
+            }
+        }
+        false
+    }
+
+    /// Moves frames from an interface into its link.
+    fn take_in(&mut self, direction: usize) -> io::Result<()> {
+        let Direction { from, link, .. } = &mut self.directions[direction];
+        for _ in 0..FRAMES_PER_TURN {
+            let Some(frame) = from.read(&mut self.buffer)? else {
+                break;
+            };
+            let Ok(frame) = SuperPacket::parse(frame) else {
+                self.faults += 1;
+                continue;
+            };
+            // After the read: a time before it would deliver the packet early.
+            let at = timestamp(clock(ClockId::Monotonic));
+            let info = frame.describe();
+            let packet = Rc::new(Arrived { frame, at });
+            for index in 0..packet.frame.segments() {
+                // An IP packet has at most 64 KiB.
+                let len = packet.frame.segment_len(index) as u32;
+                let packet = Rc::clone(&packet);
+                // What the queue drops is in the link's counters.
+                let _ = link.enqueue(at, PacketInfo { len, ..info }, Segment { packet, index });
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is due, neighbours of a super-packet as one frame.
+    fn hand_over(&mut self, direction: usize) {
+        let now = timestamp(clock(ClockId::Monotonic));
+        let Direction { name, to, link, .. } = &mut self.directions[direction];
+        let journal = &mut self.journal;
+        let mut next = link.poll(now);
+        while let Some(first) = next {
+            journal.delivered(now, name, &first);
+            let Segment { packet, index } = &first.payload;
+            let mut end = index + 1;
+            next = link.poll(now);
+            while let Some(neighbour) = next.take_if(|next| {
+                let Segment { packet: of, index } = &next.payload;
+                Rc::ptr_eq(of, packet) && *index == end && next.mark_ce == first.mark_ce
+            }) {
+                journal.delivered(now, name, &neighbour);
+                end += 1;
+                next = link.poll(now);
+            }
+            let payload = packet
+                .frame
+                .run(*index..end, first.mark_ce, &mut self.headers);
+            if to.write(&self.headers, payload).is_err() {
+                self.faults += 1;
+            }
+        }
+        while let Some(discarded) = link.next_discarded() {
+            journal.discarded(name, &discarded);
+        }
+    }
+}
+
+impl Direction<'_> {
+    fn state(&self) -> DirectionState {
+        DirectionState {
+            counters: self.link.counters(),
+            queued: self.link.queued(),
+        }
+    }
+}
+
+/// The first end of a sampling interval after `now`.
+fn next_sample_after(started: Duration, now: Duration) -> Duration {
+    let passed = (now - started).div_duration_f64(Sample::INTERVAL) as u32;
+    started + Sample::INTERVAL * (passed + 1)
+}

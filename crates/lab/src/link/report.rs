@@ -1,0 +1,125 @@
+//! What a pump did.
+
+use std::time::Duration;
+
+use hikyaku_netsim::{Counters, Tally};
+use serde::{Deserialize, Serialize};
+
+use super::lateness::Lateness;
+
+/// What a pump did from start to stop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// What became of the packets from the first end to the second.
+    pub up: Counters,
+    /// What became of the packets from the second end to the first.
+    pub down: Counters,
+    /// State of the link at the end of each [`Sample::INTERVAL`].
+    pub samples: Vec<Sample>,
+    /// How late packets were handed over, in both directions.
+    pub lateness: Lateness,
+    /// Frames from a namespace that were no valid super-packet, and frames that
+    /// a namespace refused. Anything but 0 spoils a measurement.
+    pub faults: u64,
+    /// Whether the thread had real-time priority.
+    pub realtime: bool,
+    /// CPU time of the thread.
+    pub cpu: Duration,
+    /// Share of all CPUs' time that the machine's host gave to others, `0.0..=1.0`.
+    pub steal: f64,
+    /// Time from start to stop.
+    pub elapsed: Duration,
+}
+
+/// A link at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Since the link was started.
+    #[serde(with = "hikyaku_core::units::duration")]
+    pub at: Duration,
+    /// From the first end to the second.
+    pub up: DirectionState,
+    /// From the second end to the first.
+    pub down: DirectionState,
+}
+
+/// One direction of a link at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectionState {
+    /// What became of the packets so far.
+    pub counters: Counters,
+    /// Packets that wait in the queue.
+    pub queued: Tally,
+}
+
+impl Sample {
+    /// Time between two samples of a [`Report`].
+    pub const INTERVAL: Duration = Duration::from_millis(100);
+}
+
+impl Report {
+    /// The emulator hands over 99 of 100 packets within this time, or the machine
+    /// was too busy.
+    pub const LATENESS_LIMIT: Duration = Duration::from_millis(2);
+
+    /// Share of CPU time that the host may give to others.
+    pub const STEAL_LIMIT: f64 = 0.05;
+
+    /// Why a measurement over this link says more about the machine than about the
+    /// link, and is to be repeated; `None` if it is good.
+    pub fn disturbed(&self) -> Option<String> {
+        let lateness = self.lateness.quantile(0.99);
+        let reasons = [
+            (self.faults > 0).then(|| format!("{} faulty frames", self.faults)),
+            (lateness > Self::LATENESS_LIMIT).then(|| {
+                let limit = Self::LATENESS_LIMIT;
+                format!("packets were late: p99 {lateness:.1?}, limit {limit:.0?}")
+            }),
+            (self.steal > Self::STEAL_LIMIT).then(|| {
+                let (steal, limit) = (self.steal * 100.0, Self::STEAL_LIMIT * 100.0);
+                format!("CPU time was stolen: {steal:.1} %, limit {limit:.0} %")
+            }),
+        ];
+        let reasons: Vec<String> = reasons.into_iter().flatten().collect();
+        (!reasons.is_empty()).then(|| reasons.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(late_us: u64, faults: u64, steal: f64) -> Report {
+        let mut lateness = Lateness::default();
+        lateness.record(late_us);
+        Report {
+            up: Counters::default(),
+            down: Counters::default(),
+            samples: Vec::new(),
+            lateness,
+            faults,
+            realtime: true,
+            cpu: Duration::ZERO,
+            steal,
+            elapsed: Duration::from_secs(1),
+        }
+    }
+
+    #[test]
+    fn a_disturbance_is_named_with_its_limit() {
+        let cases = [
+            (report(2_000, 0, 0.05), None),
+            (
+                report(2_001, 0, 0.0),
+                Some("packets were late: p99 2.0ms, limit 2ms"),
+            ),
+            (
+                report(0, 3, 0.071),
+                Some("3 faulty frames; CPU time was stolen: 7.1 %, limit 5 %"),
+            ),
+        ];
+        for (report, want) in cases {
+            assert_eq!(report.disturbed().as_deref(), want);
+        }
+    }
+}
