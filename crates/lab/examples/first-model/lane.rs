@@ -56,14 +56,8 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 /// How long the server may take to log a response, or notice that it was given up.
 const LOG_LIMIT: Duration = Duration::from_secs(3);
 
-/// The emulator must hand over 99 of 100 packets within this time.
-const LATENESS_LIMIT: Duration = Duration::from_millis(2);
-
 /// The coarsest kernel tick (`CONFIG_HZ_100`).
 const TICK_US: u64 = 10_000;
-
-/// Share of CPU time that other machines may take.
-const STEAL_LIMIT: f64 = 0.05;
 
 impl Site {
     /// Writes the files to be served: bytes that do not compress.
@@ -124,7 +118,6 @@ impl<'a> Lane<'a> {
     /// Runs one download. Only what keeps every run from working is an error.
     pub(crate) fn run(&mut self, job: &Job, conditions: &Conditions) -> Result<Run> {
         let began = OffsetDateTime::now_utc().format(&Rfc3339)?;
-        let cpu = CpuTime::now()?;
         let site = self.site;
         self.topology
             .start_link(job.path.links(), job.seed(conditions.seed))?;
@@ -144,8 +137,7 @@ impl<'a> Lane<'a> {
             None => None,
         };
         let report = self.topology.stop_link()?.context("the link was gone")?;
-        let link = link_view(&report, cpu.steal_until(&CpuTime::now()?));
-        Ok(describe(job, conditions, began, &download, line, link))
+        Ok(describe(job, conditions, began, &download, line, &report))
     }
 }
 
@@ -155,7 +147,7 @@ fn describe(
     began: String,
     download: &Download,
     line: Option<Line>,
-    link: LinkView,
+    report: &Report,
 ) -> Run {
     let request = &download.request;
     let acknowledged = line
@@ -186,10 +178,8 @@ fn describe(
         client_total_us: Some(request.total_us),
         body_bytes: Some(request.body_bytes),
         server: line.map(|line| line.server),
-        disturbed: link.lateness_p99_us > LATENESS_LIMIT.as_micros() as u64
-            || link.faults > 0
-            || link.steal > STEAL_LIMIT,
-        link,
+        disturbed: report.disturbed().is_some(),
+        link: link_view(report),
     }
 }
 
@@ -228,7 +218,7 @@ fn extrapolate(download: &Download, size: u64) -> Option<u64> {
     Some(((so_far + left / rate) * 1e6) as u64)
 }
 
-fn link_view(report: &Report, steal: f64) -> LinkView {
+fn link_view(report: &Report) -> LinkView {
     let us = |duration: Duration| duration.as_micros() as u64;
     LinkView {
         delivered: report.down.delivered.packets,
@@ -239,7 +229,7 @@ fn link_view(report: &Report, steal: f64) -> LinkView {
         lateness_max_us: us(report.lateness.max()),
         faults: report.faults,
         realtime: report.realtime,
-        steal,
+        steal: report.steal,
     }
 }
 
@@ -325,35 +315,6 @@ impl Drop for Process {
         // It may have ended before.
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-/// Ticks of all CPUs since boot.
-struct CpuTime {
-    total: u64,
-    steal: u64,
-}
-
-impl CpuTime {
-    fn now() -> Result<Self> {
-        let stat = fs::read_to_string("/proc/stat").context("reading /proc/stat")?;
-        let first = stat.lines().next().unwrap_or_default();
-        // proc_stat(5): user nice system idle iowait irq softirq steal
-        let ticks: Vec<u64> = first
-            .split_whitespace()
-            .skip(1)
-            .take(8)
-            .flat_map(str::parse)
-            .collect();
-        Ok(Self {
-            total: ticks.iter().sum(),
-            steal: ticks.get(7).copied().unwrap_or(0),
-        })
-    }
-
-    fn steal_until(&self, later: &Self) -> f64 {
-        let total = later.total.saturating_sub(self.total).max(1);
-        later.steal.saturating_sub(self.steal) as f64 / total as f64
     }
 }
 
