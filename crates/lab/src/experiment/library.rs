@@ -8,7 +8,31 @@ use super::spec::Spec;
 
 /// Shipped experiments by name.
 const SHIPPED: &[(&str, &str)] = &[
+    (
+        "conns-loss",
+        include_str!("../../../../experiments/conns-loss.toml"),
+    ),
+    (
+        "conns-multi-loss",
+        include_str!("../../../../experiments/conns-multi-loss.toml"),
+    ),
+    (
+        "conns-multi-rtt",
+        include_str!("../../../../experiments/conns-multi-rtt.toml"),
+    ),
+    (
+        "conns-rtt",
+        include_str!("../../../../experiments/conns-rtt.toml"),
+    ),
+    (
+        "floor-link",
+        include_str!("../../../../experiments/floor-link.toml"),
+    ),
     ("model", include_str!("../../../../experiments/model.toml")),
+    (
+        "regret",
+        include_str!("../../../../experiments/regret.toml"),
+    ),
     (
         "version-eval",
         include_str!("../../../../experiments/version-eval.toml"),

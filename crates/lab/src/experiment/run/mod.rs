@@ -242,7 +242,7 @@ fn open(
     let out = args.out.clone().unwrap_or_else(default);
     let data = Data::open(&out, &source.text, &conditions, spec.stop_after_timeout)?;
     Ok(Experiment {
-        cells: only(&args.only, spec.cells(seed))?,
+        cells: only(&args.only, &spec.cells(seed))?,
         name: source.name,
         spec,
         conditions,
@@ -254,7 +254,7 @@ fn open(
 }
 
 /// The cells that have the values that `--only` names.
-fn only(wanted: &[String], cells: Vec<Cell>) -> Result<Vec<Cell>, RunError> {
+fn only(wanted: &[String], cells: &[Cell]) -> Result<Vec<Cell>, RunError> {
     let mut values: BTreeMap<Axis, Vec<&str>> = BTreeMap::new();
     for text in wanted {
         let axes = || {
@@ -317,13 +317,11 @@ impl Experiment {
             cells.len(),
             out.display()
         );
-        match self.data.foreign() {
-            0 => {}
-            foreign => {
-                text += &format!(
-                    "; {foreign} records there are of another binary, experiment or seed and stay as they are"
-                )
-            }
+        let foreign = self.data.foreign();
+        if foreign > 0 {
+            text += &format!(
+                "; {foreign} records there are of another binary, experiment or seed and stay as they are"
+            );
         }
         text
     }

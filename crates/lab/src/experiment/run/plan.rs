@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use hikyaku_core::units::Rate;
 use hikyaku_netsim::derive_seed;
 
 use super::experiment::Experiment;
@@ -197,7 +198,8 @@ fn runs(spec: &Spec, arm: &Arm) -> Vec<Range<u32>> {
             .map(|session| session..session + 1)
             .collect();
     }
-    vec![0..warmup + sessions]
+    let all = 0..warmup + sessions;
+    vec![all]
 }
 
 fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
@@ -226,11 +228,12 @@ fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
     let weight = (rate * transfer / (transfer + 0.05))
         .max(START_WEIGHT * (0.5 / session).min(1.0))
         .max(LEAST_WEIGHT);
-    let pauses = spec.workload.pause.as_secs_f64();
+    let pause = spec.workload.pause.as_secs_f64();
+    let weight = (weight * session / (session + pause)).max(LEAST_WEIGHT);
     let count = f64::from(sessions);
     Cost {
         weight,
-        duration: count * (session + pauses),
+        duration: count * (session + pause),
     }
 }
 
@@ -240,7 +243,7 @@ fn expected_rate(spec: &Spec, cell: &Cell, arm: &Arm) -> f64 {
     let Ok(links) = spec.links(cell) else {
         return UNLIMITED;
     };
-    let rate = links.rate().map_or(UNLIMITED, |rate| rate.mbps());
+    let rate = links.rate().map_or(UNLIMITED, Rate::mbps);
     let setting = |axis, key| cell.get(axis).or(arm.set.get(key).map(String::as_str));
     let congestion = setting(Axis::Congestion, "policy.congestion").unwrap_or("cubic");
     let floor = setting(Axis::MinCwnd, "policy.min_cwnd").is_some_and(|floor| floor != "off");
