@@ -21,6 +21,7 @@ use crate::units::{LossRate, Rate};
 use grid::{Axes, Grid, Place};
 
 pub use error::{AxisProblem, ModelError};
+pub use grid::{loss_coordinate, rtt_coordinate};
 pub use file::{ArmTable, AxesFile, FORMAT, ModelFile, Source};
 
 /// A fitted model. Made by [`Model::from_json`] or [`Model::new`].

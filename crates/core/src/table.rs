@@ -338,7 +338,7 @@ impl ClientTable {
             return None;
         }
         let view = self.view(addr, now);
-        let loss = view.loss[outcome.arm.version.transport().index()]?.mean;
+        let loss = view.loss_for(outcome.arm.version).mean;
         let point = self.model.at(view.min_rtt?, view.rate?, outcome.size);
         let predicted = point.log_load(outcome.arm, loss)?;
         Some(outcome.duration.as_secs_f32().ln() - predicted.ln_secs)

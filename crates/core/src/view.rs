@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::arm::Transport;
+use crate::arm::{Transport, Version};
 use crate::decide::Session;
 use crate::estimate::{Choice, Estimate, LossBounds, LossCount};
 use crate::key::{Key, Prefix};
@@ -11,7 +11,7 @@ use crate::mix::mix;
 use crate::policy::PolicyConfig;
 use crate::stat::Stat;
 use crate::udp::{UdpState, Verdict};
-use crate::units::{ByteSize, Rate, Secs, Timestamp};
+use crate::units::{ByteSize, LossRate, Rate, Secs, Timestamp};
 
 /// The estimates of a client's address and of its prefixes, as of their last observations.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,6 +52,22 @@ pub struct PathView {
     pub(crate) outcome: [Stat; 2],
     /// Those of the client alone.
     pub(crate) own_outcome: [Stat; 2],
+}
+
+impl PathView {
+    /// The loss that the model is asked with for a version.
+    ///
+    /// For HTTP/3 it is QUIC's, but no more than TCP's: what QUIC loses beyond that it does to itself by
+    /// overfilling a queue, and the model's load times hold it. Where no packet was counted there is
+    /// likely none, and at most 1 %.
+    #[must_use]
+    pub fn loss_for(&self, version: Version) -> LossBounds {
+        let [tcp, quic] = self.loss.map(|loss| loss.unwrap_or(UNKNOWN_LOSS));
+        match version {
+            Version::H3 if quic.mean < tcp.mean => quic,
+            Version::H1 | Version::H2 | Version::H3 => tcp,
+        }
+    }
 }
 
 impl Knowledge {
@@ -205,6 +221,16 @@ fn client_number(addr: IpAddr) -> u64 {
     }
 }
 
+/// See [`PathView::loss_for`].
+const UNKNOWN_LOSS: LossBounds = LossBounds {
+    mean: LossRate::ZERO,
+    low: LossRate::ZERO,
+    high: ONE_PERCENT,
+};
+const ONE_PERCENT: LossRate = match LossRate::from_ppm(10_000) {
+    Some(loss) => loss,
+    None => LossRate::ZERO,
+};
 /// A prefix speaks on loss with at most so many packets.
 const PREFIX_PACKETS: f32 = 500.0;
 /// One transport speaks for the other with at most so many packets.

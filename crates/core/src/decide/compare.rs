@@ -7,7 +7,6 @@ use crate::estimate::LossBounds;
 use crate::model::{LogLoad, Model, Point, load_time};
 use crate::policy::PolicyConfig;
 use crate::stat::Stat;
-use crate::units::LossRate;
 use crate::view::PathView;
 
 /// A comparison with what the way back looks at.
@@ -27,24 +26,25 @@ pub(super) fn compare(
     let min_rtt = view.min_rtt.ok_or(Missing::Rtt)?;
     let rate = view.rate.ok_or(Missing::Rate)?;
     let size = view.size.unwrap_or(policy.typical_size);
-    let losses = view.loss.map(|loss| loss.unwrap_or(UNKNOWN_LOSS));
     let point = model.at(min_rtt, rate, size.bytes());
     let arm = |version| Arm::new(version, policy.congestion);
     let [tcp, quic] = Transport::ALL.map(Transport::index);
-    let h2 = predict(&point, arm(Version::H2), &losses[tcp]).ok_or(Missing::Arm)?;
-    let h3 = predict(&point, arm(Version::H3), &h3_loss(&losses)).ok_or(Missing::Arm)?;
+    let predicted = |version| predict(&point, arm(version), &view.loss_for(version));
+    let h2 = predicted(Version::H2).ok_or(Missing::Arm)?;
+    let h3 = predicted(Version::H3).ok_or(Missing::Arm)?;
 
     let corrected_h2 = correct(&h2, &view.outcome[tcp], &view.outcome[quic]);
     let corrected_h3 = correct(&h3, &view.outcome[quic], &view.outcome[tcp]);
     let gain = corrected_h2.ln_secs - corrected_h3.ln_secs;
     let margin = Z * corrected_h2.rel_sd.hypot(corrected_h3.rel_sd);
+    let measured_loss = view.loss.map(|loss| loss.unwrap_or_default().mean);
     let comparison = Comparison {
         h2: load(&corrected_h2),
         h3: load(&corrected_h3),
         size,
         min_rtt,
-        loss_tcp: losses[tcp].mean,
-        loss_quic: losses[quic].mean,
+        loss_tcp: measured_loss[tcp],
+        loss_quic: measured_loss[quic],
         rate,
         h3_gain: gain.exp_m1(),
         h3_gain_low: (gain - margin).exp_m1(),
@@ -54,12 +54,6 @@ pub(super) fn compare(
         comparison,
         own_h3_excess: own_h3_excess(view, &h2, &h3),
     })
-}
-
-/// The loss that HTTP/3 is predicted for: QUIC's, but no more than TCP's. What QUIC loses beyond that it
-/// does to itself by overfilling a queue, and the model's load times hold it.
-fn h3_loss([tcp, quic]: &[LossBounds; 2]) -> LossBounds {
-    if quic.mean < tcp.mean { *quic } else { *tcp }
 }
 
 /// See [`Compared::own_h3_excess`]. Nothing is borrowed here: what HTTP/3 took is held against what
@@ -127,13 +121,3 @@ const OUTCOME_SD: f32 = 0.3;
 const MIN_OWN_OUTCOMES: f32 = 3.0;
 /// The normal distribution's 90 % quantile: bounds are one-sided.
 const Z: f32 = 1.2816;
-/// Assumed where no packet was counted: likely none, at most 1 %.
-const UNKNOWN_LOSS: LossBounds = LossBounds {
-    mean: LossRate::ZERO,
-    low: LossRate::ZERO,
-    high: ONE_PERCENT,
-};
-const ONE_PERCENT: LossRate = match LossRate::from_ppm(10_000) {
-    Some(loss) => loss,
-    None => LossRate::ZERO,
-};

@@ -260,11 +260,15 @@ fn marginal(ln_secs: f32, ln_size: f32, before: Option<(f32, f32)>) -> f32 {
     }
 }
 
-fn rtt_coordinate(ms: f64) -> f64 {
+/// The coordinate in which an RTT in ms is interpolated.
+#[must_use]
+pub fn rtt_coordinate(ms: f64) -> f64 {
     (ms + 1.0).ln()
 }
 
-fn loss_coordinate(loss: f64) -> f64 {
+/// The coordinate in which a loss, as a fraction, is interpolated.
+#[must_use]
+pub fn loss_coordinate(loss: f64) -> f64 {
     (loss + 1e-4).ln()
 }
 
