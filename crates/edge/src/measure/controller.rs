@@ -13,7 +13,7 @@ use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     acked_bytes: AtomicU64,
-    /// Bytes per second; the newest sample.
+    /// Bytes per second; see [`Counters::delivery_rate`].
     delivery_rate: AtomicU64,
     app_limited: AtomicBool,
 }
@@ -24,11 +24,20 @@ impl Counters {
         self.acked_bytes.load(Ordering::Relaxed)
     }
 
-    /// The newest delivery rate in bytes per second, and whether the application rather
-    /// than the path may have limited it.
+    /// The newest delivery rate in bytes per second that the path limited, or a higher one
+    /// since, and whether the application may have limited that: what the kernel tells of
+    /// TCP (`tcp_rate_gen`). The last samples of a response say little, since there is
+    /// nothing more to send.
     pub(crate) fn delivery_rate(&self) -> Option<(u64, bool)> {
         let rate = self.delivery_rate.load(Ordering::Relaxed);
         (rate > 0).then(|| (rate, self.app_limited.load(Ordering::Relaxed)))
+    }
+
+    fn sampled(&self, rate: u64, app_limited: bool) {
+        if !app_limited || rate >= self.delivery_rate.load(Ordering::Relaxed) {
+            self.delivery_rate.store(rate, Ordering::Relaxed);
+            self.app_limited.store(app_limited, Ordering::Relaxed);
+        }
     }
 }
 
@@ -94,10 +103,7 @@ impl Controller for Metered {
         largest_packet_num_acked: Option<u64>,
     ) {
         if let Some(rate) = self.delivery.on_end_acks(now, in_flight) {
-            self.counters.delivery_rate.store(rate, Ordering::Relaxed);
-            self.counters
-                .app_limited
-                .store(app_limited, Ordering::Relaxed);
+            self.counters.sampled(rate, app_limited);
         }
         self.inner
             .on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
@@ -235,6 +241,25 @@ mod tests {
         }
         let rate = rate.expect("samples") as f64;
         assert!((rate / 1_200_000.0 - 1.0).abs() < 0.06, "{rate}");
+    }
+
+    #[test]
+    fn what_the_application_limits_lowers_no_rate() {
+        // name, [(rate, app-limited)], rate kept
+        type Case = (&'static str, &'static [(u64, bool)], (u64, bool));
+        let cases: &[Case] = &[
+            ("alone", &[(5, true)], (5, true)),
+            ("a response's end", &[(9, false), (2, true)], (9, false)),
+            ("higher", &[(5, false), (9, true)], (9, true)),
+            ("the path became slower", &[(9, true), (2, false)], (2, false)),
+        ];
+        for (name, samples, want) in cases {
+            let counters = Counters::default();
+            for &(rate, app_limited) in *samples {
+                counters.sampled(rate, app_limited);
+            }
+            assert_eq!(counters.delivery_rate(), Some(*want), "{name}");
+        }
     }
 
     #[test]

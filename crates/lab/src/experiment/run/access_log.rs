@@ -24,6 +24,9 @@ pub(super) struct Line {
     pub(super) packets_sent: u64,
     /// Of these; spurious ones taken out.
     pub(super) packets_lost: u64,
+    /// `delivery_rate_bps` is of a time in which the server had nothing more to send.
+    #[serde(default)]
+    pub(super) app_limited: bool,
     /// 0 while unknown.
     pub(super) min_rtt_us: u64,
     pub(super) delivery_rate_bps: Option<u64>,

@@ -299,6 +299,8 @@ impl<'a> Session<'a> {
             measured.metric("server_packets_lost", line.packets_lost as f64);
             if let Some(bps) = line.delivery_rate_bps {
                 measured.metric("server_rate_mbps", bps as f64 / 1e6);
+                let flag = f64::from(u8::from(line.app_limited));
+                measured.metric("server_app_limited", flag);
             }
         }
         let response_us = if last.timed_out {
