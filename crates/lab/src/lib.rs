@@ -5,5 +5,6 @@ pub mod client;
 pub mod experiment;
 pub mod interrupt;
 pub mod link;
+pub mod selftest;
 pub mod shell;
 pub mod topology;

@@ -460,7 +460,7 @@ fn changes_begin_at_the_request() {
     let from = udp(topology.server(), SERVER_V4);
     let to = udp(topology.client(), CLIENT_V4);
     let target = to.local_addr().unwrap();
-    let mut pass = || -> Duration {
+    let pass = || -> Duration {
         let sent = Instant::now();
         from.send_to(&[1], target).unwrap();
         to.recv(&mut [0; 8]).unwrap();

@@ -36,4 +36,5 @@ pub use lateness::Lateness;
 pub use netns::Netns;
 pub use pump::{ChangePair, LinkPair};
 pub use report::{DirectionState, Report, Sample};
+pub(crate) use sys::become_realtime;
 pub use topology::{CLIENT_V4, CLIENT_V6, SERVER_V4, SERVER_V6, Topology};

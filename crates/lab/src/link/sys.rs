@@ -77,7 +77,7 @@ pub(super) fn enable_offloads(tun: impl AsFd) -> io::Result<()> {
 ///
 /// # Errors
 /// `PermissionDenied` without `CAP_SYS_NICE`.
-pub(super) fn become_realtime() -> io::Result<()> {
+pub(crate) fn become_realtime() -> io::Result<()> {
     let param = libc::sched_param { sched_priority: 1 };
     // SAFETY: the kernel reads one `sched_param` through a valid pointer; process
     // 0 is the calling thread.
