@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use hikyaku_lab::clean::{self, CleanArgs};
 use hikyaku_lab::experiment::{self, ListArgs, RunArgs};
+use hikyaku_lab::selftest::{self, SelftestArgs};
 use hikyaku_lab::shell::{self, ShellArgs};
 
 /// Arguments of `hikyaku lab`.
@@ -21,6 +22,8 @@ enum Command {
     List(ListArgs),
     /// Measure experiments over emulated links.
     Run(Box<RunArgs>),
+    /// Show what emulated links reach on this machine, against what they promise.
+    Selftest(SelftestArgs),
     /// Build a network and open a shell inside.
     Shell(ShellArgs),
     /// Remove what killed labs left behind, and nothing else.
@@ -33,6 +36,7 @@ pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
     let status = match &args.command {
         Command::List(args) => experiment::list(args, out)?,
         Command::Run(args) => experiment::run(args, out)?,
+        Command::Selftest(args) => selftest::run(args, out)?,
         Command::Shell(args) => shell::run(args, out)?,
         Command::Clean(args) => clean::run(args, out)?,
     };

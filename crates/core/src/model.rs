@@ -21,8 +21,8 @@ use crate::units::{LossRate, Rate};
 use grid::{Axes, Grid, Place};
 
 pub use error::{AxisProblem, ModelError};
-pub use grid::{loss_coordinate, rtt_coordinate};
 pub use file::{ArmTable, AxesFile, FORMAT, ModelFile, Source};
+pub use grid::{loss_coordinate, rtt_coordinate};
 
 /// A fitted model. Made by [`Model::from_json`] or [`Model::new`].
 #[derive(Debug, Clone)]

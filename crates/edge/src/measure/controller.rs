@@ -251,7 +251,11 @@ mod tests {
             ("alone", &[(5, true)], (5, true)),
             ("a response's end", &[(9, false), (2, true)], (9, false)),
             ("higher", &[(5, false), (9, true)], (9, true)),
-            ("the path became slower", &[(9, true), (2, false)], (2, false)),
+            (
+                "the path became slower",
+                &[(9, true), (2, false)],
+                (2, false),
+            ),
         ];
         for (name, samples, want) in cases {
             let counters = Counters::default();
