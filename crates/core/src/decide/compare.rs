@@ -27,24 +27,21 @@ pub(super) fn compare(
     let rate = view.rate.ok_or(Missing::Rate)?;
     let size = view.size.unwrap_or(policy.typical_size);
     let point = model.at(min_rtt, rate, size.bytes());
-    let arm = |version| Arm::new(version, policy.congestion);
-    let [tcp, quic] = Transport::ALL.map(Transport::index);
-    let predicted = |version| predict(&point, arm(version), &view.loss_for(version));
-    let h2 = predicted(Version::H2).ok_or(Missing::Arm)?;
-    let h3 = predicted(Version::H3).ok_or(Missing::Arm)?;
-
-    let corrected_h2 = correct(&h2, &view.outcome[tcp], &view.outcome[quic]);
-    let corrected_h3 = correct(&h3, &view.outcome[quic], &view.outcome[tcp]);
-    let gain = corrected_h2.ln_secs - corrected_h3.ln_secs;
-    let margin = Z * corrected_h2.rel_sd.hypot(corrected_h3.rel_sd);
-    let measured_loss = view.loss.map(|loss| loss.unwrap_or_default().mean);
+    let predicted = |version| {
+        let arm = Arm::new(version, policy.congestion);
+        Predicted::new(&point, arm, &view.loss_for(version)).ok_or(Missing::Arm)
+    };
+    let [h2, h3] = [predicted(Version::H2)?, predicted(Version::H3)?];
+    let corrected = Corrected::new(&h2, &h3, &view.outcome);
+    let [tcp, quic] = view.loss.map(|loss| loss.unwrap_or_default().mean);
+    let (gain, margin) = (corrected.gain(), corrected.margin());
     let comparison = Comparison {
-        h2: load(&corrected_h2),
-        h3: load(&corrected_h3),
+        h2: corrected.load(0),
+        h3: corrected.load(1),
         size,
         min_rtt,
-        loss_tcp: measured_loss[tcp],
-        loss_quic: measured_loss[quic],
+        loss_tcp: tcp,
+        loss_quic: quic,
         rate,
         h3_gain: gain.exp_m1(),
         h3_gain_low: (gain - margin).exp_m1(),
@@ -52,8 +49,107 @@ pub(super) fn compare(
     };
     Ok(Compared {
         comparison,
-        own_h3_excess: own_h3_excess(view, &h2, &h3),
+        own_h3_excess: own_h3_excess(view, &h2.mean, &h3.mean),
     })
+}
+
+/// The model's prediction for one arm.
+struct Predicted {
+    mean: LogLoad,
+    /// How much its logarithm rises by one standard error of the loss.
+    per_loss: f32,
+}
+
+impl Predicted {
+    fn new(point: &Point<'_>, arm: Arm, loss: &LossBounds) -> Option<Self> {
+        let mean = point.log_load(arm, loss.mean)?;
+        let high = point.log_load(arm, loss.high)?;
+        Some(Self {
+            mean,
+            per_loss: (high.ln_secs - mean.ln_secs) / Z,
+        })
+    }
+}
+
+/// Both arms' load times as they are to be expected after the outcomes, with the covariance of their
+/// errors: those of two normal variables (logarithms), each measured with an error of its own.
+///
+/// What is wrong with a prediction is mostly wrong with both: a slow client is slow by both, and an
+/// uncertain loss is so for both. It cancels when they are compared, and what one arm's outcomes tell of
+/// it holds for the other.
+struct Corrected {
+    ln_secs: [f32; 2],
+    covariance: Matrix,
+}
+
+/// Symmetric: HTTP/2's variance, the covariance, HTTP/3's variance.
+#[derive(Clone, Copy)]
+struct Matrix {
+    h2: f32,
+    both: f32,
+    h3: f32,
+}
+
+impl Corrected {
+    fn new(h2: &Predicted, h3: &Predicted, outcome: &[Stat; 2]) -> Self {
+        let outcome = Transport::ALL.map(|transport| &outcome[transport.index()]);
+        let error_sq = outcome.map(|outcome| outcome.standard_error_sq(OUTCOME_SD));
+        let own = |predicted: &Predicted| {
+            let LogLoad { rel_sd, .. } = predicted.mean;
+            rel_sd * rel_sd + MODEL_SD * MODEL_SD + predicted.per_loss * predicted.per_loss
+        };
+        let [own_h2, own_h3] = [own(h2), own(h3)];
+        // Where both arms' outcomes say that the model is wrong about their difference, it is.
+        let expected = own_h2 + own_h3 + error_sq[0] + error_sq[1];
+        let excess = ((outcome[0].mean - outcome[1].mean).powi(2) - expected).max(0.0) / 2.0;
+        let prior = Matrix {
+            h2: own_h2 + excess + COMMON_SD * COMMON_SD,
+            both: h2.per_loss * h3.per_loss + COMMON_SD * COMMON_SD,
+            h3: own_h3 + excess + COMMON_SD * COMMON_SD,
+        };
+        let weights = error_sq.map(f32::recip);
+        let covariance = prior.measured(weights);
+        let told = [outcome[0].mean * weights[0], outcome[1].mean * weights[1]];
+        Self {
+            ln_secs: [
+                h2.mean.ln_secs + covariance.h2 * told[0] + covariance.both * told[1],
+                h3.mean.ln_secs + covariance.both * told[0] + covariance.h3 * told[1],
+            ],
+            covariance,
+        }
+    }
+
+    /// Logarithm of HTTP/2's time over HTTP/3's.
+    fn gain(&self) -> f32 {
+        self.ln_secs[0] - self.ln_secs[1]
+    }
+
+    /// How far its 90 % bounds are away.
+    fn margin(&self) -> f32 {
+        let Matrix { h2, both, h3 } = self.covariance;
+        Z * (h2 + h3 - 2.0 * both).max(0.0).sqrt()
+    }
+
+    fn load(&self, arm: usize) -> Load {
+        let Matrix { h2, h3, .. } = self.covariance;
+        Load {
+            time: load_time(self.ln_secs[arm]),
+            rel_sd: [h2, h3][arm].sqrt(),
+        }
+    }
+}
+
+impl Matrix {
+    /// What is left of a covariance after measurements, whose reciprocal variances are `weights`.
+    fn measured(self, [h2, h3]: [f32; 2]) -> Self {
+        let determinant = self.h2 * self.h3 - self.both * self.both;
+        let scale = 1.0 + h2 * self.h2 + h3 * self.h3 + h2 * h3 * determinant;
+        Self {
+            h2: (self.h2 + h3 * determinant) / scale,
+            both: self.both / scale,
+            h3: (self.h3 + h2 * determinant) / scale,
+        }
+    }
 }
 
 /// See [`Compared::own_h3_excess`]. Nothing is borrowed here: what HTTP/3 took is held against what
@@ -68,52 +164,9 @@ fn own_h3_excess(view: &PathView, h2: &LogLoad, h3: &LogLoad) -> Option<f32> {
     Some(least_h3_ln_secs - h2_ln_secs)
 }
 
-/// The model's prediction; its uncertainty holds that of the loss.
-fn predict(point: &Point<'_>, arm: Arm, loss: &LossBounds) -> Option<LogLoad> {
-    let mean = point.log_load(arm, loss.mean)?;
-    let high = point.log_load(arm, loss.high)?;
-    let loss_sd = (high.ln_secs - mean.ln_secs).abs() / Z;
-    Some(LogLoad {
-        rel_sd: mean.rel_sd.hypot(loss_sd),
-        ..mean
-    })
-}
-
-/// Moves a prediction by the arm's own outcomes as far as these are trusted, and for the rest by half of
-/// the other arm's: a slow client is slow by both, but by how much is not known, so what is borrowed is
-/// as uncertain as it is large.
-fn correct(predicted: &LogLoad, own: &Stat, other: &Stat) -> LogLoad {
-    let trust = trust(own);
-    let borrowed = SHARED * self::trust(other) * other.mean;
-    let unproven = MODEL_SD.hypot(borrowed) * (1.0 - trust);
-    let proven = if trust > 0.0 {
-        trust * own.standard_error_sq(OUTCOME_SD).sqrt()
-    } else {
-        0.0
-    };
-    LogLoad {
-        ln_secs: predicted.ln_secs + trust * own.mean + (1.0 - trust) * borrowed,
-        rel_sd: predicted.rel_sd.hypot(unproven).hypot(proven),
-    }
-}
-
-/// How far outcomes replace the model, from 0 to 1.
-fn trust(outcomes: &Stat) -> f32 {
-    outcomes.weight / (outcomes.weight + MODEL_WEIGHT)
-}
-
-fn load(log_load: &LogLoad) -> Load {
-    Load {
-        time: load_time(log_load.ln_secs),
-        rel_sd: log_load.rel_sd,
-    }
-}
-
-/// The model counts as so many outcomes.
-const MODEL_WEIGHT: f32 = 2.0;
-/// Share of the other arm's correction that is borrowed.
-const SHARED: f32 = 0.5;
-/// How far a model fitted elsewhere is off for one client, relative to the other arm.
+/// How far a model fitted elsewhere is off for one client, by both arms alike.
+const COMMON_SD: f32 = 0.5;
+/// How far it is off by one arm alone, besides its own uncertainty.
 const MODEL_SD: f32 = 0.05;
 /// Spread of single outcomes until a client shows its own: they differ in size and luck.
 const OUTCOME_SD: f32 = 0.3;

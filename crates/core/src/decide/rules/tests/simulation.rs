@@ -171,8 +171,14 @@ fn reasons(decisions: &[Decision]) -> Vec<String> {
     decisions.iter().map(|d| d.reason.to_string()).collect()
 }
 
+/// Changes of mind. The first choice by comparison is none.
 fn changes(decisions: &[Decision]) -> usize {
-    chosen(decisions)
+    let normal: Vec<Decision> = decisions
+        .iter()
+        .filter(|d| d.group == Group::Normal)
+        .copied()
+        .collect();
+    chosen(&normal)
         .windows(2)
         .filter(|pair| pair[0] != pair[1])
         .count()
