@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use hikyaku_netsim::LinkPatch;
+use serde::Deserialize;
+
 use super::axis::{Axis, Cell};
 use super::error::{Fault, fault};
 use super::spec::{Arm, Backend, Filter, Kind, OneOrMany, Server, Spec, Workload};
@@ -162,6 +165,12 @@ impl Workload {
         }
         if self.sessions == 0 {
             return wrong("sessions", "must be at least 1");
+        }
+        for change in &self.change {
+            for table in [&change.both, &change.up, &change.down] {
+                LinkPatch::deserialize(table.clone())
+                    .map_err(|error| fault("workload.change", error.message()))?;
+            }
         }
         let mut seen = BTreeSet::new();
         for file in &self.files {

@@ -1,16 +1,16 @@
 //! What the server has, and what a session asks for.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
-use hikyaku_core::units::ByteSize;
+use hikyaku_core::units::{ByteSize, Rate};
 use hikyaku_netsim::derive_seed;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use super::axis::{Axis, Cell};
 use super::run::{Attempt, RunError};
-use super::spec::Spec;
+use super::spec::{Kind, Spec};
 
 /// A file as it lies in the served directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,9 @@ pub(crate) struct SiteFile {
     pub(crate) name: String,
     pub(crate) bytes: u64,
 }
+
+/// What flows fetch.
+pub(crate) const FLOW_FILE: &str = "flow.bin";
 
 impl Spec {
     /// The files of a cell, in the order in which a session asks for them.
@@ -57,6 +60,9 @@ impl Spec {
     /// Writes the files of all `cells` below `root`.
     pub(crate) fn write_files(&self, cells: &[Cell], root: &Path) -> Result<(), RunError> {
         fs::create_dir_all(root).attempt(|| format!("creating {}", root.display()))?;
+        if self.workload.kind == Kind::Flows {
+            return self.write_flow_file(cells, &root.join(FLOW_FILE));
+        }
         for cell in cells {
             let files = self.files(cell);
             for (i, file) in files.iter().enumerate() {
@@ -72,6 +78,20 @@ impl Spec {
             }
         }
         Ok(())
+    }
+}
+
+impl Spec {
+    /// More than any flow can carry: a file without blocks on the disk.
+    fn write_flow_file(&self, cells: &[Cell], path: &Path) -> Result<(), RunError> {
+        let rates = cells
+            .iter()
+            .filter_map(|cell| self.links(cell).ok()?.rate());
+        let rate = rates.max().unwrap_or(Rate::from_mbps(10_000));
+        let seconds = self.workload.duration.unwrap_or_default().as_secs() + 1;
+        let bytes = rate.bits_per_sec() / 8 * seconds;
+        let file = File::create(path).and_then(|file| file.set_len(bytes));
+        file.attempt(|| format!("writing {}", path.display()))
     }
 }
 

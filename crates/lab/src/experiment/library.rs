@@ -9,6 +9,10 @@ use super::spec::Spec;
 /// Shipped experiments by name.
 const SHIPPED: &[(&str, &str)] = &[
     (
+        "browser",
+        include_str!("../../../../experiments/browser.toml"),
+    ),
+    (
         "conns-loss",
         include_str!("../../../../experiments/conns-loss.toml"),
     ),
@@ -25,13 +29,26 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("../../../../experiments/conns-rtt.toml"),
     ),
     (
+        "fairness",
+        include_str!("../../../../experiments/fairness.toml"),
+    ),
+    (
         "floor-link",
         include_str!("../../../../experiments/floor-link.toml"),
     ),
     ("model", include_str!("../../../../experiments/model.toml")),
+    ("peers", include_str!("../../../../experiments/peers.toml")),
     (
         "regret",
         include_str!("../../../../experiments/regret.toml"),
+    ),
+    (
+        "udp-blackhole",
+        include_str!("../../../../experiments/udp-blackhole.toml"),
+    ),
+    (
+        "udp-throttle",
+        include_str!("../../../../experiments/udp-throttle.toml"),
     ),
     (
         "version-eval",
@@ -40,6 +57,10 @@ const SHIPPED: &[(&str, &str)] = &[
     (
         "version-sweep",
         include_str!("../../../../experiments/version-sweep.toml"),
+    ),
+    (
+        "version-switch",
+        include_str!("../../../../experiments/version-switch.toml"),
     ),
 ];
 

@@ -153,7 +153,8 @@ pub struct Workload {
     /// Records goodput over time, each 100 ms.
     #[serde(default)]
     pub series: bool,
-    /// How long the flows of [`Kind::Flows`] last together.
+    /// How long a run of [`Kind::Flows`] lasts, from the start of its first flow. It is
+    /// measured from the start of its last.
     #[serde(default, with = "duration::option")]
     pub duration: Option<Duration>,
     /// Time between the starts of two flows that do not give their own.
@@ -446,6 +447,16 @@ impl Spec {
     /// Never for a spec that [`Self::parse`] gave; else as there.
     pub fn links(&self, cell: &Cell) -> Result<super::Links, String> {
         link::resolve(&self.link, cell)
+    }
+}
+
+impl Arm {
+    /// Whether its server chooses the version by what it learns of a client.
+    pub fn chooses(&self) -> bool {
+        let version = self.set.get("policy.version");
+        self.server == Server::Hikyaku
+            && self.flows.is_empty()
+            && version.is_none_or(|version| version == "adaptive")
     }
 }
 

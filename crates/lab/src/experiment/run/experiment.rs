@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::error::RunError;
+use super::server::Kind;
 use crate::experiment::axis::{Axis, Cell};
 use crate::experiment::data::Data;
-use crate::experiment::record::Conditions;
-use crate::experiment::spec::{Arm, Spec};
+use crate::experiment::record::{Conditions, Links};
+use crate::experiment::spec::{Arm, Server, Spec};
 
 /// An experiment with its records and the files that it serves.
 #[derive(Debug)]
@@ -20,35 +21,54 @@ pub(super) struct Experiment {
     pub(super) out: PathBuf,
     /// Directory that is served.
     pub(super) root: PathBuf,
-    /// Arms to be run; all if empty.
+    /// Arms to be run.
     pub(super) arms: Vec<String>,
+    /// Arms that cannot be run here, and why.
+    pub(super) left_out: Vec<String>,
 }
 
 impl Experiment {
-    /// Whether an arm was asked for.
-    pub(super) fn is_wanted(&self, arm: &Arm) -> bool {
-        self.arms.is_empty() || self.arms.contains(&arm.name)
+    /// The server of an arm in a cell.
+    pub(super) fn server(&self, cell: &Cell, arm: &Arm) -> Kind {
+        let congestion = cell.get(Axis::Congestion).unwrap_or("cubic");
+        let hikyaku = arm.server == Server::Hikyaku;
+        Kind {
+            program: arm.server,
+            settings: if hikyaku {
+                settings(cell, arm)
+            } else {
+                Vec::new()
+            },
+            root: self.root.clone(),
+            tcp: if hikyaku { "cubic" } else { congestion }.to_owned(),
+            learns: arm.chooses(),
+        }
     }
 
-    /// What the server of an arm is set to in a cell, as `KEY=VALUE`.
-    pub(super) fn settings(&self, cell: &Cell, arm: &Arm) -> Vec<String> {
-        let mut settings = arm.set.clone();
-        for (axis, key) in [
-            (Axis::Congestion, "policy.congestion"),
-            (Axis::MinCwnd, "policy.min_cwnd"),
-        ] {
-            if let Some(value) = cell.get(axis) {
-                settings.insert(key.to_owned(), value.to_owned());
-            }
-        }
-        settings
-            .into_iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect()
+    /// The link of a cell.
+    pub(super) fn links(&self, cell: &Cell) -> Result<Links, RunError> {
+        self.spec.links(cell).map_err(RunError::Arguments)
     }
 
     /// Writes the files of all cells.
     pub(super) fn prepare(&self) -> Result<(), RunError> {
         self.spec.write_files(&self.cells, Path::new(&self.root))
     }
+}
+
+/// What hikyaku's server of an arm is set to in a cell, as `KEY=VALUE`.
+fn settings(cell: &Cell, arm: &Arm) -> Vec<String> {
+    let mut settings = arm.set.clone();
+    for (axis, key) in [
+        (Axis::Congestion, "policy.congestion"),
+        (Axis::MinCwnd, "policy.min_cwnd"),
+    ] {
+        if let Some(value) = cell.get(axis) {
+            settings.insert(key.to_owned(), value.to_owned());
+        }
+    }
+    let settings = settings.into_iter();
+    settings
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect()
 }

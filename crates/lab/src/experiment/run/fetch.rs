@@ -188,6 +188,11 @@ impl Request {
         self.send_us + self.wait_us + self.receive_us
     }
 
+    /// The file's name: the end of the URL.
+    pub(super) fn file(&self) -> &str {
+        self.url.rsplit('/').next().unwrap_or_default()
+    }
+
     pub(super) fn end_us(&self) -> u64 {
         self.start_us + self.total_us
     }

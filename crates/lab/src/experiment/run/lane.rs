@@ -1,15 +1,18 @@
 //! A pair of namespaces with its servers, on which one run follows another.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 
+use super::certificate::Certificate;
 use super::error::RunError;
 use super::experiment::Experiment;
+use super::flows;
 use super::plan::Job;
 use super::server::{Kind, Server};
 use super::session::Session;
 use super::stop::Stop;
 use crate::experiment::record::Run;
+use crate::experiment::spec;
 use crate::link::{LinkPair, Topology};
 
 /// What all lanes share.
@@ -19,6 +22,7 @@ pub(super) struct Shared {
     pub(super) binary: PathBuf,
     /// Directory for logs and state.
     pub(super) scratch: PathBuf,
+    pub(super) certificate: Certificate,
     pub(super) stop: Stop,
 }
 
@@ -41,12 +45,11 @@ const PORTS: std::ops::Range<u16> = 4430..8430;
 impl<'a> Lane<'a> {
     /// Makes the namespaces.
     pub(super) fn open(shared: &'a Shared) -> Result<Self, RunError> {
-        let topology = Topology::create()?;
         Ok(Self {
             shared,
             servers: Vec::new(),
             started: 0,
-            topology,
+            topology: Topology::create()?,
         })
     }
 
@@ -58,44 +61,49 @@ impl<'a> Lane<'a> {
         attempt: u32,
         experiment: &Experiment,
     ) -> Result<Option<Vec<Run>>, RunError> {
-        let arm = &experiment.spec.arms[job.arm];
-        let memoryless = experiment.spec.memoryless(arm);
         // Without a link there is no carrier to bind to.
-        let (up, down) = Default::default();
-        self.topology.start_link(LinkPair { up, down }, 0)?;
-        let server = self.server(job, experiment)?;
+        self.topology.start_link(LinkPair::default(), 0)?;
+        match experiment.spec.workload.kind {
+            spec::Kind::Load => self.sessions(job, attempt, experiment),
+            spec::Kind::Flows => {
+                let run = flows::run(self, job, attempt, experiment)?;
+                Ok(run.map(|run| vec![run]))
+            }
+        }
+    }
+
+    fn sessions(
+        &mut self,
+        job: &Job,
+        attempt: u32,
+        experiment: &Experiment,
+    ) -> Result<Option<Vec<Run>>, RunError> {
+        let arm = &experiment.spec.arms[job.arm];
+        let kind = experiment.server(&job.cell, arm);
+        let learns = kind.learns;
+        let index = self.server(kind, &arm.name)?;
         let directory = self.shared.scratch.join(self.topology.server().name());
-        let mut session = Session::new(job, attempt, experiment, &directory)?;
+        let mut session = Session::new(job, attempt, experiment, self.shared, &directory)?;
         let mut runs = Vec::new();
         for number in job.sessions.clone() {
-            let server = &mut self.servers[server];
-            let Some(run) = session.run(number, server, &mut self.topology, self.shared)? else {
+            if !runs.is_empty() {
+                thread::sleep(experiment.spec.workload.pause);
+            }
+            let server = &mut self.servers[index];
+            let Some(run) = session.run(number, server, &mut self.topology)? else {
                 return Ok(None);
             };
             runs.push(run);
-            let last = number + 1 == job.sessions.end;
-            thread::sleep(if last {
-                std::time::Duration::ZERO
-            } else {
-                experiment.spec.workload.pause
-            });
         }
-        if !memoryless {
+        if learns {
             // What it has learnt must not help the next.
-            self.servers.remove(server);
+            self.servers.remove(index);
         }
         Ok(Some(runs))
     }
 
-    /// Finds or starts the server of a job, and gives its index.
-    fn server(&mut self, job: &Job, experiment: &Experiment) -> Result<usize, RunError> {
-        let arm = &experiment.spec.arms[job.arm];
-        let kind = Kind {
-            program: arm.server,
-            settings: experiment.settings(&job.cell, arm),
-            root: experiment.root.clone(),
-            learns: !experiment.spec.memoryless(arm),
-        };
+    /// Finds or starts a server, and gives its index.
+    fn server(&mut self, kind: Kind, arm: &str) -> Result<usize, RunError> {
         if let Some(index) = self.servers.iter().position(|server| server.kind == kind) {
             self.servers[index].check()?;
             return Ok(index);
@@ -103,22 +111,19 @@ impl<'a> Lane<'a> {
         if self.servers.len() >= KEPT {
             self.servers.remove(0);
         }
-        let port = PORTS.start + self.started % (PORTS.end - PORTS.start);
-        self.started += 1;
-        let Shared {
-            binary, scratch, ..
-        } = self.shared;
-        let server = Server::start(kind, &arm.name, &self.topology, binary, scratch, port)?;
+        let server = self.start(kind, arm)?;
         self.servers.push(server);
         Ok(self.servers.len() - 1)
     }
-}
 
-/// A fresh directory for what a job keeps between its sessions.
-pub(super) fn fresh(directory: &Path) -> std::io::Result<()> {
-    match std::fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+    /// Starts a server on a port of its own.
+    pub(super) fn start(&mut self, kind: Kind, arm: &str) -> Result<Server, RunError> {
+        let port = PORTS.start + self.started % (PORTS.end - PORTS.start);
+        self.started += 1;
+        Server::start(kind, arm, &self.topology, self.shared, port)
     }
-    std::fs::create_dir_all(directory)
+
+    pub(super) fn shared(&self) -> &'a Shared {
+        self.shared
+    }
 }

@@ -1,11 +1,16 @@
 //! Runs experiments over emulated links: `hikyaku lab run`.
 
 mod access_log;
-mod cpu_time;
+mod browser;
+mod certificate;
 mod error;
 mod experiment;
 mod fetch;
+mod flows;
+mod get;
 mod lane;
+mod measured;
+mod peer;
 mod plan;
 mod pool;
 mod process;
@@ -25,7 +30,8 @@ use super::conditions::sha256;
 use super::data::Data;
 use super::library::{self, Source};
 use super::record::Conditions;
-use super::spec::{Backend, Spec};
+use super::spec::{Backend, Client, Spec};
+use certificate::Certificate;
 use experiment::Experiment;
 use lane::Shared;
 use pool::Pool;
@@ -123,14 +129,24 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<u8, RunError> {
         .collect::<Result<Vec<_>, _>>()?;
     for experiment in &experiments {
         tell(out, &experiment.introduction())?;
+        for line in &experiment.left_out {
+            tell(out, &format!("{}: {line}", experiment.name))?;
+        }
         experiment.prepare()?;
     }
     let shared = Shared {
         binary,
         scratch: scratch.path().to_owned(),
+        certificate: Certificate::create(scratch.path())?,
         stop: Stop::on_signal()?,
     };
     measure(args, &experiments, &shared, out)?;
+    if args.keep {
+        tell(
+            out,
+            &format!("the servers' logs are in {}", shared.scratch.display()),
+        )?;
+    }
     finish(&experiments, &shared, out)
 }
 
@@ -231,6 +247,7 @@ fn open(
     root: &Path,
 ) -> Result<Experiment, RunError> {
     let Loaded { source, spec } = loaded;
+    let (arms, left_out) = arms(args, &spec);
     let seed = args.seed.unwrap_or(spec.seed);
     let conditions = Conditions {
         experiment_sha256: sha256(source.text.as_bytes()),
@@ -249,8 +266,30 @@ fn open(
         data,
         out,
         root: root.to_owned(),
-        arms: args.arms.clone(),
+        left_out,
+        arms,
     })
+}
+
+/// The names of the arms to be run; and what is left out, with the reason.
+fn arms(args: &RunArgs, spec: &Spec) -> (Vec<String>, Vec<String>) {
+    let mut names = Vec::new();
+    let mut left_out = Vec::new();
+    for arm in &spec.arms {
+        let browser = (arm.client == Client::Chromium).then_some(browser::PROGRAM);
+        let mut needed = arm.server.program().into_iter().chain(browser);
+        if !args.arms.is_empty() && !args.arms.contains(&arm.name) {
+            continue;
+        }
+        match needed.find(|program| peer::find(program).is_none()) {
+            Some(program) => left_out.push(format!(
+                "the arm `{}` is left out: `{program}` is not on PATH",
+                arm.name
+            )),
+            None => names.push(arm.name.clone()),
+        }
+    }
+    (names, left_out)
 }
 
 /// The cells that have the values that `--only` names.
@@ -306,12 +345,7 @@ impl Experiment {
         let Self {
             name, out, cells, ..
         } = self;
-        let arms = self
-            .spec
-            .arms
-            .iter()
-            .filter(|arm| self.is_wanted(arm))
-            .count();
+        let arms = self.arms.len();
         let mut text = format!(
             "{name}: {} cells, {arms} arms, records in {}",
             cells.len(),

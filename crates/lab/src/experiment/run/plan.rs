@@ -11,7 +11,7 @@ use super::progress::Load;
 use super::{DEFAULT_LANES, default_capacity};
 use crate::experiment::axis::{Axis, Cell};
 use crate::experiment::data::Key;
-use crate::experiment::spec::{Arm, Backend, Kind, Spec};
+use crate::experiment::spec::{Arm, Backend, Client, Kind, Spec};
 
 /// One run: sessions that follow each other against the same server. Where nothing
 /// is remembered between sessions, each is a run of its own.
@@ -37,11 +37,12 @@ pub(super) struct Cost {
     pub(super) duration: f64,
 }
 
-/// Time to start a client and its connection, in seconds.
-const START: f64 = 0.15;
+/// Time to start a client and its connection, in seconds, and what that loads the
+/// machine with for three times as long, in Mbit/s.
+const GET_START: (f64, f64) = (0.15, 50.0);
 
-/// Starting a client loads the machine as so many Mbit/s for half a second.
-const START_WEIGHT: f64 = 50.0;
+/// The same of a browser.
+const BROWSER_START: (f64, f64) = (2.0, 300.0);
 
 /// An idle link and its programs, in Mbit/s.
 const LEAST_WEIGHT: f64 = 2.0;
@@ -87,7 +88,11 @@ pub(crate) struct RunSize {
 impl RunSize {
     pub(crate) fn of(spec: &Spec) -> Self {
         let cells = spec.cells(spec.seed);
-        let jobs: Vec<Job> = groups(0, spec, &cells, &[]).into_iter().flatten().collect();
+        let arms: Vec<String> = spec.arms.iter().map(|arm| arm.name.clone()).collect();
+        let jobs: Vec<Job> = groups(0, spec, &cells, &arms)
+            .into_iter()
+            .flatten()
+            .collect();
         let seconds = Load::of(&jobs).seconds(default_capacity(), f64::from(DEFAULT_LANES));
         Self {
             cells: cells.len(),
@@ -141,7 +146,7 @@ pub(super) fn jobs(experiments: &[Experiment], capacity: f64) -> Vec<Job> {
         .collect()
 }
 
-/// The runs of all cells, by cell and repeat: those of the arms named, or of all.
+/// The runs of all cells, by cell and repeat: those of the arms named.
 /// Where nothing is remembered, also by session.
 fn groups(index: usize, spec: &Spec, cells: &[Cell], arms: &[String]) -> Vec<Vec<Job>> {
     let mut groups = Vec::new();
@@ -168,7 +173,7 @@ fn repeat_of(
 ) -> Vec<Vec<Job>> {
     let mut groups: Vec<Vec<Job>> = Vec::new();
     for (i, arm) in spec.arms.iter().enumerate() {
-        let wanted = arms.is_empty() || arms.contains(&arm.name);
+        let wanted = arms.contains(&arm.name);
         if !wanted || repeat >= spec.repeats(cell, arm) || spec.skipped(cell, arm).is_some() {
             continue;
         }
@@ -224,9 +229,13 @@ fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
     let reach = bits.min(rate * 1e6 * rtt).max(1.0);
     let rounds = 3.0 + (reach / (10.0 * 1448.0 * 8.0)).log2().max(0.0);
     let transfer = bits / (rate * 1e6);
-    let session = (START + rounds * rtt + transfer).min(spec.timeout(cell, arm).as_secs_f64());
+    let (start, start_weight) = match arm.client {
+        Client::Get => GET_START,
+        Client::Chromium => BROWSER_START,
+    };
+    let session = (start + rounds * rtt + transfer).min(spec.timeout(cell, arm).as_secs_f64());
     let weight = (rate * transfer / (transfer + 0.05))
-        .max(START_WEIGHT * (0.5 / session).min(1.0))
+        .max(start_weight * (start * 3.0 / session).min(1.0))
         .max(LEAST_WEIGHT);
     let pause = spec.workload.pause.as_secs_f64();
     let weight = (weight * session / (session + pause)).max(LEAST_WEIGHT);

@@ -10,6 +10,8 @@ use hikyaku_core::explain::Explanation;
 
 use super::access_log::AccessLog;
 use super::error::{Attempt, RunError};
+use super::lane::Shared;
+use super::peer::{self, Place};
 use super::process::Process;
 use crate::experiment::spec;
 use crate::link::{CLIENT_V4, SERVER_V4, Topology};
@@ -22,6 +24,8 @@ pub(super) struct Kind {
     pub(super) settings: Vec<String>,
     /// The directory served.
     pub(super) root: PathBuf,
+    /// Congestion control of the kernel's TCP, where the server does not choose itself.
+    pub(super) tcp: String,
     /// It learns about clients, which is asked for.
     pub(super) learns: bool,
 }
@@ -33,6 +37,8 @@ pub(super) struct Server {
     /// For error messages.
     arm: String,
     process: Process,
+    /// The server behind a proxy.
+    _origin: Option<Process>,
     pub(super) address: SocketAddr,
     pub(super) log: Option<AccessLog>,
     /// Asks a server that learns.
@@ -46,43 +52,83 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 /// of its own, and one such server at a time.
 const ADMIN: &str = "127.0.0.1:8440";
 
+/// From a proxy's port to that of the server behind it.
+const ORIGIN: u16 = 10_000;
+
 impl Server {
     /// Starts a server on `port` and waits until it accepts connections.
     pub(super) fn start(
         kind: Kind,
         arm: &str,
         topology: &Topology,
-        binary: &Path,
-        scratch: &Path,
+        shared: &Shared,
         port: u16,
     ) -> Result<Self, RunError> {
+        let netns = topology.server();
         let address = SocketAddr::from((SERVER_V4, port));
         let file = |extension: &str| {
-            scratch.join(format!("{}-{port}.{extension}", topology.server().name()))
+            shared
+                .scratch
+                .join(format!("{}-{port}.{extension}", netns.name()))
         };
-        let log = file("access.jsonl");
-        let mut command = Command::new(binary);
-        command.arg("serve").arg(&kind.root);
-        command.args(["--listen", &address.to_string()]);
-        let admin = if kind.learns { ADMIN } else { "" };
-        let own = [
-            format!("log.access={}", log.display()),
-            format!("admin.listen={admin}"),
-        ];
-        for setting in kind.settings.iter().chain(&own) {
-            command.args(["--set", setting]);
-        }
-        command.stdout(Stdio::null());
-        // Left by a server before it on this port.
-        let _ = std::fs::remove_file(&log);
-        let process = Process::start(topology.server(), &mut command, &file("log"))?;
+        // Taken by the sockets that are opened now.
+        netns.set_sysctl("net/ipv4/tcp_congestion_control", &kind.tcp)?;
+        let (log, origin, process) = match kind.program {
+            spec::Server::Hikyaku => {
+                let log = file("access.jsonl");
+                // Left by a server before it on this port.
+                let _ = std::fs::remove_file(&log);
+                let mut command = serve(shared, &kind.root, address);
+                let admin = if kind.learns { ADMIN } else { "" };
+                let own = [
+                    format!("log.access={}", log.display()),
+                    format!("admin.listen={admin}"),
+                ];
+                for setting in kind.settings.iter().chain(&own) {
+                    command.args(["--set", setting]);
+                }
+                (
+                    Some(log),
+                    None,
+                    Process::start(netns, &mut command, &file("log"))?,
+                )
+            }
+            peer => {
+                let origin_port = port + ORIGIN;
+                let origin = SocketAddr::from(([127, 0, 0, 1], origin_port));
+                let origin = peer.is_proxy().then(|| {
+                    let mut command = serve(shared, &kind.root, origin);
+                    command.args(["--set", "log.access=off", "--set", "admin.listen="]);
+                    // Else its offers of HTTP/3 would go through the proxy.
+                    command.args(["--set", "policy.version=h1"]);
+                    Process::start(netns, &mut command, &file("origin.log"))
+                });
+                let mut command = peer::command(
+                    peer,
+                    &Place {
+                        address,
+                        root: &kind.root,
+                        directory: &file("peer"),
+                        certificate: &shared.certificate,
+                        origin: origin_port,
+                    },
+                )?;
+                command.stdout(Stdio::null());
+                (
+                    None,
+                    origin.transpose()?,
+                    Process::start(netns, &mut command, &file("log"))?,
+                )
+            }
+        };
         let mut server = Self {
             kind,
             arm: arm.to_owned(),
             process,
+            _origin: origin,
             address,
-            log: Some(AccessLog::new(&log)),
-            binary: binary.to_owned(),
+            log: log.as_deref().map(AccessLog::new),
+            binary: shared.binary.clone(),
         };
         server.wait_until_open(topology)?;
         Ok(server)
@@ -147,4 +193,17 @@ impl Server {
             ),
         })
     }
+}
+
+/// `hikyaku serve`, without its settings.
+fn serve(shared: &Shared, root: &Path, address: SocketAddr) -> Command {
+    let mut command = Command::new(&shared.binary);
+    command
+        .arg("serve")
+        .arg(root)
+        .args(["--listen", &address.to_string()]);
+    command.arg("--cert").arg(&shared.certificate.cert);
+    command.arg("--key").arg(&shared.certificate.key);
+    command.stdout(Stdio::null());
+    command
 }

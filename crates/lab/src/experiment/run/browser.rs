@@ -1,0 +1,216 @@
+//! A visit of headless Chromium, driven by its DevTools protocol.
+
+mod devtools;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use super::certificate::HOST;
+use super::error::RunError;
+use super::measured::Measured;
+use super::process::Process;
+use crate::experiment::record::Outcome;
+use crate::link::Topology;
+use devtools::DevTools;
+
+/// The browser's program.
+pub(super) const PROGRAM: &str = "chromium";
+
+/// How long the browser may take to start, to answer, or to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// One page, loaded by a browser that is started for it.
+#[derive(Debug)]
+pub(super) struct Visit<'a> {
+    pub(super) topology: &'a Topology,
+    /// Of the server.
+    pub(super) address: SocketAddr,
+    /// Of the page, without the slash.
+    pub(super) path: &'a str,
+    /// Name of the last file.
+    pub(super) last: &'a str,
+    /// Of the server's certificate.
+    pub(super) spki: &'a str,
+    /// Directory of what the browser keeps.
+    pub(super) profile: &'a Path,
+    pub(super) log: &'a Path,
+    /// Of the page's load.
+    pub(super) timeout: Duration,
+}
+
+/// A document or resource, as `PerformanceResourceTiming` has it. Times in ms since the
+/// navigation's start.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Timing {
+    name: String,
+    next_hop_protocol: String,
+    connect_start: f64,
+    connect_end: f64,
+    response_start: f64,
+    /// Of the document alone.
+    #[serde(default)]
+    load_event_start: f64,
+    encoded_body_size: u64,
+}
+
+/// The entries of the document and all its resources.
+const TIMINGS: &str = "JSON.stringify(['navigation', 'resource'].flatMap(type => \
+    performance.getEntriesByType(type)).map(entry => entry.toJSON()))";
+
+impl Visit<'_> {
+    /// Starts the browser, loads the page, and ends the browser such that it keeps what
+    /// it was told.
+    pub(super) fn run(&self, measured: &mut Measured) -> Result<(), RunError> {
+        let port = self.profile.join("DevToolsActivePort");
+        let _ = fs::remove_file(&port);
+        let mut browser = Process::start(self.topology.client(), &mut self.command(), self.log)?;
+        // On a thread in the client's namespace: the browser listens on its loopback.
+        let visited = self.topology.client().enter(|| self.visit(&port))?;
+        match visited {
+            Ok(timings) => self.measure(&timings, measured),
+            Err(Failure::TimedOut) => {
+                measured.metric("load_ms", self.timeout.as_secs_f64() * 1e3);
+                measured.fail(
+                    Outcome::TimedOut,
+                    "the page's load event never came".to_owned(),
+                );
+            }
+            Err(Failure::Broken(why)) => {
+                measured.fail(
+                    Outcome::Failed,
+                    format!("Chromium: {why}: {}", browser.said()),
+                );
+            }
+        }
+        let asked = Instant::now();
+        while matches!(browser.ended(), Ok(None)) && asked.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--disable-dev-shm-usage",
+            "--no-proxy-server",
+            "--remote-debugging-port=0",
+        ]);
+        let server = self.address.ip();
+        command
+            .arg(format!(
+                "--host-resolver-rules=MAP {HOST} {server},MAP * ~NOTFOUND,EXCLUDE 127.0.0.1"
+            ))
+            .arg(format!("--user-data-dir={}", self.profile.display()))
+            .arg(format!(
+                "--ignore-certificate-errors-spki-list={}",
+                self.spki
+            ))
+            // Not forced, for the port is another: without it QUIC does not take the certificate.
+            .arg(format!("--origin-to-force-quic-on={HOST}:1"))
+            .arg("about:blank")
+            .stdout(Stdio::null());
+        command
+    }
+
+    fn visit(&self, port: &Path) -> Result<Vec<Timing>, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = runtime.map_err(|error| Failure::Broken(error.to_string()))?;
+        runtime.block_on(async {
+            let mut tools = within(DevTools::connect(port)).await?;
+            within(tools.open_page()).await?;
+            let url = format!("https://{HOST}:{}/{}", self.address.port(), self.path);
+            within(tools.command("Page.navigate", &serde_json::json!({ "url": url }))).await?;
+            let loaded =
+                tokio::time::timeout(self.timeout, tools.event("Page.loadEventFired")).await;
+            let loaded = match loaded {
+                Ok(loaded) => loaded.map_err(Failure::Broken),
+                Err(_) => Err(Failure::TimedOut),
+            };
+            let timings = match loaded {
+                Ok(()) => within(tools.evaluate(TIMINGS)).await,
+                Err(failure) => Err(failure),
+            };
+            // Closed in order, so that what Alt-Svc told is written.
+            let closed = within(tools.command("Browser.close", &serde_json::json!({}))).await;
+            let timings = timings?;
+            closed?;
+            serde_json::from_str(&timings)
+                .map_err(|error| Failure::Broken(format!("{error}: {timings}")))
+        })
+    }
+
+    fn measure(&self, timings: &[Timing], measured: &mut Measured) {
+        let [document, resources @ ..] = timings else {
+            return measured.fail(Outcome::Failed, "Chromium told of no document".to_owned());
+        };
+        measured.metric("load_ms", document.load_event_start);
+        measured.metric(
+            "handshake_ms",
+            document.connect_end - document.connect_start,
+        );
+        measured.metric("first_byte_ms", document.response_start);
+        let bytes: u64 = timings.iter().map(|timing| timing.encoded_body_size).sum();
+        measured.metric(
+            "goodput_mbps",
+            bytes as f64 * 8e-3 / document.load_event_start.max(0.001),
+        );
+        measured.label("http_first", version(&document.next_hop_protocol));
+        let http3 = resources
+            .iter()
+            .filter(|resource| resource.next_hop_protocol == "h3")
+            .count();
+        measured.metric("h3_share", http3 as f64 / resources.len().max(1) as f64);
+        let last = timings
+            .iter()
+            .rev()
+            .find(|timing| timing.name.ends_with(self.last));
+        match last {
+            Some(last) => measured.label("http", version(&last.next_hop_protocol)),
+            None => measured.fail(
+                Outcome::Failed,
+                format!("Chromium did not load `{}`", self.last),
+            ),
+        }
+    }
+}
+
+/// Why a visit gave nothing.
+#[derive(Debug)]
+enum Failure {
+    TimedOut,
+    Broken(String),
+}
+
+async fn within<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, Failure> {
+    match tokio::time::timeout(PATIENCE, work).await {
+        Ok(done) => done.map_err(Failure::Broken),
+        Err(_) => Err(Failure::Broken("it does not answer".to_owned())),
+    }
+}
+
+/// `1.1`, `2` or `3` of an ALPN name.
+fn version(alpn: &str) -> &str {
+    match alpn {
+        "http/1.1" => "1.1",
+        "h2" => "2",
+        "h3" => "3",
+        other => other,
+    }
+}

@@ -1,0 +1,410 @@
+//! Long flows that share the bottleneck.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hikyaku_core::units::Rate;
+
+use super::error::{Attempt, RunError};
+use super::experiment::Experiment;
+use super::lane::Lane;
+use super::measured::Measured;
+use super::plan::Job;
+use super::process::Process;
+use super::server::{Kind, Server};
+use super::session::{Recorder, pair, stop};
+use crate::experiment::files::FLOW_FILE;
+use crate::experiment::record::{Links, Outcome, Run};
+use crate::experiment::spec::{self, Flow, Spec, Transport};
+use crate::link::{Report, Topology};
+
+/// One flow: a server of its own, and a client that fetches from it until all end.
+struct Running {
+    name: String,
+    transport: Transport,
+    start: Duration,
+    server: Server,
+    client: Option<Process>,
+}
+
+/// Runs all flows of an arm together; `None` if a signal to stop came first.
+pub(super) fn run(
+    lane: &mut Lane<'_>,
+    job: &Job,
+    attempt: u32,
+    experiment: &Experiment,
+) -> Result<Option<Run>, RunError> {
+    let arm = &experiment.spec.arms[job.arm];
+    let links = experiment.links(&job.cell)?;
+    let mut flows = Vec::new();
+    for (name, start, flow) in expand(&experiment.spec, &arm.flows) {
+        let server = lane.start(server(flow, experiment), &arm.name)?;
+        let transport = flow.transport;
+        flows.push(Running {
+            name,
+            transport,
+            start,
+            server,
+            client: None,
+        });
+    }
+    let recorder = Recorder::begin(job, attempt, experiment, job.sessions.start);
+    let log = packets(lane);
+    lane.topology.link_mut().log_packets(Some(log.clone()));
+    lane.topology.start_link(pair(&links)?, recorder.seed)?;
+    let duration = experiment.spec.workload.duration.unwrap_or_default();
+    let finished = drive(lane, &mut flows, duration);
+    // The clients end before the link, or they would report that it is gone.
+    let ended: Vec<_> = flows.iter_mut().map(Running::end).collect();
+    lane.topology.link_mut().log_packets(None);
+    let report = stop(&mut lane.topology)?;
+    if !finished? {
+        return Ok(None);
+    }
+    let mut measured = Measured::default();
+    for early in ended.into_iter().flatten() {
+        measured.fail(Outcome::Failed, early);
+    }
+    measure(&flows, &links, duration, &log, &report, &mut measured)?;
+    Ok(Some(recorder.end(links, measured, &report)))
+}
+
+/// Starts each flow at its time and waits for the end; false if a signal to stop came
+/// first.
+fn drive(lane: &Lane<'_>, flows: &mut [Running], duration: Duration) -> Result<bool, RunError> {
+    let began = Instant::now();
+    while began.elapsed() < duration {
+        if lane.shared().stop.is_set() {
+            return Ok(false);
+        }
+        let due = |flow: &&mut Running| flow.client.is_none() && flow.start <= began.elapsed();
+        for flow in flows.iter_mut().filter(due) {
+            flow.begin(
+                &lane.topology,
+                &lane.shared().binary,
+                &lane.shared().scratch,
+            )?;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    Ok(true)
+}
+
+impl Running {
+    fn begin(
+        &mut self,
+        topology: &Topology,
+        binary: &Path,
+        scratch: &Path,
+    ) -> Result<(), RunError> {
+        let http = match self.transport {
+            Transport::Tcp => "2",
+            Transport::Quic => "3",
+        };
+        let address = self.server.address;
+        let mut command = Command::new(binary);
+        command.args([
+            "get",
+            "--insecure",
+            "--json",
+            "--threads",
+            "1",
+            "--timeout",
+            "1h",
+        ]);
+        command
+            .args(["--http", http])
+            .arg(format!("https://{address}/{FLOW_FILE}"));
+        command.stdout(Stdio::null());
+        let log = scratch.join(format!(
+            "{}-{}.get",
+            topology.client().name(),
+            address.port()
+        ));
+        self.client = Some(Process::start(topology.client(), &mut command, &log)?);
+        Ok(())
+    }
+
+    /// Ends the client; says so if it had ended by itself.
+    fn end(&mut self) -> Option<String> {
+        let mut client = self.client.take()?;
+        let status = client.ended().ok().flatten()?;
+        Some(format!(
+            "the flow `{}` ended early: {status}; {}",
+            self.name,
+            client.said()
+        ))
+    }
+}
+
+/// Names, starts and settings of all flows.
+fn expand<'a>(spec: &Spec, flows: &'a [Flow]) -> Vec<(String, Duration, &'a Flow)> {
+    let mut expanded: Vec<(String, Duration, &Flow)> = Vec::new();
+    for flow in flows {
+        for number in 1..=flow.count {
+            let name = match flow.count {
+                1 => flow.name.clone(),
+                _ => format!("{}-{number}", flow.name),
+            };
+            let next = expanded
+                .last()
+                .map(|(_, before, _)| *before + spec.workload.stagger);
+            let start = flow.start.or(next).unwrap_or_default();
+            expanded.push((name, start, flow));
+        }
+    }
+    expanded
+}
+
+fn server(flow: &Flow, experiment: &Experiment) -> Kind {
+    let version = match flow.transport {
+        Transport::Tcp => "h2",
+        Transport::Quic => "h3",
+    };
+    let mut settings = vec![
+        format!("policy.version={version}"),
+        format!("policy.congestion={}", flow.congestion),
+    ];
+    settings.extend(
+        flow.min_cwnd
+            .iter()
+            .map(|floor| format!("policy.min_cwnd={floor}")),
+    );
+    Kind {
+        program: spec::Server::Hikyaku,
+        settings,
+        root: experiment.root.clone(),
+        tcp: "cubic".to_owned(),
+        learns: false,
+    }
+}
+
+fn packets(lane: &Lane<'_>) -> PathBuf {
+    let name = lane.topology.server().name();
+    lane.shared().scratch.join(format!("{name}-packets.csv"))
+}
+
+fn measure(
+    flows: &[Running],
+    links: &Links,
+    duration: Duration,
+    log: &Path,
+    report: &Report,
+    measured: &mut Measured,
+) -> Result<(), RunError> {
+    let ports: Vec<u16> = flows
+        .iter()
+        .map(|flow| flow.server.address.port())
+        .collect();
+    let last = flows
+        .iter()
+        .map(|flow| flow.start)
+        .max()
+        .unwrap_or_default();
+    let delay = links.configs().map_err(RunError::Arguments)?[1].one_way_delay;
+    let mut traffic = Traffic::new(&ports, delay, last..duration);
+    let reading = || format!("reading the packet log {}", log.display());
+    for line in BufReader::new(File::open(log).attempt(reading)?)
+        .lines()
+        .skip(1)
+    {
+        traffic.add(&line.attempt(reading)?);
+    }
+    measured.metric("load_ms", duration.as_secs_f64() * 1e3);
+    let seconds = duration.saturating_sub(last).as_secs_f64();
+    let rates: Vec<f64> = traffic
+        .bytes
+        .iter()
+        .map(|bytes| *bytes as f64 * 8e-6 / seconds)
+        .collect();
+    for (i, flow) in flows.iter().enumerate() {
+        measured.metric(&format!("goodput_mbps.{}", flow.name), rates[i]);
+        let sent = traffic.sent[i].max(1) as f64;
+        measured.metric(
+            &format!("loss.{}", flow.name),
+            traffic.missing[i] as f64 / sent,
+        );
+        let series = traffic.series(i);
+        measured
+            .series
+            .insert(format!("goodput_mbps.{}", flow.name), series);
+        if traffic.bytes[i] == 0 {
+            measured.fail(
+                Outcome::Failed,
+                format!("the flow `{}` carried nothing", flow.name),
+            );
+        }
+    }
+    let sum: f64 = rates.iter().sum();
+    measured.metric("goodput_mbps", sum);
+    measured.metric("jain", jain(&rates));
+    if let Some(rate) = links.rate() {
+        measured.metric("utilisation", sum / Rate::mbps(rate));
+    }
+    traffic.waits_us.sort_unstable();
+    for (name, quantile) in [("queue_delay_p50_ms", 0.5), ("queue_delay_p95_ms", 0.95)] {
+        if let Some(us) = quantile_of(&traffic.waits_us, quantile) {
+            measured.metric(name, us as f64 / 1e3);
+        }
+    }
+    let queue = report.samples.iter().map(|sample| {
+        let at = (sample.at.as_secs_f64() * 1e3).round() / 1e3;
+        (at, sample.down.queued.bytes as f64)
+    });
+    measured
+        .series
+        .insert("queue_bytes".to_owned(), queue.collect());
+    Ok(())
+}
+
+/// What the packet log says of the flows, told apart by their servers' ports.
+#[derive(Debug)]
+struct Traffic {
+    ports: Vec<u16>,
+    delay: Duration,
+    window: std::ops::Range<Duration>,
+    /// Bytes of IP packets that came to the client within the window, by flow.
+    bytes: Vec<u64>,
+    /// Packets sent within the window, by flow, and those of them that did not arrive.
+    sent: Vec<u64>,
+    missing: Vec<u64>,
+    /// Bytes by flow and tenth of a second.
+    steps: Vec<BTreeMap<u64, u64>>,
+    /// Time in the queue of the packets that arrived within the window, with the time
+    /// to send them.
+    waits_us: Vec<u64>,
+}
+
+const STEP_US: u64 = 100_000;
+
+impl Traffic {
+    fn new(ports: &[u16], delay: Duration, window: std::ops::Range<Duration>) -> Self {
+        let none = vec![0; ports.len()];
+        Self {
+            ports: ports.to_owned(),
+            delay,
+            window,
+            bytes: none.clone(),
+            sent: none.clone(),
+            missing: none,
+            steps: vec![BTreeMap::new(); ports.len()],
+            waits_us: Vec::new(),
+        }
+    }
+
+    /// Takes a line: `at_us,arrived_us,direction,bytes,protocol,source_port,target_port,fate`.
+    fn add(&mut self, line: &str) {
+        let mut columns = line.split(',');
+        let mut next = || columns.next().unwrap_or_default();
+        let (at, arrived, direction, bytes) = (next(), next(), next(), next());
+        let (_protocol, port, _, fate) = (next(), next(), next(), next());
+        let number = |text: &str| text.parse::<u64>().unwrap_or(0);
+        let flow = self.ports.iter().position(|own| own.to_string() == port);
+        let (Some(flow), "down") = (flow, direction) else {
+            return;
+        };
+        let (at_us, arrived_us, bytes) = (number(at), number(arrived), number(bytes));
+        let inside = self.window.contains(&Duration::from_micros(at_us));
+        self.sent[flow] += u64::from(inside);
+        if fate != "delivered" {
+            self.missing[flow] += u64::from(inside);
+            return;
+        }
+        *self.steps[flow].entry(at_us / STEP_US).or_default() += bytes;
+        if inside {
+            self.bytes[flow] += bytes;
+            let delay_us = self.delay.as_micros() as u64;
+            self.waits_us
+                .push((at_us - arrived_us).saturating_sub(delay_us));
+        }
+    }
+
+    /// Rate of a flow in Mbit/s by the end of each step, also where it is zero.
+    fn series(&self, flow: usize) -> Vec<(f64, f64)> {
+        let steps = &self.steps[flow];
+        let (Some((&first, _)), Some((&last, _))) =
+            (steps.first_key_value(), steps.last_key_value())
+        else {
+            return Vec::new();
+        };
+        let rate = |step| steps.get(&step).copied().unwrap_or(0) as f64 * 8.0 / STEP_US as f64;
+        (first..=last)
+            .map(|step| ((step + 1) as f64 / 10.0, (rate(step) * 1e3).round() / 1e3))
+            .collect()
+    }
+}
+
+/// Jain's fairness index (Jain, Chiu and Hawe 1984): 1 where all get the same, 1/n where
+/// one gets everything.
+fn jain(rates: &[f64]) -> f64 {
+    let sum: f64 = rates.iter().sum();
+    let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
+    if squares == 0.0 {
+        return 1.0;
+    }
+    sum * sum / (rates.len() as f64 * squares)
+}
+
+/// A quantile of ascending values.
+fn quantile_of(sorted: &[u64], quantile: f64) -> Option<u64> {
+    let last = sorted.len().checked_sub(1)?;
+    Some(sorted[(last as f64 * quantile).round() as usize])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jains_index_is_one_for_equals_and_one_of_n_for_a_greedy_one() {
+        for (rates, want) in [
+            (&[5.0, 5.0, 5.0, 5.0][..], 1.0),
+            (&[8.0, 0.0, 0.0, 0.0], 0.25),
+            (&[0.0, 0.0], 1.0),
+            (&[1.0, 3.0], 0.8),
+        ] {
+            assert!((jain(rates) - want).abs() < 1e-9, "{rates:?}");
+        }
+    }
+
+    #[test]
+    fn packets_are_counted_by_flow_and_within_the_window() {
+        let second = Duration::from_secs(1);
+        let mut traffic =
+            Traffic::new(&[4430, 4431], Duration::from_millis(20), second..second * 2);
+        for line in [
+            "999999,979000,down,1500,6,4430,50000,delivered",
+            "1100000,1070000,down,1500,6,4430,50000,delivered",
+            "1150000,1149000,down,1500,17,4431,50001,lost",
+            "1250000,1229500,down,1000,17,4431,50001,delivered",
+            "1250000,1229500,up,60,17,50001,4431,delivered",
+            "1260000,1229500,down,60,1,,,delivered",
+            "2000000,1979000,down,1500,6,4430,50000,delivered",
+        ] {
+            traffic.add(line);
+        }
+        assert_eq!(traffic.bytes, [1500, 1000]);
+        assert_eq!((traffic.sent, traffic.missing), (vec![1, 2], vec![0, 1]));
+        assert_eq!(traffic.waits_us, [10_000, 500]);
+    }
+
+    #[test]
+    fn a_series_has_a_point_for_each_step() {
+        let mut traffic = Traffic::new(&[1], Duration::ZERO, Duration::ZERO..Duration::MAX);
+        traffic.add("50000,0,down,1250,6,1,2,delivered");
+        traffic.add("250000,0,down,2500,6,1,2,delivered");
+        assert_eq!(traffic.series(0), [(0.1, 0.1), (0.2, 0.0), (0.3, 0.2)]);
+    }
+
+    #[test]
+    fn quantiles_are_of_what_is_there() {
+        assert_eq!(quantile_of(&[], 0.5), None);
+        assert_eq!(quantile_of(&[1, 2, 3], 0.5), Some(2));
+        assert_eq!(quantile_of(&[1, 2, 3], 1.0), Some(3));
+    }
+}

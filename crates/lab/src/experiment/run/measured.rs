@@ -1,0 +1,63 @@
+//! What was measured of a session.
+
+use std::collections::BTreeMap;
+
+use crate::experiment::record::{Outcome, Point};
+
+/// Figures of a session on their way into its record.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) outcome: Outcome,
+    pub(super) error: Option<String>,
+    pub(super) metrics: BTreeMap<String, f64>,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) series: BTreeMap<String, Vec<Point>>,
+}
+
+impl Default for Measured {
+    fn default() -> Self {
+        Self {
+            outcome: Outcome::Complete,
+            error: None,
+            metrics: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            series: BTreeMap::new(),
+        }
+    }
+}
+
+impl Measured {
+    pub(super) fn metric(&mut self, name: &str, value: f64) {
+        // Nothing here is known more exactly.
+        let rounded = (value * 1e3).round() / 1e3;
+        self.metrics.insert(name.to_owned(), rounded);
+    }
+
+    pub(super) fn label(&mut self, name: &str, value: &str) {
+        self.labels.insert(name.to_owned(), value.to_owned());
+    }
+
+    /// Something went wrong; the first reason is kept, and a failure outweighs a
+    /// time-out.
+    pub(super) fn fail(&mut self, outcome: Outcome, why: String) {
+        let worse = (self.outcome, outcome) == (Outcome::TimedOut, Outcome::Failed);
+        if self.outcome == Outcome::Complete || worse {
+            (self.outcome, self.error) = (outcome, Some(why));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_outweighs_a_time_out() {
+        let mut measured = Measured::default();
+        measured.fail(Outcome::TimedOut, "late".to_owned());
+        measured.fail(Outcome::Failed, "broken".to_owned());
+        measured.fail(Outcome::TimedOut, "late again".to_owned());
+        assert_eq!(measured.outcome, Outcome::Failed);
+        assert_eq!(measured.error.as_deref(), Some("broken"));
+    }
+}

@@ -1,0 +1,242 @@
+//! Other servers as arms: nginx, Caddy, h2o, `HAProxy`.
+
+use std::env;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::certificate::Certificate;
+use super::error::{Attempt, RunError};
+use crate::experiment::spec::Server;
+
+/// A peer's configuration, with its placeholders.
+struct Template {
+    file: &'static str,
+    text: &'static str,
+}
+
+/// Where a peer serves what.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    pub(super) address: SocketAddr,
+    pub(super) root: &'a Path,
+    /// Directory for its configuration, logs and state.
+    pub(super) directory: &'a Path,
+    pub(super) certificate: &'a Certificate,
+    /// Port on loopback of the server behind it, where it is a proxy.
+    pub(super) origin: u16,
+}
+
+impl Server {
+    /// Its program's name; `None` for hikyaku.
+    pub(super) const fn program(self) -> Option<&'static str> {
+        match self {
+            Self::Hikyaku => None,
+            Self::Nginx => Some("nginx"),
+            Self::Caddy => Some("caddy"),
+            Self::H2o => Some("h2o"),
+            Self::Haproxy => Some("haproxy"),
+        }
+    }
+
+    /// Whether it needs a server behind it.
+    pub(super) const fn is_proxy(self) -> bool {
+        matches!(self, Self::Haproxy)
+    }
+
+    const fn template(self) -> Option<Template> {
+        let (file, text) = match self {
+            Self::Hikyaku => return None,
+            Self::Nginx => (
+                "nginx.conf",
+                include_str!("../../../../../conf/peers/nginx.conf.in"),
+            ),
+            Self::Caddy => (
+                "Caddyfile",
+                include_str!("../../../../../conf/peers/Caddyfile.in"),
+            ),
+            Self::H2o => (
+                "h2o.conf",
+                include_str!("../../../../../conf/peers/h2o.conf.in"),
+            ),
+            Self::Haproxy => (
+                "haproxy.cfg",
+                include_str!("../../../../../conf/peers/haproxy.cfg.in"),
+            ),
+        };
+        Some(Template { file, text })
+    }
+
+    /// Whether the installed program has HTTP/3, as it says itself.
+    fn has_http3(self) -> bool {
+        let says = |argument: &str, word: &str| {
+            let output = Command::new(self.program().unwrap_or_default())
+                .arg(argument)
+                .output();
+            output.is_ok_and(|output| {
+                let text = [output.stdout, output.stderr].concat();
+                String::from_utf8_lossy(&text).contains(word)
+            })
+        };
+        match self {
+            Self::Hikyaku | Self::Caddy => true,
+            Self::Nginx => says("-V", "http_v3_module"),
+            Self::H2o => says("--version", "h2o version 2.3"),
+            Self::Haproxy => says("-vv", "+QUIC"),
+        }
+    }
+}
+
+/// The command that runs a peer, after its configuration has been written.
+pub(super) fn command(server: Server, place: &Place<'_>) -> Result<Command, RunError> {
+    let (Some(program), Some(template)) = (server.program(), server.template()) else {
+        return Err(RunError::Arguments("hikyaku is not a peer".to_owned()));
+    };
+    let Place { directory, .. } = place;
+    let file = directory.join(template.file);
+    let text = fill(template.text, place, server.has_http3());
+    fs::create_dir_all(directory)
+        .and_then(|()| fs::write(&file, text))
+        .attempt(|| format!("writing {}", file.display()))?;
+    let mut command = Command::new(program);
+    match server {
+        Server::Hikyaku => {}
+        Server::Nginx => {
+            command.arg("-p").arg(directory).arg("-c").arg(file);
+            command.arg("-e").arg(directory.join("error.log"));
+        }
+        Server::Caddy => {
+            command
+                .args(["run", "--adapter", "caddyfile", "--config"])
+                .arg(file);
+            command
+                .env("HOME", directory)
+                .env("XDG_DATA_HOME", directory);
+            command.env("XDG_CONFIG_HOME", directory);
+        }
+        Server::H2o => {
+            command.args(["-m", "worker", "-c"]).arg(file);
+        }
+        Server::Haproxy => {
+            command.args(["-db", "-f"]).arg(file);
+        }
+    }
+    Ok(command)
+}
+
+/// The template with its placeholders filled in, and the lines for HTTP/3 if it is
+/// there.
+fn fill(template: &str, place: &Place<'_>, http3: bool) -> String {
+    let Certificate {
+        cert, key, both, ..
+    } = place.certificate;
+    let path = |path: &Path| path.display().to_string();
+    let values = [
+        ("@ADDRESS@", place.address.ip().to_string()),
+        ("@PORT@", place.address.port().to_string()),
+        ("@ROOT@", path(place.root)),
+        ("@DIR@", path(place.directory)),
+        ("@CERT@", path(cert)),
+        ("@KEY@", path(key)),
+        ("@BOTH@", path(both)),
+        ("@ORIGIN@", place.origin.to_string()),
+    ];
+    let mut text = if http3 {
+        template.replace("#h3# ", "")
+    } else {
+        template.to_owned()
+    };
+    for (name, value) in values {
+        text = text.replace(name, &value);
+    }
+    text
+}
+
+/// Where a program is, by `PATH`.
+pub(super) fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path)
+        .map(|directory| directory.join(program))
+        .find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place<'a>(directory: &'a Path, certificate: &'a Certificate) -> Place<'a> {
+        Place {
+            address: ([10, 0, 0, 2], 4430).into(),
+            root: Path::new("/srv"),
+            directory,
+            certificate,
+            origin: 9000,
+        }
+    }
+
+    const PEERS: [Server; 4] = [Server::Nginx, Server::Caddy, Server::H2o, Server::Haproxy];
+
+    #[test]
+    fn every_placeholder_is_filled_in() {
+        let directory = tempfile::tempdir().unwrap();
+        let certificate = Certificate::create(directory.path()).unwrap();
+        for server in PEERS {
+            for http3 in [false, true] {
+                let template = server.template().unwrap();
+                let text = fill(template.text, &place(directory.path(), &certificate), http3);
+                let code = text
+                    .lines()
+                    .filter(|line| !line.trim_start().starts_with('#'));
+                let code: Vec<&str> = code.collect();
+                let names = [
+                    "ADDRESS", "PORT", "ROOT", "DIR", "CERT", "KEY", "BOTH", "ORIGIN",
+                ];
+                for line in &code {
+                    assert!(
+                        !names.iter().any(|name| line.contains(&format!("@{name}@"))),
+                        "{line}"
+                    );
+                }
+                assert!(
+                    code.iter().any(|line| line.contains("4430")),
+                    "{}",
+                    template.file
+                );
+            }
+        }
+    }
+
+    #[test]
+    #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
+    fn a_peer_that_is_installed_takes_its_configuration() {
+        let directory = tempfile::tempdir().unwrap();
+        let certificate = Certificate::create(directory.path()).unwrap();
+        for (server, check) in [
+            (Server::Nginx, vec!["-t"]),
+            (Server::Caddy, vec![]),
+            (Server::H2o, vec!["-t"]),
+            (Server::Haproxy, vec!["-c"]),
+        ] {
+            let program = server.program().unwrap();
+            if find(program).is_none() {
+                eprintln!("SKIPPED: {program} is not on PATH");
+                continue;
+            }
+            let mut place = place(directory.path(), &certificate);
+            place.root = directory.path();
+            let mut command = command(server, &place).unwrap();
+            command.args(check);
+            if server == Server::Caddy {
+                let file = directory.path().join("Caddyfile");
+                command = Command::new(program);
+                command
+                    .args(["validate", "--adapter", "caddyfile", "--config"])
+                    .arg(file);
+            }
+            let output = command.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{program}: {said}");
+        }
+    }
+}
