@@ -7,4 +7,5 @@ pub mod interrupt;
 pub mod link;
 pub mod selftest;
 pub mod shell;
+pub mod sim;
 pub mod topology;

@@ -1,0 +1,176 @@
+//! The event loop: hosts and a path under one virtual clock.
+
+use std::time::Duration;
+
+use hikyaku_core::units::{Rate, Timestamp};
+use hikyaku_netsim::{Link, LinkConfig, derive_seed};
+
+use super::host::{Clock, Datagram};
+use super::running::Running;
+use super::sampler::Sampler;
+use super::scenario::{Outcome, Scenario, Wait};
+
+/// Bytes of IPv4 and UDP headers.
+const HEADERS: u32 = 28;
+
+/// Runs a scenario to its end.
+#[must_use]
+pub fn run(scenario: &Scenario) -> Outcome {
+    let mut world = World::new(scenario);
+    while let Some(next) = world.next() {
+        world.sample_before(next);
+        world.now = next;
+        world.step();
+    }
+    world.end()
+}
+
+struct World {
+    now: Timestamp,
+    until: Timestamp,
+    up: Path,
+    down: Path,
+    flows: Vec<Running>,
+    sampler: Sampler,
+    waits: Vec<Wait>,
+}
+
+/// One direction.
+struct Path {
+    link: Link<Packet>,
+    one_way_delay: Duration,
+    rate: Option<Rate>,
+    overhead: u32,
+}
+
+struct Packet {
+    flow: usize,
+    sent: Timestamp,
+    datagram: Datagram,
+}
+
+impl World {
+    fn new(scenario: &Scenario) -> Self {
+        let clock = Clock::new();
+        let seed = scenario.seed;
+        let flows = scenario.flows.iter().enumerate();
+        let zero = Timestamp::default();
+        Self {
+            now: zero,
+            until: zero.saturating_add(scenario.until),
+            up: Path::new(&scenario.up, derive_seed(seed, &[UP])),
+            down: Path::new(&scenario.down, derive_seed(seed, &[DOWN])),
+            flows: flows
+                .map(|(i, flow)| Running::new(clock, flow, derive_seed(seed, &[HOSTS, i as u64])))
+                .collect(),
+            sampler: Sampler::new(),
+            waits: Vec::new(),
+        }
+    }
+
+    /// When something happens next; `None` at the end.
+    fn next(&self) -> Option<Timestamp> {
+        if self.flows.iter().all(Running::ended) {
+            return None;
+        }
+        let links = [self.up.link.next_due(), self.down.link.next_due()];
+        let next = links
+            .into_iter()
+            .flatten()
+            .chain(self.flows.iter().filter_map(Running::next))
+            .min()?;
+        (next <= self.until).then_some(next.max(self.now))
+    }
+
+    /// Does everything that happens now.
+    fn step(&mut self) {
+        let now = self.now;
+        while let Some(delivery) = self.up.link.poll(now) {
+            let Packet { flow, datagram, .. } = delivery.payload;
+            self.flows[flow].server.receive(now, datagram);
+            self.flows[flow].woken = true;
+        }
+        while let Some(delivery) = self.down.link.poll(now) {
+            let packet = delivery.payload;
+            let wait = self.down.wait(&packet, delivery.due);
+            self.sampler.on_packet(wait);
+            self.waits.push(Wait {
+                at: delivery.due,
+                micros: wait,
+            });
+            let flow = &mut self.flows[packet.flow];
+            flow.client.receive(now, packet.datagram);
+            flow.woken = true;
+        }
+        for (i, flow) in self.flows.iter_mut().enumerate() {
+            if flow.wake(now) {
+                flow.client.drive(now, |sent| self.up.send(now, i, sent));
+                flow.server.drive(now, |sent| self.down.send(now, i, sent));
+            }
+        }
+    }
+
+    fn sample_before(&mut self, next: Timestamp) {
+        let flows = &self.flows;
+        self.sampler
+            .before(next, || flows.iter().map(Running::sample).collect());
+    }
+
+    fn end(mut self) -> Outcome {
+        // What could have come until then came; without an end the flows go on to it.
+        if !self.flows.iter().all(Running::ended) {
+            self.sample_before(self.until);
+            self.now = self.until;
+        }
+        let samples = self.flows.iter().map(Running::sample).collect();
+        Outcome {
+            ended: self.now.since(Timestamp::default()),
+            up: self.up.link.counters(),
+            down: self.down.link.counters(),
+            samples: self.sampler.end(self.now, samples),
+            waits: self.waits,
+            flows: self.flows.into_iter().map(Running::outcome).collect(),
+        }
+    }
+}
+
+/// What seeds are derived for.
+const UP: u64 = 0;
+const DOWN: u64 = 1;
+const HOSTS: u64 = 2;
+
+impl Path {
+    fn new(config: &LinkConfig, seed: u64) -> Self {
+        Self {
+            link: Link::new(config, seed),
+            one_way_delay: config.one_way_delay,
+            rate: config.rate,
+            overhead: config.overhead,
+        }
+    }
+
+    fn send(&mut self, now: Timestamp, flow: usize, datagram: Datagram) {
+        let len = datagram.bytes.len() as u32 + HEADERS;
+        // The link counts what it drops.
+        let _ = self.link.enqueue(
+            now,
+            len,
+            Packet {
+                flow,
+                sent: now,
+                datagram,
+            },
+        );
+    }
+
+    /// How long a packet that arrived at `due` waited for the transmitter, in µs.
+    fn wait(&self, packet: &Packet, due: Timestamp) -> u32 {
+        let bits = (packet.datagram.bytes.len() as u64 + u64::from(HEADERS + self.overhead)) * 8;
+        let sending = self
+            .rate
+            .map_or(0, |rate| bits * 1_000_000 / rate.bits_per_sec().max(1));
+        let under_way = self.one_way_delay + Duration::from_micros(sending);
+        let wait = due.since(packet.sent).saturating_sub(under_way).as_micros();
+        u32::try_from(wait).unwrap_or(u32::MAX)
+    }
+}
