@@ -8,6 +8,7 @@ use hikyaku_lab::clean::{self, CleanArgs};
 use hikyaku_lab::experiment::{self, ListArgs, RunArgs};
 use hikyaku_lab::selftest::{self, SelftestArgs};
 use hikyaku_lab::shell::{self, ShellArgs};
+use hikyaku_lab::sim::{self, SimArgs};
 
 /// Arguments of `hikyaku lab`.
 #[derive(Debug, Args)]
@@ -22,6 +23,8 @@ enum Command {
     List(ListArgs),
     /// Measure experiments over emulated links.
     Run(Box<RunArgs>),
+    /// Run experiments in simulation; needs no root.
+    Sim(Box<SimArgs>),
     /// Show what emulated links reach on this machine, against what they promise.
     Selftest(SelftestArgs),
     /// Build a network and open a shell inside.
@@ -36,6 +39,7 @@ pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
     let status = match &args.command {
         Command::List(args) => experiment::list(args, out)?,
         Command::Run(args) => experiment::run(args, out)?,
+        Command::Sim(args) => sim::run(args, out)?,
         Command::Selftest(args) => selftest::run(args, out)?,
         Command::Shell(args) => shell::run(args, out)?,
         Command::Clean(args) => clean::run(args, out)?,

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use hikyaku_congestion::Algorithm;
 use hikyaku_core::units::{LossRate, Rate};
-use hikyaku_lab::sim::{Flow, Outcome, Scenario, run};
+use hikyaku_lab::sim::{Flow, Outcome, Scenario, simulate};
 use hikyaku_netsim::{LinkConfig, Loss, QueueLimit};
 
 const MS: Duration = Duration::from_millis(1);
 
 fn link(mbps: u64, one_way_ms: u32, loss_ppm: u32, queue: QueueLimit) -> LinkConfig {
     LinkConfig {
-        rate: Some(Rate::from_mbps(mbps)),
+        rate: Rate::from_mbps(mbps).into(),
         one_way_delay: MS * one_way_ms,
         loss: Loss::Bernoulli(LossRate::from_ppm(loss_ppm).unwrap()),
         queue,
@@ -59,15 +59,15 @@ fn a_seed_repeats_bit_for_bit() {
             flow(algorithm, &[700_000]),
         ];
         let one = scenario(&lossy, flows);
-        let first = run(&one);
+        let first = simulate(&one);
         assert!(
             first.flows.iter().all(|flow| flow.complete.is_some()),
             "{algorithm}: {:?}",
             first.flows
         );
-        assert_eq!(run(&one), first, "{algorithm}");
+        assert_eq!(simulate(&one), first, "{algorithm}");
         let other = Scenario { seed: 2, ..one };
-        assert_ne!(run(&other), first, "{algorithm}");
+        assert_ne!(simulate(&other), first, "{algorithm}");
     }
 }
 
@@ -82,7 +82,7 @@ fn bytes_are_conserved() {
     for (case, mbps, delay, loss) in cases {
         let path = link(mbps, delay, loss, QueueLimit::Time(MS * 50));
         let sizes = [1, 100_000, 0, 250_000];
-        let outcome = run(&scenario(&path, vec![flow(Algorithm::Cubic, &sizes)]));
+        let outcome = simulate(&scenario(&path, vec![flow(Algorithm::Cubic, &sizes)]));
         let flow = &outcome.flows[0];
         assert_eq!(flow.error, None, "{case}");
         assert_eq!(flow.received, 350_001, "{case}");

@@ -33,8 +33,32 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("../../../../experiments/fairness.toml"),
     ),
     (
+        "fairness-sim",
+        include_str!("../../../../experiments/fairness-sim.toml"),
+    ),
+    (
+        "floor-cwnd",
+        include_str!("../../../../experiments/floor-cwnd.toml"),
+    ),
+    (
+        "floor-delay",
+        include_str!("../../../../experiments/floor-delay.toml"),
+    ),
+    (
         "floor-link",
         include_str!("../../../../experiments/floor-link.toml"),
+    ),
+    (
+        "floor-loss",
+        include_str!("../../../../experiments/floor-loss.toml"),
+    ),
+    (
+        "floor-min",
+        include_str!("../../../../experiments/floor-min.toml"),
+    ),
+    (
+        "floor-sweep",
+        include_str!("../../../../experiments/floor-sweep.toml"),
     ),
     ("model", include_str!("../../../../experiments/model.toml")),
     ("peers", include_str!("../../../../experiments/peers.toml")),

@@ -18,11 +18,14 @@ mod run;
 mod spec;
 
 pub use axis::{Axis, Cell};
+pub(crate) use conditions::sha256;
+pub(crate) use data::{Data, Key};
 pub use error::SpecError;
 pub use library::{Source, find, shipped};
 pub use list::{ListArgs, list};
 pub use quick::Quick;
 pub use record::{Conditions, Emulator, Links, Outcome, Point, RecordError, Run, counted, read};
+pub(crate) use run::{Attempt, Stop, only, seed, span};
 pub use run::{RunArgs, RunError, run};
 pub use spec::{
     Adjust, AltSvc, Arm, Backend, Change, Client, File, Filter, Flow, Http, Kind, OneOrMany,

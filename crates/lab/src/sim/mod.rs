@@ -9,11 +9,13 @@ mod app;
 mod handshake;
 mod host;
 mod keys;
+mod lab;
 mod observe;
 mod running;
 mod sampler;
 mod scenario;
 mod world;
 
+pub use lab::{SimArgs, run};
 pub use scenario::{Flow, FlowOutcome, FlowSample, Outcome, Sample, Scenario, Wait};
-pub use world::run;
+pub use world::simulate;

@@ -89,7 +89,7 @@ pub struct FlowOutcome {
 pub struct Wait {
     /// When it arrived.
     pub at: Timestamp,
-    /// Time in the queue in µs, with what jitter added.
+    /// Time in the queue in µs, with what jitter and reordering added.
     pub micros: u32,
 }
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use hikyaku_core::units::{Rate, Timestamp};
-use hikyaku_netsim::{Link, LinkConfig, derive_seed};
+use hikyaku_core::units::Timestamp;
+use hikyaku_netsim::{Capacity, Link, LinkConfig, PacketInfo, derive_seed};
+use quinn_proto::EcnCodepoint;
 
 use super::host::{Clock, Datagram};
 use super::running::Running;
@@ -15,7 +16,7 @@ const HEADERS: u32 = 28;
 
 /// Runs a scenario to its end.
 #[must_use]
-pub fn run(scenario: &Scenario) -> Outcome {
+pub fn simulate(scenario: &Scenario) -> Outcome {
     let mut world = World::new(scenario);
     while let Some(next) = world.next() {
         world.sample_before(next);
@@ -38,9 +39,6 @@ struct World {
 /// One direction.
 struct Path {
     link: Link<Packet>,
-    one_way_delay: Duration,
-    rate: Option<Rate>,
-    overhead: u32,
 }
 
 struct Packet {
@@ -85,19 +83,14 @@ impl World {
     /// Does everything that happens now.
     fn step(&mut self) {
         let now = self.now;
-        while let Some(delivery) = self.up.link.poll(now) {
-            let Packet { flow, datagram, .. } = delivery.payload;
-            self.flows[flow].server.receive(now, datagram);
-            self.flows[flow].woken = true;
+        while let Some((packet, _)) = self.up.poll(now) {
+            let flow = &mut self.flows[packet.flow];
+            flow.server.receive(now, packet.datagram);
+            flow.woken = true;
         }
-        while let Some(delivery) = self.down.link.poll(now) {
-            let packet = delivery.payload;
-            let wait = self.down.wait(&packet, delivery.due);
-            self.sampler.on_packet(wait);
-            self.waits.push(Wait {
-                at: delivery.due,
-                micros: wait,
-            });
+        while let Some((packet, wait)) = self.down.poll(now) {
+            self.sampler.on_packet(wait.micros);
+            self.waits.push(wait);
             let flow = &mut self.flows[packet.flow];
             flow.client.receive(now, packet.datagram);
             flow.woken = true;
@@ -143,34 +136,49 @@ impl Path {
     fn new(config: &LinkConfig, seed: u64) -> Self {
         Self {
             link: Link::new(config, seed),
-            one_way_delay: config.one_way_delay,
-            rate: config.rate,
-            overhead: config.overhead,
         }
     }
 
     fn send(&mut self, now: Timestamp, flow: usize, datagram: Datagram) {
-        let len = datagram.bytes.len() as u32 + HEADERS;
+        let info = PacketInfo {
+            len: datagram.bytes.len() as u32 + HEADERS,
+            udp: true,
+            ect: matches!(datagram.ecn, Some(EcnCodepoint::Ect0 | EcnCodepoint::Ect1)),
+        };
+        let packet = Packet {
+            flow,
+            sent: now,
+            datagram,
+        };
         // The link counts what it drops.
-        let _ = self.link.enqueue(
-            now,
-            len,
-            Packet {
-                flow,
-                sent: now,
-                datagram,
-            },
-        );
+        let _ = self.link.enqueue(now, info, packet);
+    }
+
+    /// The next packet that has arrived, and how long it waited.
+    fn poll(&mut self, now: Timestamp) -> Option<(Packet, Wait)> {
+        let delivery = self.link.poll(now)?;
+        let mut packet = delivery.payload;
+        if delivery.mark_ce {
+            packet.datagram.ecn = Some(EcnCodepoint::Ce);
+        }
+        let wait = Wait {
+            at: delivery.due,
+            micros: self.waited(&packet, delivery.due),
+        };
+        Some((packet, wait))
     }
 
     /// How long a packet that arrived at `due` waited for the transmitter, in µs.
-    fn wait(&self, packet: &Packet, due: Timestamp) -> u32 {
-        let bits = (packet.datagram.bytes.len() as u64 + u64::from(HEADERS + self.overhead)) * 8;
-        let sending = self
-            .rate
-            .map_or(0, |rate| bits * 1_000_000 / rate.bits_per_sec().max(1));
-        let under_way = self.one_way_delay + Duration::from_micros(sending);
-        let wait = due.since(packet.sent).saturating_sub(under_way).as_micros();
-        u32::try_from(wait).unwrap_or(u32::MAX)
+    fn waited(&self, packet: &Packet, due: Timestamp) -> u32 {
+        let config = self.link.config();
+        let wire_bytes = packet.datagram.bytes.len() as u64 + u64::from(HEADERS + config.overhead);
+        let sending = match &config.rate {
+            Capacity::Rate(rate) => wire_bytes * 8_000_000 / rate.bits_per_sec().max(1),
+            // At once, or when the trace gives it an opportunity.
+            Capacity::Unlimited | Capacity::Trace(_) => 0,
+        };
+        let under_way = config.one_way_delay + Duration::from_micros(sending);
+        let waited = due.since(packet.sent).saturating_sub(under_way).as_micros();
+        u32::try_from(waited).unwrap_or(u32::MAX)
     }
 }

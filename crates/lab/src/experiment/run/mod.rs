@@ -36,12 +36,12 @@ use experiment::Experiment;
 use lane::Shared;
 use pool::Pool;
 use progress::{Load, Progress};
-use stop::Stop;
 
 pub(crate) use error::Attempt;
 pub use error::RunError;
-pub(crate) use plan::RunSize;
+pub(crate) use plan::{RunSize, seed};
 pub(crate) use progress::span;
+pub(crate) use stop::Stop;
 
 /// Measure experiments over emulated links.
 ///
@@ -293,7 +293,7 @@ fn arms(args: &RunArgs, spec: &Spec) -> (Vec<String>, Vec<String>) {
 }
 
 /// The cells that have the values that `--only` names.
-fn only(wanted: &[String], cells: &[Cell]) -> Result<Vec<Cell>, RunError> {
+pub(crate) fn only(wanted: &[String], cells: &[Cell]) -> Result<Vec<Cell>, RunError> {
     let mut values: BTreeMap<Axis, Vec<&str>> = BTreeMap::new();
     for text in wanted {
         let axes = || {

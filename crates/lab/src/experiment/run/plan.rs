@@ -68,7 +68,7 @@ impl Job {
 
 /// Seed of the link in a session. It leaves out the arm and what the servers are set
 /// to: all of them meet the same losses, as far as they send the same packets.
-pub(super) fn seed(seed: u64, cell: &Cell, repeat: u32, session: u32) -> u64 {
+pub(crate) fn seed(seed: u64, cell: &Cell, repeat: u32, session: u32) -> u64 {
     let mut path = cell.clone();
     path.0
         .retain(|axis, _| !matches!(axis, Axis::Congestion | Axis::MinCwnd | Axis::Connections));

@@ -1,0 +1,123 @@
+//! From an experiment's arm in a cell to what is simulated.
+
+use std::time::Duration;
+
+use hikyaku_congestion::{Algorithm, SEND_WINDOW};
+use hikyaku_core::policy::MinCwnd;
+
+use crate::experiment::{
+    Arm, Axis, Backend, Cell, Client, Flow as FlowSpec, Http, Kind, Server, Spec, Transport,
+};
+use crate::sim::{Flow, Scenario};
+
+/// Why an arm cannot be simulated, if so.
+pub(super) fn check(spec: &Spec, arm: &Arm) -> Result<(), String> {
+    let link = spec.backend == Backend::Link;
+    if arm.server != Server::Hikyaku || arm.client != Client::Get {
+        return Err("other programs cannot be simulated".to_owned());
+    }
+    // Without links there is no TCP that `auto` could begin with.
+    if arm.http != Http::Http3 && (link || arm.http != Http::Auto) {
+        return Err("only HTTP/3 can be simulated".to_owned());
+    }
+    if arm.connections.is_some_and(|n| n != 1) || spec.axes.contains_key(&Axis::Connections) {
+        return Err("a session is simulated over one connection".to_owned());
+    }
+    if spec.workload.page {
+        return Err("files are simulated one after another, not as a page".to_owned());
+    }
+    if !spec.workload.change.is_empty() {
+        return Err("links do not change in simulation".to_owned());
+    }
+    let known = ["policy.congestion", "policy.min_cwnd", "policy.version"];
+    if let Some(key) = arm.set.keys().find(|key| !known.contains(&key.as_str())) {
+        return Err(format!("simulation knows nothing of `{key}`"));
+    }
+    if let Some(flow) = arm
+        .flows
+        .iter()
+        .find(|flow| flow.transport == Transport::Tcp)
+    {
+        return Err(format!(
+            "flow `{}` is TCP, which is the kernel's: only QUIC can be simulated",
+            flow.name
+        ));
+    }
+    Ok(())
+}
+
+/// What is simulated of an arm in a cell.
+pub(super) fn scenario(spec: &Spec, cell: &Cell, arm: &Arm, seed: u64) -> Result<Scenario, String> {
+    check(spec, arm).map_err(|why| format!("arm `{}`: {why}", arm.name))?;
+    let [up, down] = spec.links(cell)?.configs()?;
+    let (flows, until) = match spec.workload.kind {
+        Kind::Load => (vec![download(spec, cell, arm)?], spec.timeout(cell, arm)),
+        Kind::Flows => {
+            let until = spec.workload.duration.unwrap_or_default();
+            (flows(arm, spec.workload.stagger)?, until)
+        }
+    };
+    Ok(Scenario {
+        up,
+        down,
+        flows,
+        until,
+        seed,
+    })
+}
+
+fn download(spec: &Spec, cell: &Cell, arm: &Arm) -> Result<Flow, String> {
+    let setting = |axis, key: &str| cell.get(axis).or(arm.set.get(key).map(String::as_str));
+    let congestion = setting(Axis::Congestion, "policy.congestion");
+    let floor = setting(Axis::MinCwnd, "policy.min_cwnd");
+    Ok(Flow {
+        name: arm.name.clone(),
+        algorithm: algorithm(congestion.unwrap_or("cubic"))?,
+        min_cwnd: floor.map(min_cwnd).transpose()?.flatten(),
+        start: Duration::ZERO,
+        sizes: spec.files(cell).iter().map(|file| file.bytes).collect(),
+    })
+}
+
+fn flows(arm: &Arm, stagger: Duration) -> Result<Vec<Flow>, String> {
+    let mut flows = Vec::new();
+    let mut next = Duration::ZERO;
+    for flow in &arm.flows {
+        for copy in 1..=flow.count {
+            let start = flow.start.unwrap_or(next);
+            next = start + stagger;
+            flows.push(one(flow, copy, start)?);
+        }
+    }
+    Ok(flows)
+}
+
+fn one(flow: &FlowSpec, copy: u32, start: Duration) -> Result<Flow, String> {
+    let name = match flow.count {
+        1 => flow.name.clone(),
+        _ => format!("{}-{copy}", flow.name),
+    };
+    let floor = flow.min_cwnd.as_deref().map(min_cwnd).transpose()?;
+    Ok(Flow {
+        name,
+        algorithm: algorithm(&flow.congestion)?,
+        min_cwnd: floor.flatten(),
+        start,
+        sizes: Vec::new(),
+    })
+}
+
+fn algorithm(name: &str) -> Result<Algorithm, String> {
+    name.parse().map_err(|error| format!("{error}"))
+}
+
+fn min_cwnd(text: &str) -> Result<Option<u64>, String> {
+    let floor: MinCwnd = text.parse().map_err(|error| format!("{error}"))?;
+    match floor.bytes() {
+        Some(bytes) if bytes > SEND_WINDOW => Err(format!(
+            "a minimum window of {bytes} bytes is more than the {SEND_WINDOW} that a connection \
+             may have in flight"
+        )),
+        bytes => Ok(bytes),
+    }
+}
