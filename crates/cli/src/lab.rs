@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use hikyaku_lab::clean::{self, CleanArgs};
 use hikyaku_lab::experiment::{self, ListArgs, RunArgs};
+use hikyaku_lab::report::{self, ReportArgs};
 use hikyaku_lab::selftest::{self, SelftestArgs};
 use hikyaku_lab::shell::{self, ShellArgs};
 use hikyaku_lab::sim::{self, SimArgs};
@@ -27,6 +28,8 @@ enum Command {
     Sim(Box<SimArgs>),
     /// Show what emulated links reach on this machine, against what they promise.
     Selftest(SelftestArgs),
+    /// Make pages with plots and tables of what was measured.
+    Report(ReportArgs),
     /// Build a network and open a shell inside.
     Shell(ShellArgs),
     /// Remove what killed labs left behind, and nothing else.
@@ -41,6 +44,7 @@ pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
         Command::Run(args) => experiment::run(args, out)?,
         Command::Sim(args) => sim::run(args, out)?,
         Command::Selftest(args) => selftest::run(args, out)?,
+        Command::Report(args) => report::run(args, out)?,
         Command::Shell(args) => shell::run(args, out)?,
         Command::Clean(args) => clean::run(args, out)?,
     };

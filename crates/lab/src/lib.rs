@@ -5,6 +5,7 @@ pub mod client;
 pub mod experiment;
 pub mod interrupt;
 pub mod link;
+pub mod report;
 pub mod selftest;
 pub mod shell;
 pub mod sim;

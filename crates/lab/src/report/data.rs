@@ -1,0 +1,231 @@
+//! A directory of an experiment, ready to be asked.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use hikyaku_netsim::derive_seed;
+
+use super::error::ReportError;
+use super::figure::{Common, Figure};
+use super::metric::Metric;
+use super::sample::{Sample, Value};
+use crate::experiment::{self, Axis, Cell, Conditions, Outcome, Run, Spec};
+
+/// An experiment with what was measured.
+#[derive(Debug)]
+pub(super) struct Data {
+    /// Name of the experiment.
+    pub(super) name: String,
+    /// As it was run: with what `--quick` changes, if it was.
+    pub(super) spec: Spec,
+    /// What is to be shown.
+    pub(super) figures: Vec<Figure>,
+    /// Sessions of other conditions than the latest, which are not shown.
+    pub(super) other_conditions: usize,
+    /// Attempts that were repeated because the machine disturbed them.
+    pub(super) repeated: usize,
+    runs: Vec<Run>,
+    index: BTreeMap<(String, Cell), Vec<usize>>,
+}
+
+/// Sessions by what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// All, without warm-up.
+    pub(super) sessions: usize,
+    /// Sessions of warm-up.
+    pub(super) warmup: usize,
+    /// Given up at the time limit.
+    pub(super) timed_out: usize,
+    /// Failed.
+    pub(super) failed: usize,
+    /// The machine disturbed them in the last attempt, too.
+    pub(super) disturbed: usize,
+}
+
+impl Data {
+    /// Reads `experiment.toml` and `runs.jsonl` of a directory. `figures` is the text of an
+    /// experiment whose figures are shown instead.
+    ///
+    /// # Errors
+    /// If a file is missing or wrong, or there is no session.
+    pub(super) fn load(dir: &Path, figures: Option<&str>) -> Result<Self, ReportError> {
+        let path = dir.join("experiment.toml");
+        let text =
+            fs::read_to_string(&path).map_err(|source| ReportError::Experiment { path, source })?;
+        let path = dir.join("runs.jsonl");
+        let runs = experiment::read(&path)?;
+        if runs.is_empty() {
+            return Err(ReportError::Empty { path });
+        }
+        Self::new(&text, figures.unwrap_or(&text), runs)
+    }
+
+    /// The same from an experiment's text and its records, of which there is at least one.
+    ///
+    /// # Errors
+    /// If the text is wrong.
+    pub(super) fn new(text: &str, figures: &str, mut runs: Vec<Run>) -> Result<Self, ReportError> {
+        let all = runs.len();
+        let last = runs.last().cloned();
+        let (name, conditions) = last
+            .map(|run| (run.experiment, run.conditions))
+            .unwrap_or_default();
+        runs.retain(|run| is_same(&run.conditions, &conditions));
+        let same = runs.len();
+        let runs = experiment::counted(runs);
+        // Figures name the arms and values of the whole experiment, also where a part was run.
+        let whole = Spec::parse(&name, figures, false)?;
+        let figures = Figure::all(&whole).map_err(|source| ReportError::Figure {
+            name: name.clone(),
+            source,
+        })?;
+        let mut index: BTreeMap<(String, Cell), Vec<usize>> = BTreeMap::new();
+        for (i, run) in runs.iter().enumerate() {
+            index
+                .entry((run.arm.clone(), run.cell.clone()))
+                .or_default()
+                .push(i);
+        }
+        Ok(Self {
+            spec: Spec::parse(&name, text, conditions.quick)?,
+            other_conditions: all - same,
+            repeated: same - runs.len(),
+            name,
+            figures,
+            runs,
+            index,
+        })
+    }
+
+    /// What all sessions have in common.
+    pub(super) fn conditions(&self) -> Option<&Conditions> {
+        self.runs.last().map(|run| &run.conditions)
+    }
+
+    /// All sessions, warm-up included.
+    pub(super) fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// How many sessions there are, and what became of them.
+    pub(super) fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for run in &self.runs {
+            if run.warmup {
+                tally.warmup += 1;
+                continue;
+            }
+            tally.sessions += 1;
+            tally.timed_out += usize::from(run.outcome == Outcome::TimedOut);
+            tally.failed += usize::from(run.outcome == Outcome::Failed);
+            tally.disturbed += usize::from(run.disturbed.is_some());
+        }
+        tally
+    }
+
+    /// Sessions of an arm in a cell, warm-up included.
+    pub(super) fn all_sessions(&self, cell: &Cell, arm: &str) -> impl Iterator<Item = &Run> {
+        let found = self.index.get(&(arm.to_owned(), cell.clone()));
+        found.into_iter().flatten().map(|i| &self.runs[*i])
+    }
+
+    /// Sessions of an arm in a cell, without warm-up.
+    pub(super) fn sessions(&self, cell: &Cell, arm: &str) -> impl Iterator<Item = &Run> {
+        self.all_sessions(cell, arm).filter(|run| !run.warmup)
+    }
+
+    /// A metric of these sessions.
+    pub(super) fn sample(&self, cell: &Cell, arm: &str, metric: &Metric) -> Sample {
+        self.sessions(cell, arm)
+            .filter_map(|run| value(run, metric))
+            .collect()
+    }
+
+    /// How many of these sessions have a label of this value, and how many have the label.
+    pub(super) fn share(&self, cell: &Cell, arm: &str, label: &str, value: &str) -> (usize, usize) {
+        let labels = self.sessions(cell, arm).filter_map(|run| run.label(label));
+        labels.fold((0, 0), |(hits, all), found| {
+            (hits + usize::from(found == value), all + 1)
+        })
+    }
+
+    /// The arms that a figure shows and that were measured, in its order.
+    pub(super) fn arms<'a>(&'a self, common: &'a Common) -> Vec<&'a str> {
+        let names: Vec<&str> = match common.arms.is_empty() {
+            true => self.spec.arms.iter().map(|arm| arm.name.as_str()).collect(),
+            false => common.arms.iter().map(String::as_str).collect(),
+        };
+        let measured = |name: &&str| self.index.keys().any(|(arm, _)| arm == name);
+        names.into_iter().filter(measured).collect()
+    }
+
+    /// Place of an arm in the experiment, which gives its colour on the whole page.
+    pub(super) fn arm_index(&self, name: &str) -> usize {
+        let found = self.spec.arms.iter().position(|arm| arm.name == name);
+        found.unwrap_or(self.spec.arms.len())
+    }
+
+    /// The cells that a figure shows, in the order of the file.
+    pub(super) fn cells(&self, common: &Common) -> Vec<Cell> {
+        let seed = self
+            .conditions()
+            .map_or(self.spec.seed, |conditions| conditions.seed);
+        let mut cells = self.spec.cells(seed);
+        cells.retain(|cell| common.cells.matches(cell));
+        cells
+    }
+
+    /// The values of an axis that `cells` have, in the order of the file.
+    pub(super) fn values(&self, axis: Axis, cells: &[Cell]) -> Vec<String> {
+        let all = self.spec.axes.get(&axis).map_or(&[][..], Vec::as_slice);
+        let has = |value: &&String| cells.iter().any(|cell| cell.get(axis) == Some(value));
+        all.iter().filter(has).cloned().collect()
+    }
+
+    /// The axes of which `cells` have several values.
+    pub(super) fn varied(&self, cells: &[Cell]) -> Vec<Axis> {
+        let axes = self.spec.axes.keys().copied();
+        axes.filter(|axis| self.values(*axis, cells).len() > 1)
+            .collect()
+    }
+}
+
+/// Seed of the bootstrap of a comparison in a cell: the same data gives the same report.
+pub(super) fn bootstrap_seed(cell: &Cell, arms: &[&str]) -> u64 {
+    let text = format!("{cell} {}", arms.join(" "));
+    let words: Vec<u64> = text.bytes().map(u64::from).collect();
+    derive_seed(0, &words)
+}
+
+/// Whether sessions may be compared: the same experiment, binary and seed.
+fn is_same(a: &Conditions, b: &Conditions) -> bool {
+    let key = |c: &Conditions| {
+        (
+            c.experiment_sha256.clone(),
+            c.binary_sha256.clone(),
+            c.quick,
+            c.seed,
+        )
+    };
+    key(a) == key(b)
+}
+
+/// What a session says of a metric; `None` if nothing.
+pub(super) fn value(run: &Run, metric: &Metric) -> Option<Value> {
+    let measured = run.metric(&metric.name);
+    match run.outcome {
+        Outcome::TimedOut if metric.name == "load_ms" => {
+            Some(measured.map_or(Value::Failed, Value::Over))
+        }
+        Outcome::Failed if metric.ranks_failures() => Some(Value::Failed),
+        Outcome::Failed if metric.name == "goodput_mbps" => {
+            Some(Value::Exact(measured.unwrap_or(0.0)))
+        }
+        Outcome::TimedOut if metric.ranks_failures() => {
+            Some(measured.map_or(Value::Failed, Value::Exact))
+        }
+        _ => measured.map(Value::Exact),
+    }
+}

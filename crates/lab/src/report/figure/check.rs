@@ -1,0 +1,119 @@
+//! Whether a figure fits its experiment.
+
+use super::{Figure, Kind};
+use crate::experiment::{Axis, Spec};
+
+/// Results that a goal can be set for, by kind.
+const CHOICE: [&str; 4] = [
+    "excess_worst",
+    "excess_mean",
+    "right_share",
+    "right_share_worst",
+];
+const REGRET: [&str; 4] = ["regret_mean", "regret_p95", "regret_worst", "limit_mean"];
+const SESSIONS: [&str; 3] = ["until_worst", "until_median", "first_excess_worst"];
+
+impl Figure {
+    /// Checks names against the experiment's, and goals against what the kind gives.
+    pub(super) fn check(&self, spec: &Spec) -> Result<(), String> {
+        for (axis, values) in &self.common.cells.0 {
+            let swept = swept(spec, *axis)?;
+            if let Some(unknown) = values.all().iter().find(|value| !swept.contains(value)) {
+                return Err(format!(
+                    "`where`: the axis `{axis}` has no value `{unknown}`; it has {}",
+                    swept.join(", ")
+                ));
+            }
+        }
+        for axis in self.axes() {
+            swept(spec, axis)?;
+        }
+        for axis in self
+            .common
+            .paper_values
+            .iter()
+            .flat_map(|value| value.cell.keys())
+        {
+            swept(spec, *axis).map_err(|why| format!("`paper_values`: {why}"))?;
+        }
+        if let Some(unknown) = self.named_arms().find(|name| spec.arm(name).is_none()) {
+            let names: Vec<&str> = spec.arms.iter().map(|arm| arm.name.as_str()).collect();
+            return Err(format!(
+                "there is no arm `{unknown}`; the experiment has {}",
+                names.join(", ")
+            ));
+        }
+        self.check_goal()
+    }
+
+    fn check_goal(&self) -> Result<(), String> {
+        let results: Vec<&str> = match &self.kind {
+            Kind::Choice(_) => CHOICE.to_vec(),
+            Kind::Regret(_) => REGRET.to_vec(),
+            Kind::Sessions(sessions) if !sessions.adaptive.is_empty() => SESSIONS.to_vec(),
+            Kind::Table(numbers) => numbers.metrics(&self.common),
+            _ => vec![],
+        };
+        let unknown = |name: &&String| !results.contains(&name.as_str());
+        match self.common.goal.keys().find(unknown) {
+            None => Ok(()),
+            Some(unknown) if results.is_empty() => Err(format!(
+                "`goal.{unknown}`: only choice, regret, table, and sessions with `adaptive` arms have goals"
+            )),
+            Some(unknown) => Err(format!(
+                "`goal.{unknown}`: there is no such result; expected {}",
+                results.join(", ")
+            )),
+        }
+    }
+
+    fn axes(&self) -> Vec<Axis> {
+        let (mut axes, panel) = match &self.kind {
+            Kind::Heatmap(map) => (vec![map.x, map.y], Some(&map.panel)),
+            Kind::ZeroLines(lines) => (vec![lines.x, lines.y, lines.by], Some(&lines.panel)),
+            Kind::Lines(lines) => {
+                let axes = [Some(lines.x), lines.by].into_iter().flatten();
+                (axes.collect(), Some(&lines.panel))
+            }
+            Kind::Box(boxes) => (boxes.x.into_iter().collect(), Some(&boxes.panel)),
+            Kind::Cdf(cdf) => (vec![], Some(&cdf.panel)),
+            Kind::Series(series) => (vec![], Some(&series.panel)),
+            Kind::Sessions(sessions) => (vec![], Some(&sessions.panel)),
+            Kind::Regret(regret) => (vec![], Some(&regret.across)),
+            Kind::Table(_) | Kind::Choice(_) => (vec![], None),
+        };
+        axes.extend(panel.iter().flat_map(|panel| &panel.0));
+        axes
+    }
+
+    fn named_arms(&self) -> impl Iterator<Item = &String> {
+        let (a, b): (&[String], &[String]) = match &self.kind {
+            Kind::Heatmap(map) => (map.gain.as_ref().map_or(&[], |gain| gain), &[]),
+            Kind::ZeroLines(lines) => (&lines.gain, &[]),
+            Kind::Choice(choice) => (&choice.adaptive, &choice.fixed),
+            Kind::Sessions(sessions) => (&sessions.adaptive, &sessions.fixed),
+            Kind::Regret(regret) => (&regret.adaptive, &regret.fixed),
+            _ => (&[], &[]),
+        };
+        let paper = self
+            .common
+            .paper_values
+            .iter()
+            .filter_map(|value| value.arm.as_ref());
+        self.common.arms.iter().chain(a).chain(b).chain(paper)
+    }
+}
+
+fn swept(spec: &Spec, axis: Axis) -> Result<&[String], String> {
+    spec.axes.get(&axis).map(Vec::as_slice).ok_or_else(|| {
+        let names: Vec<&str> = spec.axes.keys().map(|axis| axis.name()).collect();
+        format!(
+            "the experiment does not sweep `{axis}`; its axes: {}",
+            if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            }
+        )
+    })
+}

@@ -1,0 +1,149 @@
+//! What is to be reached, and whether it was.
+
+use serde::Deserialize;
+
+use super::metric;
+
+/// A limit of a result: `<= 2%`, `>= 95%`, `<= 300ms`, `<= 2`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Bound {
+    most: bool,
+    value: f64,
+    unit: String,
+}
+
+/// Units of a bound, with what one is in the results' own unit.
+const UNITS: [(&str, f64); 5] = [
+    ("%", 0.01),
+    ("ms", 1.0),
+    ("s", 1000.0),
+    ("Mbps", 1.0),
+    ("", 1.0),
+];
+
+impl TryFrom<String> for Bound {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| {
+            format!("`{text}` is no bound: expected `<=` or `>=` and a number with %, ms, s, Mbps or no unit, such as `<= 2%`")
+        })
+    }
+}
+
+impl Bound {
+    fn parse(text: &str) -> Option<Self> {
+        let (most, rest) = match text.strip_prefix("<=") {
+            Some(rest) => (true, rest),
+            None => (false, text.strip_prefix(">=")?),
+        };
+        let rest = rest.trim();
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.');
+        let (number, unit) = rest.split_at(end.unwrap_or(rest.len()));
+        let (unit, _) = UNITS.iter().find(|(name, _)| *name == unit.trim())?;
+        Some(Self {
+            most,
+            value: number.parse().ok()?,
+            unit: (*unit).to_owned(),
+        })
+    }
+
+    fn factor(&self) -> f64 {
+        let unit = UNITS.iter().find(|(name, _)| *name == self.unit);
+        unit.map_or(1.0, |(_, factor)| *factor)
+    }
+
+    /// Whether a result meets it. Shares are given as such: 0.02 meets `<= 2%`.
+    pub(super) fn met(&self, result: f64) -> bool {
+        let limit = self.limit();
+        // 95 % is not exactly 0.95.
+        let rounding = limit.abs() * 1e-9;
+        if self.most {
+            result <= limit + rounding
+        } else {
+            result >= limit - rounding
+        }
+    }
+
+    /// The bound in words: `at most 2 %`.
+    pub(super) fn text(&self) -> String {
+        let word = if self.most { "at most" } else { "at least" };
+        let number = metric::trimmed(self.value);
+        format!("{word} {number} {}", self.unit)
+            .trim_end()
+            .to_owned()
+    }
+
+    /// A result in the bound's unit.
+    pub(super) fn result(&self, result: f64) -> String {
+        if result.is_infinite() {
+            return "∞".to_owned();
+        }
+        let number = metric::digits(result / self.factor());
+        format!("{number} {}", self.unit).trim_end().to_owned()
+    }
+
+    /// The limit itself, as results are given.
+    pub(super) fn limit(&self) -> f64 {
+        self.value * self.factor()
+    }
+}
+
+/// A goal with what was reached.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Goal {
+    /// Of what: `adaptive: worst excess over the best fixed arm`.
+    pub(super) what: String,
+    /// The bound in words.
+    pub(super) bound: String,
+    /// The result; `None` if there was nothing to compute it from.
+    pub(super) reached: Option<String>,
+    /// Whether it meets the bound; not if there is no result.
+    pub(super) met: bool,
+}
+
+impl Goal {
+    /// Holds a result against its bound.
+    pub(super) fn of(what: String, bound: &Bound, result: Option<f64>) -> Self {
+        Self {
+            what,
+            bound: bound.text(),
+            reached: result.map(|result| bound.result(result)),
+            met: result.is_some_and(|result| bound.met(result)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_read_and_held() {
+        let cases = [
+            ("<= 2%", 0.02, 0.021, "at most 2 %"),
+            (">= 95%", 0.95, 0.949, "at least 95 %"),
+            ("<=300ms", 300.0, 300.5, "at most 300 ms"),
+            ("<= 2", 2.0, 3.0, "at most 2"),
+            (">= 0.9", 0.9, 0.89, "at least 0.9"),
+        ];
+        for (text, good, bad, words) in cases {
+            let bound = Bound::parse(text).unwrap();
+            assert!(bound.met(good) && !bound.met(bad), "{text}");
+            assert_eq!(bound.text(), words);
+        }
+        for text in ["", "2%", "< 2%", "<= x", "<= 2 parsecs", "<="] {
+            assert!(Bound::parse(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_measured_is_not_reached() {
+        let bound = Bound::parse("<= 2%").unwrap();
+        let goal = Goal::of("excess".into(), &bound, None);
+        assert!(!goal.met && goal.reached.is_none());
+        let goal = Goal::of("excess".into(), &bound, Some(0.0123));
+        assert_eq!(goal.reached.as_deref(), Some("1.23 %"));
+    }
+}

@@ -1,0 +1,161 @@
+//! Each kind of figure: from sessions to a section of the report.
+
+mod boxes;
+mod cdf;
+mod choice;
+mod compare;
+mod heatmap;
+mod lines;
+mod numbers;
+mod paper;
+mod regret;
+mod series;
+mod sessions;
+mod zero_lines;
+
+use super::axis;
+use super::content::Section;
+use super::data::Data;
+use super::figure::{Axes, Common, Figure, Kind};
+use super::metric::Metric;
+use super::sample::Sample;
+use crate::experiment::{Axis, Cell};
+
+/// What a figure shows of the data. A figure without data says so.
+pub(super) fn section(data: &Data, figure: &Figure) -> Section {
+    let common = &figure.common;
+    let mut section = Section {
+        title: common.title.clone(),
+        text: common.text.clone(),
+        paper: common.paper.clone(),
+        ..Section::default()
+    };
+    let view = View::new(data, common);
+    if view.cells.is_empty() || view.arms.is_empty() {
+        section.note("Nothing to show: no session of these cells and arms was measured.");
+    } else {
+        match &figure.kind {
+            Kind::Heatmap(map) => heatmap::draw(&view, map, &mut section),
+            Kind::ZeroLines(lines) => zero_lines::draw(&view, lines, &mut section),
+            Kind::Lines(lines) => lines::draw(&view, lines, &mut section),
+            Kind::Box(boxes) => boxes::draw(&view, boxes, &mut section),
+            Kind::Cdf(cdf) => cdf::draw(&view, cdf, &mut section),
+            Kind::Series(series) => series::draw(&view, series, &mut section),
+            Kind::Table(numbers) => numbers::draw(&view, numbers, &mut section),
+            Kind::Choice(choice) => choice::draw(&view, choice, &mut section),
+            Kind::Sessions(sessions) => sessions::draw(&view, sessions, &mut section),
+            Kind::Regret(regret) => regret::draw(&view, regret, &mut section),
+        }
+        if section.blocks.is_empty() {
+            section.note(format!(
+                "Nothing to show: no session of these cells and arms has `{}`.",
+                view.metric.name
+            ));
+        }
+    }
+    section
+}
+
+/// The part of the data that a figure shows.
+struct View<'a> {
+    data: &'a Data,
+    common: &'a Common,
+    metric: Metric,
+    cells: Vec<Cell>,
+    arms: Vec<&'a str>,
+}
+
+/// Cells that share one plot: they differ only in the axes that the plot shows.
+struct Panel {
+    title: String,
+    cells: Vec<Cell>,
+}
+
+/// More plots than this are not looked at.
+const MOST_PANELS: usize = 36;
+
+impl<'a> View<'a> {
+    fn new(data: &'a Data, common: &'a Common) -> Self {
+        Self {
+            data,
+            common,
+            metric: Metric::named(&common.metric),
+            cells: data.cells(common),
+            arms: data.arms(common),
+        }
+    }
+
+    fn sample(&self, cell: &Cell, arm: &str) -> Sample {
+        self.data.sample(cell, arm, &self.metric)
+    }
+
+    fn values(&self, axis: Axis) -> Vec<String> {
+        self.data.values(axis, &self.cells)
+    }
+
+    /// One plot for each combination of the values of axes that the plot does not show
+    /// itself; `first` gives their order.
+    fn panels(&self, shown: &[Axis], first: &Axes, section: &mut Section) -> Vec<Panel> {
+        let varied = self.data.varied(&self.cells);
+        let mut split: Vec<Axis> = first.0.clone();
+        split.extend(varied.iter().filter(|axis| !first.0.contains(axis)));
+        split.retain(|axis| varied.contains(axis) && !shown.contains(axis));
+        let mut groups = vec![self.cells.clone()];
+        for axis in &split {
+            let split_group = |group: Vec<Cell>| -> Vec<Vec<Cell>> {
+                let values = self.data.values(*axis, &group);
+                let of = |value: &String| {
+                    let has = |cell: &&Cell| cell.get(*axis) == Some(value);
+                    group.iter().filter(has).cloned().collect()
+                };
+                values.iter().map(of).collect()
+            };
+            groups = groups.into_iter().flat_map(split_group).collect();
+        }
+        if groups.len() > MOST_PANELS {
+            section.note(format!(
+                "The first {MOST_PANELS} of {} plots; `where` in the figure chooses others.",
+                groups.len()
+            ));
+            groups.truncate(MOST_PANELS);
+        }
+        let panel = |cells: Vec<Cell>| Panel {
+            title: cells
+                .first()
+                .map(|cell| axis::cell(cell, &split))
+                .unwrap_or_default(),
+            cells,
+        };
+        groups.into_iter().map(panel).collect()
+    }
+}
+
+impl Panel {
+    /// The cell with these values; other axes have only one.
+    fn cell(&self, values: &[(Axis, &str)]) -> Option<&Cell> {
+        let has = |cell: &&Cell| {
+            values
+                .iter()
+                .all(|(axis, value)| cell.get(*axis) == Some(value))
+        };
+        self.cells.iter().find(has)
+    }
+
+    /// Its title with more behind it.
+    fn titled(&self, more: &str) -> String {
+        match (self.title.is_empty(), more.is_empty()) {
+            (true, _) => more.to_owned(),
+            (_, true) => self.title.clone(),
+            _ => format!("{}, {more}", self.title),
+        }
+    }
+}
+
+/// Width and height of a plot, by how many stand side by side.
+fn size(panels: usize) -> (f64, f64) {
+    if panels > 1 {
+        (460.0, 300.0)
+    } else {
+        (760.0, 360.0)
+    }
+}

@@ -1,0 +1,192 @@
+//! Medians of all cells in numbers, beside the paper's.
+
+use super::View;
+use crate::experiment::{Axis, Cell};
+use crate::report::axis;
+use crate::report::content::{Block, Section, Table};
+use crate::report::figure::{Numbers, Share};
+use crate::report::goal::Goal;
+use crate::report::metric::{self, Metric};
+use crate::report::sample::{Sample, Value};
+
+pub(super) fn draw(view: &View, numbers: &Numbers, section: &mut Section) {
+    let axes = view.data.varied(&view.cells);
+    let metrics = metrics(view, numbers);
+    let table = if metrics.len() > 1 {
+        by_metric(view, numbers, &metrics, &axes)
+    } else {
+        by_arm(view, numbers, &metrics, &axes)
+    };
+    if !table.rows.is_empty() {
+        section.blocks.push(Block::Table(table));
+    }
+    goals(view, &metrics, section);
+}
+
+/// The metrics asked for; `NAME.*` stands for those that were measured.
+fn metrics(view: &View, numbers: &Numbers) -> Vec<Metric> {
+    let found = |name: &str| -> Vec<String> {
+        let Some(prefix) = name.strip_suffix('*') else {
+            return vec![name.to_owned()];
+        };
+        let runs = view
+            .data
+            .runs()
+            .iter()
+            .filter(|run| view.cells.contains(&run.cell));
+        let mut names: Vec<String> = runs
+            .flat_map(|run| run.metrics.keys())
+            .filter(|key| key.starts_with(prefix))
+            .cloned()
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    };
+    let names = numbers.metrics(view.common).into_iter().flat_map(found);
+    names.map(|name| Metric::named(&name)).collect()
+}
+
+fn heads(axes: &[Axis]) -> Vec<String> {
+    axes.iter()
+        .map(|axis| axis::name(*axis).to_owned())
+        .collect()
+}
+
+fn names(cell: &Cell, axes: &[Axis]) -> Vec<String> {
+    let value = |axis: &Axis| axis::value(*axis, cell.get(*axis).unwrap_or_default());
+    axes.iter().map(value).collect()
+}
+
+fn median(metric: &Metric, sample: &Sample) -> String {
+    let median = sample.median();
+    median.map_or(String::new(), |median| {
+        metric.median(median, sample.interval())
+    })
+}
+
+/// A row for each cell, a column for each arm.
+fn by_arm(view: &View, numbers: &Numbers, metrics: &[Metric], axes: &[Axis]) -> Table {
+    let metric = metrics.first().unwrap_or(&view.metric);
+    let mut columns = heads(axes);
+    for arm in &view.arms {
+        columns.push((*arm).to_owned());
+        if view.is_in_paper(arm) {
+            columns.push(format!("{arm}, paper"));
+        }
+        if let Some(share) = &numbers.share {
+            columns.push(share_head(share));
+        }
+    }
+    columns.push("n".to_owned());
+    let row = |cell: &Cell| {
+        let mut row = names(cell, axes);
+        let mut counts = vec![];
+        for arm in &view.arms {
+            let sample = view.data.sample(cell, arm, metric);
+            counts.push(sample.len());
+            row.push(median(metric, &sample));
+            let paper = view.paper(cell, Some(arm));
+            if view.is_in_paper(arm) {
+                row.push(paper.map_or(String::new(), |paper| metric.unit.text(paper.value)));
+            }
+            if let Some(share) = &numbers.share {
+                row.push(share_text(view, cell, arm, share));
+            }
+        }
+        row.push(count(&counts));
+        counts.iter().any(|n| *n > 0).then_some(row)
+    };
+    Table {
+        caption: format!("{}: median [95 % confidence interval]", metric.label),
+        columns,
+        rows: view.cells.iter().filter_map(row).collect(),
+        names: axes.len(),
+        folded: false,
+    }
+}
+
+/// A row for each cell and arm, a column for each metric.
+fn by_metric(view: &View, numbers: &Numbers, metrics: &[Metric], axes: &[Axis]) -> Table {
+    let mut columns = heads(axes);
+    columns.push("arm".to_owned());
+    columns.extend(metrics.iter().map(|metric| metric.label.clone()));
+    columns.extend(numbers.share.as_ref().map(share_head));
+    columns.push("n".to_owned());
+    let row = |cell: &Cell, arm: &str| {
+        let mut row = names(cell, axes);
+        row.push(arm.to_owned());
+        let samples: Vec<Sample> = metrics
+            .iter()
+            .map(|metric| view.data.sample(cell, arm, metric))
+            .collect();
+        row.extend(
+            metrics
+                .iter()
+                .zip(&samples)
+                .map(|(metric, sample)| median(metric, sample)),
+        );
+        row.extend(
+            numbers
+                .share
+                .as_ref()
+                .map(|share| share_text(view, cell, arm, share)),
+        );
+        let most = samples.iter().map(Sample::len).max().unwrap_or(0);
+        row.push(most.to_string());
+        (most > 0).then_some(row)
+    };
+    let rows = view
+        .cells
+        .iter()
+        .flat_map(|cell| view.arms.iter().filter_map(move |arm| row(cell, arm)));
+    Table {
+        caption: "medians [95 % confidence interval]".to_owned(),
+        columns,
+        rows: rows.collect(),
+        names: axes.len() + 1,
+        folded: false,
+    }
+}
+
+fn share_head(share: &Share) -> String {
+    format!("{} {}", share.label, share.value)
+}
+
+fn share_text(view: &View, cell: &Cell, arm: &str, share: &Share) -> String {
+    match view.data.share(cell, arm, &share.label, &share.value) {
+        (_, 0) => String::new(),
+        (hits, all) => metric::percent(hits as f64 / all as f64),
+    }
+}
+
+/// `30`, or `5–30` where arms have different numbers.
+fn count(counts: &[usize]) -> String {
+    match (counts.iter().min(), counts.iter().max()) {
+        (Some(low), Some(high)) if low != high => format!("{low}–{high}"),
+        (_, Some(high)) => high.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// Goals of a metric hold for every median shown.
+fn goals(view: &View, metrics: &[Metric], section: &mut Section) {
+    for (name, bound) in &view.common.goal {
+        let Some(metric) = metrics.iter().find(|metric| metric.name == *name) else {
+            continue;
+        };
+        let medians = view.cells.iter().flat_map(|cell| {
+            view.arms
+                .iter()
+                .filter_map(|arm| view.data.sample(cell, arm, metric).median())
+        });
+        let medians: Vec<f64> = medians.map(Value::at_least).collect();
+        let worst = medians.iter().copied().find(|value| !bound.met(*value));
+        let shown = worst.or_else(|| medians.first().copied());
+        section.goals.push(Goal::of(
+            format!("{}, each median", metric.label),
+            bound,
+            shown,
+        ));
+    }
+}

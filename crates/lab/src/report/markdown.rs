@@ -1,0 +1,110 @@
+//! A report as Markdown: its tables and goals, to be committed.
+
+use std::fmt::Write as _;
+
+use super::content::{Block, Section, Table};
+use super::goal::Goal;
+use super::page::Page;
+
+/// The report in Markdown.
+pub(super) fn page(page: &Page) -> String {
+    let mut out = format!("# {}\n\n{}\n\n", page.title, page.question);
+    if let Some(paper) = &page.paper {
+        let _ = writeln!(out, "Paper: {paper}.\n");
+    }
+    let _ = writeln!(out, "{}.\n", page.sessions());
+    for warning in &page.warnings {
+        let _ = writeln!(out, "> {}\n", text(warning));
+    }
+    if page.goals().next().is_some() {
+        out.push_str("## Goals\n\n");
+        goals(&mut out, page.goals());
+    }
+    for shown in &page.sections {
+        section(&mut out, shown);
+    }
+    out.push_str("## Conditions\n\n");
+    table(&mut out, &page.conditions);
+    let _ = writeln!(
+        out,
+        "Again: `{}`. Medians with 95 % confidence intervals in brackets (order statistics; of ratios by bootstrap); docs/reports.md says how everything is computed.",
+        page.command
+    );
+    out
+}
+
+fn goals<'a>(out: &mut String, goals: impl Iterator<Item = &'a Goal>) {
+    out.push_str("| | goal | reached | |\n| --- | --- | --- | --- |\n");
+    for goal in goals {
+        let reached = goal.reached.as_deref().unwrap_or("not measured");
+        let met = if goal.met { "yes" } else { "**no**" };
+        let _ = writeln!(
+            out,
+            "| {} | {} | {reached} | {met} |",
+            text(&goal.what),
+            goal.bound
+        );
+    }
+    out.push('\n');
+}
+
+fn section(out: &mut String, section: &Section) {
+    let _ = writeln!(out, "## {}\n", text(&section.title));
+    if let Some(shown) = &section.text {
+        let _ = writeln!(out, "{}\n", text(shown));
+    }
+    if let Some(paper) = &section.paper {
+        let _ = writeln!(out, "The paper: {}\n", text(paper));
+    }
+    for block in &section.blocks {
+        match block {
+            Block::Chart(_) => {}
+            Block::Note(note) => {
+                let _ = writeln!(out, "{}\n", text(note));
+            }
+            Block::Table(shown) => {
+                if !shown.caption.is_empty() {
+                    let _ = writeln!(out, "{}:\n", text(&capitalised(&shown.caption)));
+                }
+                table(out, shown);
+            }
+        }
+    }
+}
+
+fn table(out: &mut String, table: &Table) {
+    let row = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|cell| text(cell)).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    out.push_str(&row(&table.columns));
+    let rule = (0..table.columns.len()).map(|i| if i < table.names { "---" } else { "--:" });
+    let _ = writeln!(out, "| {} |", rule.collect::<Vec<_>>().join(" | "));
+    for cells in &table.rows {
+        out.push_str(&row(cells));
+    }
+    out.push('\n');
+}
+
+/// On one line, and with nothing that ends a table's cell.
+fn text(text: &str) -> String {
+    text.replace('|', "\\|")
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// With an upper-case first letter.
+pub(super) fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    // A name with digits, such as `h2-cubic` or `200 Mbit/s`, stays as it is.
+    let first_word = text.split([' ', ',', ':']).next().unwrap_or_default();
+    match chars.next() {
+        Some(first)
+            if !first_word.contains(|c: char| c.is_ascii_digit() || c == '-' || c == '_') =>
+        {
+            first.to_uppercase().chain(chars).collect()
+        }
+        _ => text.to_owned(),
+    }
+}

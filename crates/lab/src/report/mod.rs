@@ -1,0 +1,132 @@
+//! Reports: from the records of an experiment to a page that people read.
+//!
+//! A directory of `lab run` or `lab sim` becomes one HTML page that needs nothing else, and a
+//! Markdown file with the same numbers. What is shown is said by the experiment's `[[figure]]`
+//! parts; `docs/reports.md` describes them, and how everything is computed.
+
+mod axis;
+mod content;
+mod data;
+mod error;
+pub mod figure;
+mod goal;
+mod html;
+mod kinds;
+mod limit;
+mod markdown;
+mod metric;
+mod page;
+mod plot;
+mod sample;
+pub mod stats;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+pub use error::ReportError;
+pub use goal::Bound;
+
+use data::Data;
+use page::Page;
+
+/// What `hikyaku lab report` takes.
+#[derive(Args, Clone, Debug)]
+pub struct ReportArgs {
+    /// Directories that `lab run` or `lab sim` wrote
+    #[arg(required = true, value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+    /// The page; of several directories the page that links theirs [default: DIR/report.html,
+    /// of several index.html beside the first]. The Markdown file is beside each page
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Shows the figures of this experiment file instead of those of the file that was run
+    #[arg(long, value_name = "FILE")]
+    pub figures: Option<PathBuf>,
+}
+
+/// Writes the reports and tells where they are. The exit status is 0 also where goals were
+/// missed: a report tells, it does not judge.
+///
+/// # Errors
+/// If a directory cannot be read, a figure is wrong, or a page cannot be written.
+pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<u8, ReportError> {
+    let figures = args.figures.as_deref().map(read).transpose()?;
+    if figures.is_some() && args.dirs.len() > 1 {
+        return Err(ReportError::FiguresOfSeveral);
+    }
+    let single = args.dirs.len() == 1;
+    let mut pages = vec![];
+    for dir in &args.dirs {
+        let page = Page::of(&Data::load(dir, figures.as_deref())?);
+        let file = match &args.output {
+            Some(file) if single => file.clone(),
+            _ => dir.join("report.html"),
+        };
+        write(&file, &html::page(&page))?;
+        write(&file.with_extension("md"), &markdown::page(&page))?;
+        tell(out, &file, &page)?;
+        pages.push((file, page));
+    }
+    if !single {
+        let file = args.output.clone().unwrap_or_else(|| beside(&args.dirs[0]));
+        let base = file.parent().unwrap_or(Path::new(""));
+        let link = |(page, shown): (PathBuf, Page)| (relative(&page, base), shown);
+        let pages: Vec<(String, Page)> = pages.into_iter().map(link).collect();
+        write(&file, &html::index(&pages))?;
+        writeln!(out, "{}", file.display()).map_err(ReportError::Output)?;
+    }
+    Ok(0)
+}
+
+fn tell(out: &mut dyn Write, file: &Path, page: &Page) -> Result<(), ReportError> {
+    let missed = page.goals().filter(|goal| !goal.met).count();
+    let goals = match (page.goals().count(), missed) {
+        (0, _) => String::new(),
+        (all, missed) => format!(", {} of {all} goals reached", all - missed),
+    };
+    writeln!(out, "{}: {}{goals}", file.display(), page.sessions()).map_err(ReportError::Output)
+}
+
+fn beside(dir: &Path) -> PathBuf {
+    dir.parent().unwrap_or(Path::new("")).join("index.html")
+}
+
+/// The way from a directory to a file, as a link; the absolute path where there is none below it.
+fn relative(file: &Path, base: &Path) -> String {
+    let absolute = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let base = if base.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        base
+    };
+    let (file, base) = (absolute(file), absolute(base));
+    let mut up = String::new();
+    let mut common = base.as_path();
+    loop {
+        if let Ok(rest) = file.strip_prefix(common) {
+            return format!("{up}{}", rest.display());
+        }
+        let Some(parent) = common.parent() else {
+            return file.display().to_string();
+        };
+        common = parent;
+        up.push_str("../");
+    }
+}
+
+fn read(path: &Path) -> Result<String, ReportError> {
+    fs::read_to_string(path).map_err(|source| ReportError::Experiment {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn write(path: &Path, text: &str) -> Result<(), ReportError> {
+    fs::write(path, text).map_err(|source| ReportError::Write {
+        path: path.to_owned(),
+        source,
+    })
+}

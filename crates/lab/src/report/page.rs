@@ -1,0 +1,198 @@
+//! All that a report says of an experiment.
+
+use super::content::{Section, Table};
+use super::data::{Data, Tally};
+use super::goal::Goal;
+use super::kinds;
+use crate::experiment::{Backend, Conditions, Run};
+
+/// A report.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Page {
+    /// Name of the experiment.
+    pub(super) name: String,
+    /// Its title.
+    pub(super) title: String,
+    /// What it answers.
+    pub(super) question: String,
+    /// Part of a paper that it repeats.
+    pub(super) paper: Option<String>,
+    /// How many sessions, and what became of them.
+    pub(super) tally: Tally,
+    /// What is to be told before anything else.
+    pub(super) warnings: Vec<String>,
+    /// The figures.
+    pub(super) sections: Vec<Section>,
+    /// Machine, versions, seed.
+    pub(super) conditions: Table,
+    /// Runs it again.
+    pub(super) command: String,
+}
+
+impl Page {
+    /// The report on what was measured.
+    pub(super) fn of(data: &Data) -> Self {
+        let sections = data
+            .figures
+            .iter()
+            .map(|figure| kinds::section(data, figure));
+        let quick = data.conditions().is_some_and(|conditions| conditions.quick);
+        Self {
+            name: data.name.clone(),
+            title: data.spec.title.clone(),
+            question: data.spec.question.clone(),
+            paper: data.spec.paper.clone(),
+            tally: data.tally(),
+            warnings: warnings(data),
+            sections: sections.collect(),
+            conditions: conditions(data),
+            command: format!(
+                "{} {}{} --seed {}",
+                data.spec.backend.command(),
+                data.name,
+                if quick { " --quick" } else { "" },
+                data.conditions()
+                    .map_or(data.spec.seed, |conditions| conditions.seed)
+            ),
+        }
+    }
+
+    /// The goals of all sections.
+    pub(super) fn goals(&self) -> impl Iterator<Item = &Goal> {
+        self.sections.iter().flat_map(|section| &section.goals)
+    }
+
+    /// `1,234 sessions, 12 of warm-up, 3 timed out`.
+    pub(super) fn sessions(&self) -> String {
+        let tally = &self.tally;
+        let mut parts = vec![plural(tally.sessions, "session")];
+        let others = [
+            (tally.warmup, "of warm-up"),
+            (tally.timed_out, "timed out"),
+            (tally.failed, "failed"),
+            (tally.disturbed, "disturbed"),
+        ];
+        parts.extend(
+            others
+                .iter()
+                .filter(|(n, _)| *n > 0)
+                .map(|(n, what)| format!("{n} {what}")),
+        );
+        parts.join(", ")
+    }
+}
+
+fn plural(n: usize, what: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{s}")
+}
+
+/// What makes the figures worth less, told openly.
+fn warnings(data: &Data) -> Vec<String> {
+    let tally = data.tally();
+    let mut warnings = vec![];
+    if data.conditions().is_some_and(|conditions| conditions.quick) {
+        warnings.push(
+            "Measured with --quick: a part of the experiment, to see that it works.".to_owned(),
+        );
+    }
+    if tally.failed > 0 {
+        let errors = data.runs().iter().filter_map(|run| run.error.as_deref());
+        let example = errors.clone().next().unwrap_or("no reason given");
+        warnings.push(format!(
+            "{} failed; a failed session ranks behind all others. One reason: {example}",
+            plural(tally.failed, "session")
+        ));
+    }
+    if tally.disturbed > 0 {
+        let reasons = data
+            .runs()
+            .iter()
+            .filter_map(|run| run.disturbed.as_deref());
+        let example = reasons.clone().next().unwrap_or_default();
+        warnings.push(format!(
+            "{} were disturbed by the machine in every attempt and are shown nevertheless. One reason: {example}",
+            plural(tally.disturbed, "session")
+        ));
+    }
+    if data.other_conditions > 0 {
+        warnings.push(format!(
+            "{} of another binary, seed or version of the experiment are in the same file and not shown.",
+            plural(data.other_conditions, "record")
+        ));
+    }
+    warnings
+}
+
+fn conditions(data: &Data) -> Table {
+    let unknown = Conditions::default();
+    let conditions = data.conditions().unwrap_or(&unknown);
+    let mut rows = vec![
+        ("machine", conditions.cpu.clone()),
+        ("kernel", conditions.kernel.clone()),
+        ("commit", conditions.commit.clone()),
+        ("binary", sha(&conditions.binary_sha256)),
+        ("model", sha(&conditions.model_sha256)),
+        ("experiment", sha(&conditions.experiment_sha256)),
+        ("seed", conditions.seed.to_string()),
+        ("measured", period(data.runs())),
+        (
+            "repeated because disturbed",
+            plural(data.repeated, "session"),
+        ),
+    ];
+    rows.push((
+        "where",
+        match data.spec.backend {
+            Backend::Link => {
+                "real programs in network namespaces, joined by emulated links".to_owned()
+            }
+            Backend::Simulation => "simulation in virtual time".to_owned(),
+        },
+    ));
+    if let Some(lateness) = lateness(data.runs()) {
+        rows.push(("lateness of the emulator", lateness));
+    }
+    Table {
+        columns: vec![String::new(), String::new()],
+        rows: rows
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(name, value)| vec![name.to_owned(), value])
+            .collect(),
+        names: 1,
+        ..Table::default()
+    }
+}
+
+fn sha(hash: &str) -> String {
+    match hash.get(..16) {
+        Some(start) => format!("SHA-256 {start}…"),
+        None => hash.to_owned(),
+    }
+}
+
+/// First and last begin of a session, in whole seconds.
+fn period(runs: &[Run]) -> String {
+    let begins = || {
+        runs.iter()
+            .map(|run| run.began.get(..19).unwrap_or(&run.began))
+    };
+    match (begins().min(), begins().max()) {
+        (Some(first), Some(last)) => format!("{first}Z to {last}Z"),
+        _ => String::new(),
+    }
+}
+
+fn lateness(runs: &[Run]) -> Option<String> {
+    let mut p99: Vec<f64> = runs
+        .iter()
+        .filter_map(|run| run.emulator.map(|emulator| emulator.lateness_p99_us as f64))
+        .collect();
+    p99.sort_by(f64::total_cmp);
+    let median = super::stats::quantile(&p99, 0.5)?;
+    let worst = p99.last()?;
+    Some(format!(
+        "p99 of a session: median {median:.0} µs, at most {worst:.0} µs"
+    ))
+}
