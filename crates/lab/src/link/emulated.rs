@@ -4,57 +4,95 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::error::LinkError;
+use super::netem::NetemLink;
 use super::netns::Netns;
+use super::owner::Claim;
 use super::pump::{ChangePair, LinkPair, Pump, Tuns};
 use super::report::{Report, Sample};
 use super::tun::Tun;
 
-/// Two TUN interfaces in two namespaces; packets pass between them while the link
-/// is started. Up is from the first to the second.
+/// A link between interfaces of two namespaces; packets pass while it is started.
+/// Up is from the first to the second.
 #[derive(Debug)]
 pub struct EmulatedLink {
-    // The order is that of dropping: the pump before its interfaces.
-    pump: Option<Pump>,
-    tuns: Arc<Tuns>,
+    carrier: Carrier,
     packet_log: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+enum Carrier {
+    Tun {
+        // The order is that of dropping: the pump before its interfaces.
+        pump: Option<Pump>,
+        tuns: Arc<Tuns>,
+    },
+    Netem(NetemLink),
 }
 
 impl EmulatedLink {
     /// Makes the interfaces, which are down and have no addresses, by namespace
     /// and name.
-    pub(crate) fn create(a: (&Netns, &str), b: (&Netns, &str)) -> Result<Self, LinkError> {
+    pub(crate) fn create([a, b]: [(&Netns, &str); 2]) -> Result<Self, LinkError> {
         let tuns = Tuns {
             a: Tun::create(a.0, a.1)?,
             b: Tun::create(b.0, b.1)?,
         };
-        Ok(Self {
-            pump: None,
-            tuns: Arc::new(tuns),
+        let tuns = Arc::new(tuns);
+        Ok(Self::of(Carrier::Tun { pump: None, tuns }))
+    }
+
+    /// As [`Self::create`], with the netem back end, under a name.
+    pub(crate) fn create_netem(
+        claim: &Arc<Claim>,
+        name: &str,
+        ends: [(&Netns, &str); 2],
+        mtu: u32,
+    ) -> Result<Self, LinkError> {
+        let link = NetemLink::create(claim, name, ends, mtu)?;
+        Ok(Self::of(Carrier::Netem(link)))
+    }
+
+    fn of(carrier: Carrier) -> Self {
+        Self {
+            carrier,
             packet_log: None,
-        })
+        }
     }
 
     /// Starts it, empty and with random streams from their start; ends the run
     /// before, if any.
     ///
     /// # Errors
-    /// If the pump's thread cannot be started.
+    /// If the pump's thread cannot be started, or the back end cannot do it.
     pub fn start(&mut self, links: LinkPair, seed: u64) -> Result<(), LinkError> {
-        self.pump = None;
-        let (tuns, log) = (Arc::clone(&self.tuns), self.packet_log.as_deref());
-        self.pump = Some(Pump::start(tuns, links, seed, log)?);
-        Ok(())
+        match &mut self.carrier {
+            Carrier::Tun { pump, tuns } => {
+                *pump = None;
+                let log = self.packet_log.as_deref();
+                *pump = Some(Pump::start(Arc::clone(tuns), links, seed, log)?);
+                Ok(())
+            }
+            Carrier::Netem(_) if self.packet_log.is_some() => {
+                Err(LinkError::NotForNetem("a packet log"))
+            }
+            Carrier::Netem(link) => link.start(&links),
+        }
     }
 
     /// Begins changes of the present run, at times that count from now: the moment
     /// of a request, for example. Nothing happens while stopped.
     ///
     /// # Errors
-    /// If the pump has failed.
+    /// If the pump has failed, or the back end cannot do it.
     pub fn begin_changes(&self, changes: ChangePair) -> Result<(), LinkError> {
-        self.pump
-            .as_ref()
-            .map_or(Ok(()), |pump| pump.begin_changes(changes))
+        match &self.carrier {
+            Carrier::Tun { pump: None, .. } => Ok(()),
+            Carrier::Tun {
+                pump: Some(pump), ..
+            } => pump.begin_changes(changes),
+            Carrier::Netem(_) if changes == ChangePair::default() => Ok(()),
+            Carrier::Netem(_) => Err(LinkError::NotForNetem("scheduled changes")),
+        }
     }
 
     /// From the next start on, writes a line for each packet to a CSV file, which
@@ -65,11 +103,13 @@ impl EmulatedLink {
     }
 
     /// State of the present run when last a packet moved, at most
-    /// [`Sample::INTERVAL`] ago; empty while stopped.
+    /// [`Sample::INTERVAL`] ago; empty while stopped, or if the kernel does not
+    /// tell.
     pub fn state(&self) -> Sample {
-        self.pump
-            .as_ref()
-            .map_or_else(Sample::default, Pump::sample)
+        match &self.carrier {
+            Carrier::Tun { pump, .. } => pump.as_ref().map_or_else(Sample::default, Pump::sample),
+            Carrier::Netem(link) => link.state().unwrap_or_default(),
+        }
     }
 
     /// Bytes of IP packets that the present run has delivered so far, up and down;
@@ -82,8 +122,11 @@ impl EmulatedLink {
     /// Stops it: packets on their way are gone. `None` if it was stopped.
     ///
     /// # Errors
-    /// If the pump had failed.
+    /// If the pump had failed, or the kernel does not tell what had passed.
     pub fn stop(&mut self) -> Result<Option<Report>, LinkError> {
-        self.pump.take().map(Pump::stop).transpose()
+        match &mut self.carrier {
+            Carrier::Tun { pump, .. } => pump.take().map(Pump::stop).transpose(),
+            Carrier::Netem(link) => link.stop(),
+        }
     }
 }

@@ -114,6 +114,17 @@ pub enum LinkError {
         #[source]
         source: io::Error,
     },
+    /// `tc` of iproute2 could not be run, or refused.
+    #[error("running `tc {arguments}`: {problem}")]
+    Tc {
+        /// Arguments after `tc`.
+        arguments: String,
+        /// What it or the system said.
+        problem: String,
+    },
+    /// The netem back end cannot do what a link asks for.
+    #[error("emulating {0} with netem; use the back end `tun` for this link")]
+    NotForNetem(&'static str),
     /// The pump stopped by itself: the link carries nothing any more.
     #[error("carrying packets over an emulated link")]
     Pump(#[source] io::Error),

@@ -8,7 +8,7 @@ use super::error::SpecProblem;
 use super::node;
 use super::spec::{EndSpec, LinkSpec, TopologySpec};
 use crate::link::owner::Claim;
-use crate::link::{EmulatedLink, LinkError, Netns, processes};
+use crate::link::{Backend, EmulatedLink, LinkError, Netns, processes};
 
 /// Nodes and what joins them, built from a [`TopologySpec`].
 ///
@@ -120,18 +120,24 @@ impl Network {
             connected.map_err(part("wire", &wire.name))?;
         }
         for spec in &spec.links {
-            let link = self.create_link(spec).map_err(part("link", &spec.name))?;
+            let link = self
+                .create_link(claim, spec)
+                .map_err(part("link", &spec.name))?;
             let spec = spec.clone();
             self.links.push(Link { spec, link });
         }
         Ok(())
     }
 
-    fn create_link(&self, spec: &LinkSpec) -> Result<EmulatedLink, LinkError> {
+    fn create_link(&self, claim: &Arc<Claim>, spec: &LinkSpec) -> Result<EmulatedLink, LinkError> {
         let (a, b) = (self.end(&spec.a)?, self.end(&spec.b)?);
-        let link = EmulatedLink::create((a, &spec.a.interface), (b, &spec.b.interface))?;
-        node::bring_up_tun(a, &spec.a, spec.mtu)?;
-        node::bring_up_tun(b, &spec.b, spec.mtu)?;
+        let ends = [(a, spec.a.interface.as_str()), (b, &spec.b.interface)];
+        let link = match spec.backend {
+            Backend::Tun => EmulatedLink::create(ends)?,
+            Backend::Netem => EmulatedLink::create_netem(claim, &spec.name, ends, spec.mtu)?,
+        };
+        node::bring_up_end(a, &spec.a, spec.mtu)?;
+        node::bring_up_end(b, &spec.b, spec.mtu)?;
         Ok(link)
     }
 

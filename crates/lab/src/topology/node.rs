@@ -71,8 +71,8 @@ fn is_of_interface(path: &str) -> bool {
         && !matches!(parts.next(), Some("all" | "default" | "lo") | None)
 }
 
-/// Addresses of a TUN interface and what an emulated link asks of it.
-pub(crate) fn bring_up_tun(netns: &Netns, end: &EndSpec, mtu: u32) -> Result<(), LinkError> {
+/// Addresses of an emulated link's interface and what the link asks of it.
+pub(super) fn bring_up_end(netns: &Netns, end: &EndSpec, mtu: u32) -> Result<(), LinkError> {
     let interface = &end.interface;
     // No link-local address and so no router solicitation: they would take the
     // place of the experiment's packets in the links' random streams. The long

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use hikyaku_netsim::{Change, LinkConfig};
 use serde::{Deserialize, Deserializer};
 
-use crate::link::LinkPair;
+use crate::link::{Backend, LinkPair};
 
 /// A network: nodes, and what joins them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -74,6 +74,9 @@ pub struct LinkSpec {
     /// Largest IP packet in bytes, 1280 to 65535. Default 1500.
     #[serde(default = "ethernet_mtu")]
     pub mtu: u32,
+    /// What emulates it: `tun` or `netem`. Default `tun`.
+    #[serde(default)]
+    pub backend: Backend,
     /// What the link is like in both directions; excludes `up` and `down`.
     #[serde(default)]
     pub both: Option<LinkConfig>,
@@ -185,6 +188,7 @@ impl LinkSpec {
             a,
             b,
             mtu: ethernet_mtu(),
+            backend: Backend::default(),
             both: None,
             up: None,
             down: None,
