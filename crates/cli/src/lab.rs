@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use hikyaku_lab::clean::{self, CleanArgs};
 use hikyaku_lab::experiment::{self, ListArgs, RunArgs};
+use hikyaku_lab::interrupt;
 use hikyaku_lab::report::{self, ReportArgs};
 use hikyaku_lab::selftest::{self, SelftestArgs};
 use hikyaku_lab::shell::{self, ShellArgs};
@@ -43,8 +44,11 @@ pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
         Command::List(args) => experiment::list(args, out)?,
         Command::Run(args) => experiment::run(args, out)?,
         Command::Sim(args) => sim::run(args, out)?,
-        Command::Selftest(args) => selftest::run(args, out)?,
         Command::Report(args) => report::run(args, out)?,
+        Command::Selftest(args) => {
+            interrupt::clean_up_when_asked_to_end()?;
+            selftest::run(args, out)?
+        }
         Command::Shell(args) => shell::run(args, out)?,
         Command::Clean(args) => clean::run(args, out)?,
     };

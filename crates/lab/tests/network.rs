@@ -95,6 +95,7 @@ b = { node = "server", interface = "eth0", addresses = ["10.2.0.1/24", "fd00:2::
 mtu = 1400
 up = { one_way_delay = "5ms" }
 down = { one_way_delay = "10ms" }
+changes = { down = [{ at = "50ms", one_way_delay = "30ms" }] }
 "#;
 
 #[test]
@@ -113,6 +114,17 @@ fn packets_pass_through_a_router_over_two_links() {
         assert!(
             (expected..expected * 3).contains(&took),
             "{address}: {took:?}"
+        );
+    }
+
+    // Changes wait until they are begun.
+    network.begin_changes().unwrap();
+    let changed = Duration::from_millis(45);
+    let begun = Instant::now();
+    while trip(&network, "10.2.0.1:7").unwrap() < changed {
+        assert!(
+            begun.elapsed() < Duration::from_secs(10),
+            "the link never changes"
         );
     }
 

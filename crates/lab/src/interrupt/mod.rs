@@ -11,6 +11,7 @@ use std::thread;
 use rustix::process::Signal;
 
 use crate::link::owner;
+use sys::Requests;
 
 /// A request to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +26,8 @@ pub(crate) struct Interrupt {
 /// kernel, with all processes inside, and then ends this process as it would have
 /// done at once. What was to be ignored (`nohup`) is ignored.
 ///
-/// Call it before any other thread is started: those before would still take the
-/// signals.
-///
 /// # Errors
-/// If the thread cannot be started.
+/// If the signals cannot be taken over or the thread cannot be started.
 pub fn clean_up_when_asked_to_end() -> io::Result<()> {
     handle(|interrupt| end(interrupt.signal))
 }
@@ -43,9 +41,9 @@ pub(crate) fn handle(mut handler: impl FnMut(Interrupt) + Send + 'static) -> io:
     if requests.is_empty() {
         return Ok(());
     }
-    sys::block(&requests)?;
+    let mut requests = Requests::take_over(&requests)?;
     let wait = move || {
-        while let Ok(interrupt) = sys::wait(&requests) {
+        while let Ok(interrupt) = requests.wait() {
             handler(interrupt);
         }
     };

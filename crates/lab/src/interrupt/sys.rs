@@ -1,13 +1,56 @@
-//! Signal masks, which no safe library offers. Nothing else here is `unsafe`.
+//! Signal handlers, which no safe library offers together with what sent the
+//! signal. Nothing else here is `unsafe`.
 
 #![allow(unsafe_code)]
 
-use std::io;
+use std::io::{self, PipeReader, Read};
 use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 
+use libc::c_int;
 use rustix::process::Signal;
 
 use super::Interrupt;
+
+/// Signals that were taken over, in their order.
+#[derive(Debug)]
+pub(super) struct Requests(PipeReader);
+
+impl Requests {
+    /// Takes over the signals. Processes that are started later do not inherit it.
+    pub(super) fn take_over(signals: &[Signal]) -> io::Result<Self> {
+        let (reader, writer) = io::pipe()?;
+        let writer = OwnedFd::from(writer);
+        rustix::io::ioctl_fionbio(&writer, true)?;
+        for &signal in signals {
+            let number = signal.as_raw();
+            let writer = writer.try_clone()?;
+            let tell = move |info: &libc::siginfo_t| {
+                // `SI_KERNEL`: no process sent it.
+                let code = [number as u8, u8::from(info.si_code == libc::SI_KERNEL)];
+                // Only one write, so that it is whole; a full pipe has requests
+                // enough.
+                let _ = rustix::io::write(&writer, &code);
+            };
+            // SAFETY: `tell` makes one system call, which does not block, and
+            // touches no lock and no memory of others: safe in a signal handler.
+            unsafe { signal_hook_registry::register_sigaction(number, tell) }?;
+        }
+        Ok(Self(reader))
+    }
+
+    /// Waits for the next one.
+    pub(super) fn wait(&mut self) -> io::Result<Interrupt> {
+        let mut code = [0; 2];
+        self.0.read_exact(&mut code)?;
+        let [number, from_terminal] = code;
+        let signal = Signal::from_named_raw(c_int::from(number));
+        Ok(Interrupt {
+            signal: signal.ok_or(io::ErrorKind::InvalidData)?,
+            from_terminal: from_terminal != 0,
+        })
+    }
+}
 
 /// Whether the process was started to ignore the signal.
 pub(super) fn is_ignored(signal: Signal) -> bool {
@@ -21,65 +64,14 @@ pub(super) fn is_ignored(signal: Signal) -> bool {
     action.sa_sigaction == libc::SIG_IGN
 }
 
-/// Keeps the signals from the calling thread, and those that it starts. The
-/// standard library unblocks all signals in the processes that it starts.
-pub(super) fn block(signals: &[Signal]) -> io::Result<()> {
-    set_mask(libc::SIG_BLOCK, signals)
-}
-
-/// Waits for one of the signals, which must be blocked in every thread.
-pub(super) fn wait(signals: &[Signal]) -> io::Result<Interrupt> {
-    let set = set_of(signals);
-    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-    loop {
-        // SAFETY: the kernel reads one set and writes one `siginfo_t`, both of
-        // which are there; all zeros is a valid `siginfo_t`.
-        let (number, info) = unsafe {
-            let number = libc::sigwaitinfo(&raw const set, info.as_mut_ptr());
-            (number, info.assume_init())
-        };
-        let Some(&signal) = signals.iter().find(|signal| signal.as_raw() == number) else {
-            match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => continue,
-                error => return Err(error),
-            }
-        };
-        return Ok(Interrupt {
-            signal,
-            from_terminal: info.si_code == libc::SI_KERNEL,
-        });
-    }
-}
-
 /// Ends the process by the signal's default action.
 pub(super) fn die_of(signal: Signal) {
-    // SAFETY: the default action is one that is always allowed.
-    unsafe { libc::signal(signal.as_raw(), libc::SIG_DFL) };
-    let _ = set_mask(libc::SIG_UNBLOCK, &[signal]);
-    // SAFETY: has no preconditions; sent to this thread, which takes it at once.
-    unsafe { libc::raise(signal.as_raw()) };
-    // Only where the signal does nothing by default.
-    std::process::exit(128 + signal.as_raw());
-}
-
-fn set_mask(how: libc::c_int, signals: &[Signal]) -> io::Result<()> {
-    let set = set_of(signals);
-    // SAFETY: the kernel reads one set, which is there, and writes nothing.
-    match unsafe { libc::pthread_sigmask(how, &raw const set, std::ptr::null_mut()) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
-    }
-}
-
-fn set_of(signals: &[Signal]) -> libc::sigset_t {
-    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` makes the set a valid one, and can only fail for a
-    // bad pointer; `sigaddset` changes a valid set.
+    // SAFETY: the default action is one that is always allowed, and `raise` has no
+    // preconditions; the signal comes to this thread, which takes it at once.
     unsafe {
-        libc::sigemptyset(set.as_mut_ptr());
-        for signal in signals {
-            libc::sigaddset(set.as_mut_ptr(), signal.as_raw());
-        }
-        set.assume_init()
+        libc::signal(signal.as_raw(), libc::SIG_DFL);
+        libc::raise(signal.as_raw());
     }
+    // Only where the signal does nothing by default, or is blocked.
+    std::process::exit(128 + signal.as_raw());
 }

@@ -21,7 +21,7 @@ mod netem;
 mod netns;
 pub(crate) mod owner;
 mod packet_log;
-mod privileges;
+pub(crate) mod privileges;
 pub(crate) mod processes;
 mod pump;
 mod report;

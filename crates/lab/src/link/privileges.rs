@@ -1,6 +1,7 @@
 //! What emulating a network needs of the machine.
 
 use std::env;
+use std::ffi::OsStr;
 use std::path::Path;
 
 use rustix::thread::{CapabilitySet, capabilities};
@@ -24,7 +25,7 @@ pub(super) fn check() -> Result<(), LinkError> {
     if !Path::new("/dev/net/tun").exists() {
         missing.push("/dev/net/tun".to_owned());
     }
-    if !on_path("ip") {
+    if !is_program("ip".as_ref()) {
         missing.push("`ip` of iproute2 on the PATH".to_owned());
     }
     if missing.is_empty() {
@@ -33,7 +34,12 @@ pub(super) fn check() -> Result<(), LinkError> {
     Err(LinkError::Missing(missing.join(", ")))
 }
 
-fn on_path(program: &str) -> bool {
+/// Whether `program` is there: on the PATH, or where its own path says.
+pub(crate) fn is_program(program: &OsStr) -> bool {
+    let program = Path::new(program);
+    if program.components().count() > 1 {
+        return program.is_file();
+    }
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }

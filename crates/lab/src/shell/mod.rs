@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
 
+use crate::link::privileges::is_program;
 use crate::link::{LinkError, Netns};
 use crate::topology::{Network, SpecError, TopologySpec};
 use child::Child;
@@ -55,7 +56,7 @@ pub enum ShellError {
         nodes: String,
     },
     /// The shell or command could not be started or waited for.
-    #[error("running {}", command.display())]
+    #[error("running `{}` inside a node", command.display())]
     Command {
         /// The program.
         command: OsString,
@@ -88,7 +89,10 @@ pub fn run(args: &ShellArgs, out: &mut dyn Write) -> Result<u8, ShellError> {
         source,
     };
 
-    // Before the network starts threads of its own.
+    // Before anything is built; `ip netns exec` would tell it in its own words.
+    if !is_program(program) {
+        return Err(failed(io::ErrorKind::NotFound.into()));
+    }
     let child = Child::prepare().map_err(failed)?;
     let network = build(args, &spec)?;
     let netns = network
@@ -101,6 +105,9 @@ pub fn run(args: &ShellArgs, out: &mut dyn Write) -> Result<u8, ShellError> {
         set_prompt(&mut command, program, node);
         banner::write(out, &spec, &network, node)?;
     }
+    network
+        .begin_changes()
+        .map_err(|source| not_built(args, source))?;
     child.run(&mut command).map_err(failed)
 }
 
@@ -130,10 +137,14 @@ fn build(args: &ShellArgs, spec: &TopologySpec) -> Result<Network, ShellError> {
         network.start_links(args.seed)?;
         Ok(network)
     };
-    build().map_err(|source| ShellError::Network {
+    build().map_err(|source| not_built(args, source))
+}
+
+fn not_built(args: &ShellArgs, source: LinkError) -> ShellError {
+    ShellError::Network {
         topology: args.topology.clone(),
         source,
-    })
+    }
 }
 
 /// Tells the command where it is, and each node's namespace: `NETNS_SERVER1`.

@@ -76,6 +76,12 @@ impl Network {
     }
 
     /// An emulated link.
+    pub fn link(&self, name: &str) -> Option<&EmulatedLink> {
+        let link = self.links.iter().find(|link| link.spec.name == name)?;
+        Some(&link.link)
+    }
+
+    /// An emulated link, to start, stop or log it.
     pub fn link_mut(&mut self, name: &str) -> Option<&mut EmulatedLink> {
         let link = self.links.iter_mut().find(|link| link.spec.name == name)?;
         Some(&mut link.link)
@@ -97,7 +103,8 @@ impl Network {
     }
 
     /// Starts every emulated link as described, each with random streams of its
-    /// own; one that runs starts anew. Scheduled changes count from now.
+    /// own; one that runs starts anew. They stay as they are until
+    /// [`Self::begin_changes`].
     ///
     /// # Errors
     /// If a pump's thread cannot be started.
@@ -106,6 +113,19 @@ impl Network {
             let seed = derive_seed(seed, &[i as u64]);
             let started = link.start(spec.links(), seed);
             started.map_err(part("link", &spec.name))?;
+        }
+        Ok(())
+    }
+
+    /// Begins the scheduled changes of every running link, at times that count from
+    /// now.
+    ///
+    /// # Errors
+    /// If a pump has failed.
+    pub fn begin_changes(&self) -> Result<(), LinkError> {
+        for Link { spec, link } in &self.links {
+            let begun = link.begin_changes(spec.changes.by_direction());
+            begun.map_err(part("link", &spec.name))?;
         }
         Ok(())
     }

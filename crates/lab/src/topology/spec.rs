@@ -8,7 +8,7 @@ use std::str::FromStr;
 use hikyaku_netsim::{Change, LinkConfig};
 use serde::{Deserialize, Deserializer};
 
-use crate::link::{Backend, LinkPair};
+use crate::link::{Backend, ChangePair, LinkPair};
 
 /// A network: nodes, and what joins them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -91,7 +91,8 @@ pub struct LinkSpec {
     pub changes: Changes,
 }
 
-/// Scheduled changes of a link.
+/// Scheduled changes of a link, at times after
+/// [`Network::begin_changes`](super::Network::begin_changes).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Changes {
@@ -211,12 +212,16 @@ impl LinkSpec {
 
 impl Changes {
     /// All changes up and down, in the order of time.
-    pub fn by_direction(&self) -> [Vec<Change>; 2] {
-        [&self.up, &self.down].map(|own| {
-            let mut changes = [self.both.as_slice(), own.as_slice()].concat();
+    pub fn by_direction(&self) -> ChangePair {
+        let direction = |own: &[Change]| {
+            let mut changes = [self.both.as_slice(), own].concat();
             changes.sort_by_key(|change| change.at);
             changes
-        })
+        };
+        ChangePair {
+            up: direction(&self.up),
+            down: direction(&self.down),
+        }
     }
 }
 

@@ -50,11 +50,14 @@ fn every_key_is_read() {
     let links = spec.links[0].links();
     assert_eq!(links.down.one_way_delay.as_millis(), 20);
     assert_ne!(links.up, links.down);
-    let [up, down] = spec.links[0].changes.by_direction();
+    let changes = spec.links[0].changes.by_direction();
     let times = |changes: &[hikyaku_netsim::Change]| -> Vec<u64> {
         changes.iter().map(|change| change.at.as_secs()).collect()
     };
-    assert_eq!((times(&up), times(&down)), (vec![1, 4], vec![4]));
+    assert_eq!(
+        (times(&changes.up), times(&changes.down)),
+        (vec![1, 4], vec![4])
+    );
     assert_eq!(spec.nodes[0].addresses[1].to_string(), "fd00::1/128");
     assert_eq!(spec.nodes[0].sysctls["net.ipv4.tcp_ecn"].to_string(), "1");
     assert_eq!(spec.nodes[1].congestion_control, "cubic");
@@ -221,4 +224,20 @@ fn a_name_that_is_neither_shipped_nor_a_file_is_told_what_there_is() {
         "reading topology `dumbell`: there is no such file, and shipped are only `dumbbell`, \
          `pair`, `two-paths`"
     );
+}
+
+#[test]
+fn the_guides_example_can_be_read() {
+    let guide = include_str!("../../../../../docs/topologies.md");
+    let (_, rest) = guide.split_once("```toml\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    let spec = TopologySpec::parse("docs/topologies.md", example).unwrap();
+    assert_eq!((spec.nodes.len(), spec.links[0].changes.down.len()), (3, 2));
+    for shipped in SHIPPED {
+        assert!(
+            guide.contains(&format!("| `{}` |", shipped.name)),
+            "{}",
+            shipped.name
+        );
+    }
 }
