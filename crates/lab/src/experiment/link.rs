@@ -9,6 +9,7 @@ use toml::Table;
 
 use super::axis::{Axis, Cell};
 use super::record::Links;
+use crate::link::read_traces;
 
 /// Least queue that `Nbdp` gives: ten full packets, with which a sender can still
 /// keep a link busy whose round-trip time is next to nothing.
@@ -119,5 +120,7 @@ impl Links {
 }
 
 fn config(table: &Table) -> Result<LinkConfig, String> {
-    LinkConfig::deserialize(table.clone()).map_err(|error| error.message().to_owned())
+    let mut table = table.clone();
+    read_traces(&mut table).map_err(|error| format!("{error}: {}", error.source))?;
+    LinkConfig::deserialize(table).map_err(|error| error.message().to_owned())
 }

@@ -29,6 +29,7 @@ mod steal;
 mod super_packet;
 mod sys;
 mod topology;
+mod traces;
 mod tun;
 
 pub use emulated::EmulatedLink;
@@ -40,3 +41,4 @@ pub use pump::{ChangePair, LinkPair};
 pub use report::{DirectionState, Report, Sample};
 pub(crate) use sys::become_realtime;
 pub use topology::{CLIENT_V4, CLIENT_V6, SERVER_V4, SERVER_V6, Topology};
+pub use traces::{TraceFileError, read_traces};

@@ -7,8 +7,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use serde::Deserialize;
+use serde::de::Error;
+
 use super::error::SpecError;
 use super::spec::TopologySpec;
+use crate::link::read_traces;
 
 /// A topology that is part of the program.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +57,7 @@ impl TopologySpec {
     /// # Errors
     /// If the description is wrong.
     pub fn parse(name: &str, text: &str) -> Result<Self, SpecError> {
-        let spec: Self = toml::from_str(text).map_err(|source| SpecError::Parse {
+        let spec = deserialize(text).map_err(|source| SpecError::Parse {
             name: name.to_owned(),
             source: Box::new(source),
         })?;
@@ -63,6 +67,16 @@ impl TopologySpec {
         })?;
         Ok(spec)
     }
+}
+
+fn deserialize(text: &str) -> Result<TopologySpec, toml::de::Error> {
+    if let Ok(mut table) = text.parse::<toml::Table>()
+        && read_traces(&mut table).map_err(toml::de::Error::custom)?
+    {
+        return TopologySpec::deserialize(table);
+    }
+    // An error in the text itself tells the line.
+    toml::from_str(text)
 }
 
 fn read(name: &str) -> Result<String, SpecError> {
