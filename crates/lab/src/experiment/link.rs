@@ -63,12 +63,11 @@ fn apply(common: &mut Table, axis: Axis, value: &str) -> Result<(), String> {
 
 /// Bytes for a queue that is given in bandwidth-delay products.
 fn resolve_queue(direction: &mut Table, rtt: Duration) -> Result<(), String> {
-    let Some(factor) = direction
-        .get("queue")
-        .and_then(toml::Value::as_str)
-        .and_then(bdp)
-    else {
+    let Some(text) = direction.get("queue").and_then(toml::Value::as_str) else {
         return Ok(());
+    };
+    let Some(factor) = bdp(text) else {
+        return check_queue(text);
     };
     let rate: Rate = direction
         .get("rate")
