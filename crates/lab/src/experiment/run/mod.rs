@@ -378,3 +378,31 @@ impl Experiment {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn only_of(wanted: &[&str]) -> Result<usize, String> {
+        let spec = library::find("version-sweep")
+            .unwrap()
+            .parse(false)
+            .unwrap();
+        let wanted: Vec<String> = wanted.iter().map(|&text| text.to_owned()).collect();
+        let cells = only(&wanted, &spec.cells(1));
+        cells
+            .map(|cells| cells.len())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn cells_are_chosen_by_their_values() {
+        assert_eq!(only_of(&[]), Ok(360));
+        assert_eq!(only_of(&["rate=50Mbps"]), Ok(72));
+        assert_eq!(only_of(&["rate=50Mbps", "rate=100Mbps", "loss=0%"]), Ok(24));
+        for wrong in ["rate", "rate=51Mbps", "speed=50Mbps", "size=1MB"] {
+            let error = only_of(&[wrong]).unwrap_err();
+            assert!(error.contains(&format!("`--only {wrong}`")), "{error}");
+        }
+    }
+}

@@ -223,7 +223,11 @@ mod tests {
                 eprintln!("SKIPPED: {program} is not on PATH");
                 continue;
             }
+            // Some of them bind to it.
+            let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
             let mut place = place(directory.path(), &certificate);
+            place.address = free.local_addr().unwrap();
+            drop(free);
             place.root = directory.path();
             let mut command = command(server, &place).unwrap();
             command.args(check);

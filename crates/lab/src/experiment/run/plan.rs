@@ -264,3 +264,6 @@ fn expected_rate(spec: &Spec, cell: &Cell, arm: &Arm) -> f64 {
     let one = 1.22 * 1_448.0 * 8e-6 / (rtt.max(2e-4) * loss.sqrt());
     rate.min(one * f64::from(arm.connections.unwrap_or(1)))
 }
+
+#[cfg(test)]
+mod tests;

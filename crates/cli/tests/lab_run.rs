@@ -1,0 +1,437 @@
+//! `hikyaku lab run` and `list`: the shipped binary measures itself. Needs root; without
+//! it the tests that do say so and pass.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hikyaku_lab::experiment::{Outcome, Run, read};
+use rustix::process::{Pid, Signal, kill_process};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_hikyaku");
+
+/// Measurements side by side disturb each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: {test}: emulated links need root");
+        return None;
+    }
+    Some(ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn lab(arguments: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command.arg("lab").args(arguments);
+    command
+}
+
+fn text(output: &Output) -> String {
+    let all = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+/// Runs an experiment's `[quick]` part to its end and gives its records.
+fn quick(name: &str) -> Vec<Run> {
+    let out = tempfile::tempdir().unwrap();
+    let path = out.path().to_str().unwrap();
+    let output = lab(&["run", name, "--quick", "--out", path])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{name}: {}", text(&output));
+    let runs = read(&out.path().join("runs.jsonl")).unwrap();
+    let copy = fs::read_to_string(out.path().join("experiment.toml")).unwrap();
+    assert!(copy.contains("title = "), "{name}");
+    for run in &runs {
+        assert_eq!(run.outcome, Outcome::Complete, "{name}: {run:?}");
+        assert!(run.metric("load_ms").unwrap() > 0.0, "{name}: {run:?}");
+        assert!(run.conditions.quick && !run.conditions.binary_sha256.is_empty());
+        assert!(run.emulator.unwrap().delivered > 0, "{name}: {run:?}");
+    }
+    runs
+}
+
+/// Records by arm, those of attempts that count.
+fn by_arm(runs: Vec<Run>) -> BTreeMap<String, Vec<Run>> {
+    let mut arms: BTreeMap<String, Vec<Run>> = BTreeMap::new();
+    for run in hikyaku_lab::experiment::counted(runs) {
+        arms.entry(run.arm.clone()).or_default().push(run);
+    }
+    arms
+}
+
+#[test]
+fn fixed_arms_use_their_version_and_pay_for_the_link() {
+    let Some(_alone) = alone("fixed_arms_use_their_version_and_pay_for_the_link") else {
+        return;
+    };
+    let arms = by_arm(quick("version-sweep"));
+    assert_eq!(arms.len(), 2);
+    for (arm, runs) in arms {
+        assert_eq!(runs.len(), 8, "{arm}");
+        for run in runs {
+            assert_eq!(run.label("http"), arm.strip_prefix('h'), "{run:?}");
+            // Handshake and request: two round trips at least.
+            let least = 2.0 * run.link.rtt().as_secs_f64() * 1e3;
+            assert!(run.metric("load_ms").unwrap() > least, "{run:?}");
+            let measured = run.metric("server_min_rtt_ms").unwrap();
+            assert!(
+                (least / 2.0 - 0.1..least / 2.0 + 50.0).contains(&measured),
+                "{run:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_adaptive_arm_has_warm_up_sessions_and_tells_its_reasons() {
+    let Some(_alone) = alone("an_adaptive_arm_has_warm_up_sessions_and_tells_its_reasons") else {
+        return;
+    };
+    let arms = by_arm(quick("version-eval"));
+    for arm in ["adaptive", "adaptive-race", "adaptive-returning"] {
+        let warmup: Vec<bool> = arms[arm].iter().map(|run| run.warmup).collect();
+        assert_eq!(warmup, [true, false, false], "{arm}");
+        for run in &arms[arm] {
+            assert!(
+                run.label("reason").is_some_and(|reason| reason != "pinned"),
+                "{run:?}"
+            );
+            assert!(run.label("decision").is_some(), "{run:?}");
+        }
+    }
+    // A new client waits for HTTP/3; one that returns begins with it.
+    assert_eq!(arms["adaptive"][0].label("http_first"), Some("2"));
+    assert_eq!(arms["adaptive"][0].label("http"), Some("3"));
+    assert_eq!(arms["adaptive-returning"][1].label("http_first"), Some("3"));
+    assert!(
+        arms["h2"]
+            .iter()
+            .all(|run| !run.warmup && run.label("reason").is_none())
+    );
+}
+
+#[test]
+fn the_link_changes_between_and_within_sessions() {
+    let Some(_alone) = alone("the_link_changes_between_and_within_sessions") else {
+        return;
+    };
+    for (arm, runs) in by_arm(quick("version-switch")) {
+        let losses: BTreeMap<u32, u32> = runs
+            .iter()
+            .map(|run| (run.session, run.link.loss().ppm()))
+            .collect();
+        let want = [0, 0, 50_000, 50_000, 50_000, 0];
+        assert_eq!(losses.into_values().collect::<Vec<_>>(), want, "{arm}");
+        let lost = |session: u32| {
+            let run = runs.iter().find(|run| run.session == session).unwrap();
+            run.emulator.unwrap().lost
+        };
+        assert!(lost(1) == 0 && lost(3) > 0 && lost(5) == 0, "{arm}");
+    }
+}
+
+#[test]
+fn udp_can_be_taken_away() {
+    let Some(_alone) = alone("udp_can_be_taken_away") else {
+        return;
+    };
+    let arms = by_arm(quick("udp-blackhole"));
+    for runs in arms.values() {
+        assert!(
+            runs.iter().all(|run| run.label("http") == Some("2")),
+            "{runs:?}"
+        );
+    }
+    // A client that waits for HTTP/3 pays for that.
+    let waited = arms["adaptive-waiting"][0].metric("load_ms").unwrap();
+    assert!(waited > 1_000.0, "{waited}");
+    assert_eq!(
+        arms["adaptive-waiting"].last().unwrap().label("decision"),
+        Some("h2")
+    );
+}
+
+#[test]
+fn pages_come_over_the_connections_of_their_arm() {
+    let Some(_alone) = alone("pages_come_over_the_connections_of_their_arm") else {
+        return;
+    };
+    let arms = by_arm(quick("conns-loss"));
+    for (arm, http) in [("h1-6", "1.1"), ("h2-1", "2"), ("h3-1", "3")] {
+        let run = &arms[arm][0];
+        assert_eq!(run.label("http"), Some(http), "{run:?}");
+        // 12 images of 100 kB.
+        let bytes = run.metric("goodput_mbps").unwrap() * run.metric("load_ms").unwrap() / 8e-3;
+        assert!((1.2e6..1.21e6).contains(&bytes), "{arm}: {bytes}");
+    }
+}
+
+#[test]
+fn flows_share_the_bottleneck() {
+    let Some(_alone) = alone("flows_share_the_bottleneck") else {
+        return;
+    };
+    for (arm, runs) in by_arm(quick("fairness")) {
+        let run = &runs[0];
+        let metric = |name: &str| {
+            run.metric(name)
+                .unwrap_or_else(|| panic!("{arm}: no {name}"))
+        };
+        let (ours, other) = (metric("goodput_mbps.ours"), metric("goodput_mbps.other"));
+        assert!(ours > 0.0 && other > 0.0, "{arm}");
+        // 50 Mbit/s, of which each packet loses 14 B.
+        let utilisation = metric("utilisation");
+        assert!((0.5..=1.0).contains(&utilisation), "{arm}: {utilisation}");
+        assert!((0.5..=1.0).contains(&metric("jain")), "{arm}");
+        // One BDP is 40 ms.
+        assert!(metric("queue_delay_p95_ms") < 45.0, "{arm}");
+        assert!(run.series["goodput_mbps.ours"].len() > 20, "{arm}");
+    }
+}
+
+#[test]
+fn peers_are_measured_where_they_are_installed() {
+    let Some(_alone) = alone("peers_are_measured_where_they_are_installed") else {
+        return;
+    };
+    let arms = by_arm(quick("peers"));
+    let installed = |program: &str| Command::new(program).arg("-v").output().is_ok();
+    for peer in ["nginx", "haproxy", "caddy", "h2o"] {
+        if installed(peer) {
+            assert!(arms[peer][0].label("http").is_some(), "{peer}");
+        } else {
+            eprintln!("SKIPPED: {peer} is not on PATH");
+            assert!(!arms.contains_key(peer), "{peer}");
+        }
+    }
+}
+
+#[test]
+fn a_browser_loads_the_page() {
+    let Some(_alone) = alone("a_browser_loads_the_page") else {
+        return;
+    };
+    if Command::new("chromium").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: a_browser_loads_the_page: chromium is not on PATH");
+        return;
+    }
+    let arms = by_arm(quick("browser"));
+    assert!(arms["h2"].iter().all(|run| run.label("http") == Some("2")));
+    // It has learnt of HTTP/3 in the session before.
+    let later = arms["h3"].last().unwrap();
+    assert_eq!(
+        (later.label("http_first"), later.label("http")),
+        (Some("3"), Some("3"))
+    );
+}
+
+/// An experiment of a few seconds.
+const SLOW: &str = r#"
+title = "Slow downloads"
+question = "Do they survive a kill?"
+backend = "link"
+repeats = 12
+timeout = "30s"
+
+[link]
+rate = "4Mbps"
+one_way_delay = "5ms"
+
+[workload]
+files = [{ name = "file.bin", size = "200kB" }]
+
+[[arm]]
+name = "h2"
+set = { "policy.version" = "h2" }
+http = "2"
+"#;
+
+/// Namespaces of the process `pid`.
+fn namespaces(pid: u32) -> BTreeSet<String> {
+    let names = fs::read_dir("/run/netns").into_iter().flatten();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names
+        .filter(|name| name.starts_with(&format!("hkyk-{pid}-")))
+        .collect()
+}
+
+fn lines(path: &Path) -> usize {
+    fs::read_to_string(path).unwrap_or_default().lines().count()
+}
+
+fn wait_for(what: &str, mut test: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !test() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "never: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Runs [`SLOW`] on two lanes until it has some records, and then sends it a signal.
+/// Gives its process id and exit status.
+fn interrupted(file: &Path, out: &Path, signal: Signal) -> (u32, Option<i32>) {
+    let arguments = [
+        "run",
+        file.to_str().unwrap(),
+        "--lanes",
+        "2",
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    let mut child = lab(&arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let runs = out.join("runs.jsonl");
+    wait_for("some records", || lines(&runs) >= 3);
+    kill_process(Pid::from_child(&child), signal).unwrap();
+    (pid, child.wait().unwrap().code())
+}
+
+#[test]
+fn a_killed_measurement_goes_on_and_leaves_nothing_behind() {
+    let Some(_alone) = alone("a_killed_measurement_goes_on_and_leaves_nothing_behind") else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let (file, out) = (
+        directory.path().join("slow.toml"),
+        directory.path().join("out"),
+    );
+    fs::write(&file, SLOW).unwrap();
+    let runs = out.join("runs.jsonl");
+    let (pid, _) = interrupted(&file, &out, Signal::KILL);
+    assert!(!namespaces(pid).is_empty(), "a kill leaves namespaces");
+    assert!(lab(&["clean"]).status().unwrap().success());
+    assert_eq!(namespaces(pid), BTreeSet::new());
+
+    let kept = read(&runs).unwrap();
+    let mut append = fs::OpenOptions::new().append(true).open(&runs).unwrap();
+    append
+        .write_all(b"{\"experiment\":\"slow\",\"cell\"")
+        .unwrap();
+    let arguments = [
+        "run",
+        file.to_str().unwrap(),
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    let output = lab(&arguments).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(
+        text(&output).contains(&format!("{} runs to go", 12 - kept.len())),
+        "{}",
+        text(&output)
+    );
+    let all = read(&runs).unwrap();
+    assert_eq!(all[..kept.len()], kept[..]);
+    let repeats: BTreeSet<u32> = all.iter().map(|run| run.repeat).collect();
+    assert_eq!(repeats, (0..12).collect());
+
+    // And now there is nothing more to do.
+    let output = lab(&arguments).output().unwrap();
+    assert!(text(&output).contains("0 runs to go"), "{}", text(&output));
+    assert_eq!(read(&runs).unwrap(), all);
+}
+
+#[test]
+fn a_signal_ends_it_cleanly() {
+    let Some(_alone) = alone("a_signal_ends_it_cleanly") else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let (file, out) = (
+        directory.path().join("slow.toml"),
+        directory.path().join("out"),
+    );
+    fs::write(&file, SLOW).unwrap();
+    let (pid, status) = interrupted(&file, &out, Signal::INT);
+    assert_eq!(status, Some(130));
+    assert_eq!(namespaces(pid), BTreeSet::new());
+    let bytes = fs::read(out.join("runs.jsonl")).unwrap();
+    assert_eq!(bytes.last(), Some(&b'\n'));
+}
+
+#[test]
+fn what_is_wrong_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let good = write("good.toml", SLOW);
+    let axis = write(
+        "axis.toml",
+        &format!("{SLOW}\n[axes]\nlatency = [\"1ms\"]\n"),
+    );
+    let unit = write("unit.toml", &SLOW.replace("4Mbps", "4Mb"));
+    let key = write("key.toml", &format!("{SLOW}\nverison = \"h2\"\n"));
+    let simulated = write(
+        "simulated.toml",
+        &SLOW.replace("\"link\"", "\"simulation\""),
+    );
+    let cases: &[(&[&str], &str)] = &[
+        (&["nothing"], "there is no experiment `nothing`"),
+        (&["/nowhere.toml"], "reading the experiment /nowhere.toml"),
+        (&[&axis], "unknown variant `latency`"),
+        (&[&unit], "reading a rate from `4Mb`: unknown unit"),
+        (&[&key], "unknown field `verison`"),
+        (&[&simulated], "run it by `hikyaku lab sim`"),
+        (&[&good, "--arms", "h4"], "there is no arm `h4`"),
+        (
+            &[&good, "model", "--out", "x"],
+            "`--out` is the place of one experiment",
+        ),
+        (&[&good, &good], "is named twice"),
+        (&[&good, "--quick"], "there is no [quick] part"),
+        (&[&good, "--lanes", "0"], "0 is not in 1..=250"),
+    ];
+    for (arguments, want) in cases {
+        let output = lab(&["run"])
+            .args(*arguments)
+            .current_dir(&directory)
+            .output()
+            .unwrap();
+        assert!(!output.status.success(), "{arguments:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(want), "{arguments:?}: {said}");
+        assert!(said.starts_with("error: "), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn the_list_names_every_experiment() {
+    let output = lab(&["list", "--json"]).output().unwrap();
+    let lines: Vec<serde_json::Value> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let names: BTreeSet<&str> = lines
+        .iter()
+        .map(|line| line["name"].as_str().unwrap())
+        .collect();
+    for name in [
+        "model",
+        "version-sweep",
+        "conns-rtt",
+        "udp-blackhole",
+        "fairness",
+        "peers",
+    ] {
+        assert!(names.contains(name), "{name}");
+    }
+    let table = text(&lab(&["list"]).output().unwrap());
+    assert_eq!(table.lines().count(), names.len());
+}
