@@ -1,6 +1,6 @@
 //! Runs jobs on several lanes, side by side as far as the machine bears it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,6 +20,8 @@ struct Queue {
     free: f64,
     running: usize,
     running_light: usize,
+    /// Lanes without a job, by number.
+    waiting: BTreeSet<usize>,
 }
 
 pub(super) struct Pool<'a> {
@@ -50,6 +52,7 @@ impl<'a> Pool<'a> {
                 free: capacity,
                 running: 0,
                 running_light: 0,
+                waiting: BTreeSet::new(),
             }),
             changed: Condvar::new(),
             shared,
@@ -67,7 +70,7 @@ impl<'a> Pool<'a> {
     pub(super) fn run(&self) -> Result<(), RunError> {
         thread::scope(|scope| {
             let workers: Vec<_> = (0..self.lanes)
-                .map(|_| scope.spawn(|| self.work()))
+                .map(|number| scope.spawn(move || self.work(number)))
                 .collect();
             let results: Vec<_> = workers
                 .into_iter()
@@ -81,8 +84,8 @@ impl<'a> Pool<'a> {
         })
     }
 
-    fn work(&self) -> Result<(), RunError> {
-        let result = self.run_all();
+    fn work(&self, number: usize) -> Result<(), RunError> {
+        let result = self.run_all(number);
         if result.is_err() {
             // The others would only run into the same.
             self.shared.stop.set();
@@ -91,9 +94,9 @@ impl<'a> Pool<'a> {
         result
     }
 
-    fn run_all(&self) -> Result<(), RunError> {
+    fn run_all(&self, number: usize) -> Result<(), RunError> {
         let mut lane = None;
-        while let Some(job) = self.take() {
+        while let Some(job) = self.take(number) {
             let began = Instant::now();
             let outcome = self.attempt(&mut lane, &job);
             self.give_back(&job);
@@ -123,14 +126,21 @@ impl<'a> Pool<'a> {
         Ok(())
     }
 
-    /// The next job, once the machine has room for it.
-    fn take(&self) -> Option<Job> {
+    /// The next job, once the machine has room for it. Of the lanes that wait, the
+    /// first gets it: most likely it has namespaces and the right server already.
+    fn take(&self, number: usize) -> Option<Job> {
         let mut queue = self.lock();
+        queue.waiting.insert(number);
         loop {
             if self.shared.stop.is_set() || (queue.busy.is_empty() && queue.light.is_empty()) {
                 return None;
             }
-            if let Some(job) = queue.next(self.capacity, self.lanes) {
+            if queue.waiting.first() == Some(&number)
+                && let Some(job) = queue.next(self.capacity, self.lanes)
+            {
+                queue.waiting.remove(&number);
+                // There may be room for another.
+                self.changed.notify_all();
                 return Some(job);
             }
             // A signal handler cannot notify: look again from time to time.
@@ -211,6 +221,7 @@ mod tests {
             free: capacity,
             running: 0,
             running_light: 0,
+            waiting: BTreeSet::new(),
         }
     }
 
