@@ -6,6 +6,8 @@ use std::time::Duration;
 use hikyaku_netsim::LinkPatch;
 use serde::Deserialize;
 
+use crate::report::figure::Figure;
+
 use super::axis::{Axis, Cell};
 use super::error::{Fault, fault};
 use super::spec::{Arm, Backend, Filter, Kind, OneOrMany, Server, Spec, Workload};
@@ -114,6 +116,14 @@ impl Spec {
             (Kind::Load, false) => Err("`flows` need `workload.kind = \"flows\"`".to_owned()),
             _ => Ok(()),
         }
+    }
+
+    /// Checks what the report is to show, so that nobody measures for hours first.
+    pub(super) fn check_figures(&self) -> Result<(), Fault> {
+        let checked = Figure::all(self);
+        checked
+            .map(drop)
+            .map_err(|error| fault(error.place(), error.why))
     }
 
     /// Checks that what `skip` and `adjust` name is there.

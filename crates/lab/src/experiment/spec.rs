@@ -348,6 +348,7 @@ impl Spec {
         let full: Self = toml::from_str(text).map_err(parse)?;
         full.check().map_err(invalid)?;
         full.check_filters().map_err(invalid)?;
+        full.check_figures().map_err(invalid)?;
         let Some(reduced) = &full.quick else {
             let without = || {
                 fault(

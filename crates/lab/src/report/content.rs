@@ -78,6 +78,22 @@ pub(super) struct Table {
     pub(super) folded: bool,
 }
 
+impl Table {
+    /// Without the columns in which no row has anything.
+    pub(super) fn without_empty_columns(mut self) -> Self {
+        for i in (0..self.columns.len()).rev() {
+            if self.rows.iter().all(|row| row[i].is_empty()) {
+                self.columns.remove(i);
+                self.names -= usize::from(i < self.names);
+                for row in &mut self.rows {
+                    row.remove(i);
+                }
+            }
+        }
+        self
+    }
+}
+
 impl Section {
     /// Adds a remark.
     pub(super) fn note(&mut self, text: impl Into<String>) {

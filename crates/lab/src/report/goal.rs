@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::metric;
+use super::metric::{self, Unit};
 
 /// A limit of a result: `<= 2%`, `>= 95%`, `<= 300ms`, `<= 2`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -80,8 +80,13 @@ impl Bound {
         if result.is_infinite() {
             return "∞".to_owned();
         }
-        let number = metric::digits(result / self.factor());
-        format!("{number} {}", self.unit).trim_end().to_owned()
+        match self.unit.as_str() {
+            "ms" | "s" => Unit::Millis.text(result),
+            "Mbps" => Unit::Mbps.text(result),
+            "%" => format!("{} %", metric::digits(result * 100.0)),
+            _ if result.fract() == 0.0 => metric::trimmed(result),
+            _ => metric::digits(result),
+        }
     }
 
     /// The limit itself, as results are given.

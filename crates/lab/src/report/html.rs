@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use super::content::{Block, Chart, Key, Mark, Section, Table};
-use super::goal::Goal;
 use super::markdown::capitalised;
 use super::page::Page;
 use super::plot::escape;
@@ -16,12 +15,7 @@ pub(super) fn page(page: &Page) -> String {
     for warning in &page.warnings {
         let _ = writeln!(body, r#"<p class="warning">{}</p>"#, escape(warning));
     }
-    let goals: Vec<&Goal> = page.goals().collect();
-    if !goals.is_empty() {
-        body.push_str("<section><h2>Goals</h2>\n");
-        goals_table(&mut body, &goals);
-        body.push_str("</section>\n");
-    }
+    goals(&mut body, page);
     for (i, shown) in page.sections.iter().enumerate() {
         section(&mut body, i + 1, shown);
     }
@@ -128,9 +122,6 @@ fn section(out: &mut String, number: usize, section: &Section) {
         }
     }
     tables(out, section);
-    if !section.goals.is_empty() {
-        goals_table(out, &section.goals.iter().collect::<Vec<_>>());
-    }
     out.push_str("</section>\n");
 }
 
@@ -208,7 +199,13 @@ fn tables(out: &mut String, section: &Section) {
 }
 
 fn table(out: &mut String, table: &Table) {
-    out.push_str("<div class=\"scroll\"><table>\n");
+    let class = match table.columns.iter().all(String::is_empty) {
+        true => r#" class="pairs""#,
+        // Intervals go below their medians where there are many of them.
+        false if table.columns.len() > 7 => r#" class="wide""#,
+        false => "",
+    };
+    let _ = writeln!(out, r#"<div class="scroll"><table{class}>"#);
     if !table.caption.is_empty() {
         let _ = writeln!(
             out,
@@ -262,24 +259,33 @@ fn median(cell: &str) -> String {
     }
 }
 
-fn goals_table(out: &mut String, goals: &[&Goal]) {
-    out.push_str("<div class=\"scroll\"><table class=\"goals\">\n<thead><tr><th class=\"name\">Goal</th><th>to reach</th><th>reached</th><th></th></tr></thead>\n<tbody>\n");
-    for goal in goals {
-        let reached = goal.reached.as_deref().unwrap_or("not measured");
-        let (class, word) = if goal.met {
-            ("met", "✓ reached")
-        } else {
-            ("missed", "✗ missed")
-        };
-        let _ = writeln!(
-            out,
-            r#"<tr><th scope="row" class="name">{}</th><td>{}</td><td>{}</td><td class="{class}">{word}</td></tr>"#,
-            escape(&goal.what),
-            escape(&goal.bound),
-            escape(reached)
-        );
+/// All goals, each with the figure that it belongs to.
+fn goals(out: &mut String, page: &Page) {
+    if page.goals().next().is_none() {
+        return;
     }
-    out.push_str("</tbody></table></div>\n");
+    out.push_str(
+        "<section><h2>Goals</h2>\n<div class=\"scroll\"><table>\n<thead><tr><th class=\"name\">Goal</th>\
+         <th>to reach</th><th>reached</th><th></th><th></th></tr></thead>\n<tbody>\n",
+    );
+    for (i, section) in page.sections.iter().enumerate() {
+        for goal in &section.goals {
+            let reached = goal.reached.as_deref().unwrap_or("not measured");
+            let (class, word) = match goal.met {
+                true => ("met", "✓ reached"),
+                false => ("missed", "✗ missed"),
+            };
+            let _ = writeln!(
+                out,
+                r##"<tr><th scope="row" class="name">{}</th><td>{}</td><td>{}</td><td class="{class}">{word}</td><td><a href="#figure-{number}">figure {number}</a></td></tr>"##,
+                escape(&goal.what),
+                escape(&goal.bound),
+                escape(reached),
+                number = i + 1
+            );
+        }
+    }
+    out.push_str("</tbody></table></div>\n</section>\n");
 }
 
 fn footer(out: &mut String, page: &Page) {

@@ -8,9 +8,9 @@ use super::page::Page;
 
 /// The report in Markdown.
 pub(super) fn page(page: &Page) -> String {
-    let mut out = format!("# {}\n\n{}\n\n", page.title, page.question);
+    let mut out = format!("# {}\n\n{}\n\n", text(&page.title), text(&page.question));
     if let Some(paper) = &page.paper {
-        let _ = writeln!(out, "Paper: {paper}.\n");
+        let _ = writeln!(out, "Paper: {}.\n", text(paper));
     }
     let _ = writeln!(out, "{}.\n", page.sessions());
     for warning in &page.warnings {
@@ -86,9 +86,10 @@ fn table(out: &mut String, table: &Table) {
     out.push('\n');
 }
 
-/// On one line, and with nothing that ends a table's cell.
+/// On one line, with nothing that ends a table's cell or begins an element.
 fn text(text: &str) -> String {
     text.replace('|', "\\|")
+        .replace('<', "&lt;")
         .split_whitespace()
         .collect::<Vec<_>>()
         .join(" ")

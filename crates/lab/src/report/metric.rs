@@ -219,7 +219,8 @@ pub(super) fn signed_percent(share: f64) -> String {
 
 /// A share of 1: `97.3 %`.
 pub(super) fn percent(share: f64) -> String {
-    let percent = share * 100.0;
+    // Adding zero turns -0 into 0.
+    let percent = share * 100.0 + 0.0;
     let places = usize::from((percent - percent.round()).abs() > 0.05);
     format!("{percent:.places$} %")
 }

@@ -4,7 +4,7 @@ use super::content::{Section, Table};
 use super::data::{Data, Tally};
 use super::goal::Goal;
 use super::kinds;
-use crate::experiment::{Backend, Conditions, Run};
+use crate::experiment::{Backend, Conditions, Outcome, Run};
 
 /// A report.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,19 +97,23 @@ fn warnings(data: &Data) -> Vec<String> {
         );
     }
     if tally.failed > 0 {
-        let errors = data.runs().iter().filter_map(|run| run.error.as_deref());
-        let example = errors.clone().next().unwrap_or("no reason given");
+        let failed = data
+            .runs()
+            .iter()
+            .filter(|run| run.outcome == Outcome::Failed);
+        let example = failed.filter_map(|run| run.error.as_deref()).next();
+        let example = example.unwrap_or("none given");
         warnings.push(format!(
             "{} failed; a failed session ranks behind all others. One reason: {example}",
             plural(tally.failed, "session")
         ));
     }
     if tally.disturbed > 0 {
-        let reasons = data
+        let mut reasons = data
             .runs()
             .iter()
             .filter_map(|run| run.disturbed.as_deref());
-        let example = reasons.clone().next().unwrap_or_default();
+        let example = reasons.next().unwrap_or_default();
         warnings.push(format!(
             "{} were disturbed by the machine in every attempt and are shown nevertheless. One reason: {example}",
             plural(tally.disturbed, "session")

@@ -1,11 +1,14 @@
 //! Reports on experiments of a synthetic world, from directory to page.
 #![allow(clippy::unwrap_used)]
 
+mod html;
 mod synthetic;
 
+use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use hikyaku_lab::experiment::{Outcome, Run};
 use hikyaku_lab::report::{self, ReportArgs};
 
 const EXPERIMENTS: [(&str, &str); 5] = [
@@ -16,6 +19,54 @@ const EXPERIMENTS: [(&str, &str); 5] = [
     ("switch", include_str!("switch.toml")),
 ];
 
+/// Two fixed arms and an adaptive one, ten sessions each.
+const SMALL: &str = r#"
+title = "Small enough to be checked by hand"
+question = "Is it computed right?"
+backend = "link"
+repeats = 10
+timeout = "2s"
+
+[link]
+rate = "12112kbps"
+
+[axes]
+loss = ["0%", "1%"]
+
+[workload]
+files = [{ name = "file", size = "1448000B" }]
+
+[[arm]]
+name = "h2"
+[[arm]]
+name = "h3"
+[[arm]]
+name = "adaptive"
+
+[[figure]]
+kind = "choice"
+title = "Choice"
+adaptive = ["adaptive"]
+goal = { excess_worst = "<= 10%", right_share = ">= 95%" }
+paper_values = [
+  { cell = { loss = "0%" }, arm = "h2", value = 1000 },
+  { cell = { loss = "0%" }, arm = "h3", value = 1100 },
+  { cell = { loss = "0%" }, arm = "adaptive", value = 1050, share = 12.5 },
+]
+
+[[figure]]
+kind = "regret"
+title = "Regret"
+adaptive = ["adaptive"]
+goal = { regret_mean = "<= 8%" }
+
+[[figure]]
+kind = "cdf"
+title = "Times"
+
+[quick]
+"#;
+
 fn args(dirs: &[PathBuf]) -> ReportArgs {
     ReportArgs {
         dirs: dirs.to_vec(),
@@ -24,35 +75,325 @@ fn args(dirs: &[PathBuf]) -> ReportArgs {
     }
 }
 
-/// Below the directory that `REPORT_OUT` names, to be looked at; else a temporary one.
-fn place() -> (PathBuf, Option<tempfile::TempDir>) {
-    match std::env::var_os("REPORT_OUT") {
-        Some(dir) => (dir.into(), None),
-        None => {
-            let dir = tempfile::tempdir().unwrap();
-            (dir.path().to_owned(), Some(dir))
-        }
-    }
-}
-
 fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }
 
+/// Records of [`SMALL`] with load times by arm, cell and repeat, in ms.
+fn small(load: impl Fn(&str, &str, u32) -> f64) -> Vec<Run> {
+    let mut runs = synthetic::runs("small", SMALL);
+    for run in &mut runs {
+        let cell = run.cell.to_string();
+        let ms = load(&run.arm, &cell, run.repeat);
+        run.outcome = if ms < 2000.0 {
+            Outcome::Complete
+        } else {
+            Outcome::TimedOut
+        };
+        run.metrics.insert("load_ms".to_owned(), ms.min(2000.0));
+        let http = if run.arm == "h2" || run.repeat < 2 {
+            "2"
+        } else {
+            "3"
+        };
+        run.labels.insert("http".to_owned(), http.to_owned());
+    }
+    runs
+}
+
+/// The report on records, as HTML and Markdown.
+fn report(experiment: &str, runs: &[Run]) -> (html::Page, String) {
+    let dir = tempfile::tempdir().unwrap();
+    synthetic::save(dir.path(), experiment, runs);
+    report::run(&args(&[dir.path().to_owned()]), &mut vec![]).unwrap();
+    let page = html::check(&text(&dir.path().join("report.html")));
+    (page, text(&dir.path().join("report.md")))
+}
+
+/// The line of a table that begins with these cells, without its bars.
+fn row(markdown: &str, begin: &str) -> Vec<String> {
+    let found = markdown
+        .lines()
+        .find(|line| line.starts_with(&format!("| {begin} |")));
+    let line = found.unwrap_or_else(|| panic!("no row `{begin}` in\n{markdown}"));
+    line.trim_matches('|')
+        .split('|')
+        .map(|cell| cell.trim().to_owned())
+        .collect()
+}
+
 #[test]
-fn every_kind_of_figure_is_drawn() {
-    let (place, _keep) = place();
+fn every_kind_of_figure_is_drawn_and_needs_nothing_else() {
+    // Kept below the directory that `REPORT_OUT` names, to be looked at.
+    let temporary = tempfile::tempdir().unwrap();
+    let place = std::env::var_os("REPORT_OUT").map_or(temporary.path().to_owned(), PathBuf::from);
     let dirs: Vec<PathBuf> = EXPERIMENTS
         .iter()
         .map(|(name, _)| place.join(name))
         .collect();
     for ((name, text), dir) in EXPERIMENTS.iter().zip(&dirs) {
-        synthetic::write(dir, name, text);
+        synthetic::save(dir, text, &synthetic::runs(name, text));
     }
     let mut out = vec![];
     assert_eq!(report::run(&args(&dirs), &mut out).unwrap(), 0);
-    for dir in &dirs {
-        let page = text(&dir.join("report.html"));
-        assert!(page.contains("<svg"), "{}", dir.display());
+    let charts = [7, 6, 5, 3, 2];
+    for ((dir, charts), (name, spec)) in dirs.iter().zip(charts).zip(EXPERIMENTS) {
+        let page = html::check(&text(&dir.join("report.html")));
+        assert_eq!(page.charts, charts, "{name}");
+        let markdown = text(&dir.join("report.md"));
+        for title in spec
+            .lines()
+            .filter_map(|line| line.strip_prefix("title = "))
+        {
+            assert!(
+                markdown.contains(title.trim_matches('"')),
+                "{name}: {title}"
+            );
+            assert!(
+                page.text.contains(&title.trim_matches('"')[..8]),
+                "{name}: {title}"
+            );
+        }
     }
+    let index = html::check(&text(&place.join("index.html")));
+    let links = EXPERIMENTS.map(|(name, _)| format!("{name}/report.html"));
+    assert_eq!(index.links, links);
+    let told = String::from_utf8(out).unwrap();
+    assert_eq!(told.lines().count(), 6, "{told}");
+    assert!(
+        told.contains("sweep/report.html: 1080 sessions, 0 of 2 goals reached"),
+        "{told}"
+    );
+}
+
+#[test]
+fn the_same_records_give_the_same_report() {
+    let runs = synthetic::runs("eval", EXPERIMENTS[1].1);
+    let (first, second) = (
+        report(EXPERIMENTS[1].1, &runs),
+        report(EXPERIMENTS[1].1, &runs),
+    );
+    assert_eq!((first.0.text, first.1), (second.0.text, second.1));
+}
+
+#[test]
+fn a_choice_is_held_against_the_best_fixed_arm() {
+    let runs = small(|arm, cell, _| match (arm, cell) {
+        ("h2", "loss 0%") => 1000.0,
+        ("h3", "loss 0%") => 1040.0,
+        ("h2", _) => 1500.0,
+        ("h3", _) => 1200.0,
+        (_, "loss 0%") => 1100.0,
+        _ => 1260.0,
+    });
+    let (page, markdown) = report(SMALL, &runs);
+    // Excess 10 % and 5 %. Without loss the arms differ by 4 %: either is right. With it
+    // HTTP/3 is, which eight of the ten sessions chose.
+    assert_eq!(
+        row(&markdown, "0 %"),
+        [
+            "0 %",
+            "1.00 s [1.00–1.00]",
+            "1.04 s [1.04–1.04]",
+            "1.10 s [1.10–1.10]",
+            "+10 % [+10 to +10]",
+            "80 %",
+            "either",
+            "+5.0 %",
+            "12.5 %"
+        ]
+    );
+    assert_eq!(
+        row(&markdown, "1 %")[4..7],
+        ["+5.0 % [+5.0 to +5.0]", "80 %", "80 %"]
+    );
+    assert_eq!(
+        row(&markdown, "adaptive"),
+        [
+            "adaptive",
+            "+7.5 %",
+            "+10 %",
+            "80 %",
+            "49 % to 94.3 %",
+            "80 %"
+        ]
+    );
+    assert_eq!(
+        row(&markdown, "adaptive: worst excess over the best fixed arm")[1..],
+        ["at most 10 %", "10.0 %", "yes"]
+    );
+    assert_eq!(
+        row(&markdown, "adaptive: right choice where arms differ")[1..],
+        ["at least 95 %", "80.0 %", "**no**"]
+    );
+    assert_eq!(
+        row(&markdown, "adaptive: mean regret")[1..],
+        ["at most 8 %", "7.50 %", "yes"]
+    );
+    assert!(page.text.contains("✗ missed") && page.text.contains("✓ reached"));
+}
+
+#[test]
+fn regret_is_held_against_the_best_arm_and_the_physical_limit() {
+    // 1000 packets of 1 ms, without delay: the limit is 1 s, and 1/0.99 s with loss.
+    let runs = small(|arm, cell, _| match (arm, cell) {
+        ("adaptive", "loss 0%") => 1100.0,
+        ("adaptive", _) => 1500.0,
+        (_, "loss 0%") => 1000.0,
+        _ => 1600.0,
+    });
+    let (_, markdown) = report(SMALL, &runs);
+    let of_regret = markdown.split("## Regret").nth(1).unwrap();
+    // Regrets of 10 % and, where it was faster than both, 0.
+    let adaptive = row(of_regret, "adaptive");
+    assert_eq!(adaptive[1..6], ["2", "5 %", "5 %", "9.5 %", "10 %"]);
+    assert_eq!(adaptive[6..], ["+1.9 %", "+29 %"]);
+    assert_eq!(
+        row(of_regret, "loss 0 %")[3..],
+        ["h2", "+10 % [+10 to +10]", "+10 %"]
+    );
+}
+
+#[test]
+fn sessions_that_did_not_end_are_told_and_rank_last() {
+    let mut runs = small(|arm, _, repeat| match arm {
+        "h2" if repeat < 6 => 9999.0,
+        _ => 1000.0 + f64::from(repeat),
+    });
+    for run in runs
+        .iter_mut()
+        .filter(|run| run.arm == "h3" && run.repeat == 0)
+    {
+        run.outcome = Outcome::Failed;
+        run.metrics.clear();
+        run.error = Some("the <server> did not start".to_owned());
+    }
+    runs[0].disturbed = Some("steal of 9 %".to_owned());
+    let (page, markdown) = report(SMALL, &runs);
+    let first = row(&markdown, "0 %");
+    assert_eq!(first[1], "> 2.00 s [1.01 s – > 2.00 s]");
+    // Nine values and one that failed: the median is between the fifth and the sixth.
+    assert_eq!(first[2], "1.01 s [1.00–1.01]");
+    assert!(
+        markdown.contains("60 sessions, 12 timed out, 2 failed, 1 disturbed."),
+        "{markdown}"
+    );
+    for told in [
+        "One reason: the <server> did not start",
+        "One reason: steal of 9 %",
+    ] {
+        assert!(page.text.contains(told), "{told}");
+        assert!(markdown.contains(&told.replace('<', "&lt;")), "{told}");
+    }
+}
+
+#[test]
+fn records_of_other_conditions_and_earlier_attempts_are_left_out_and_told() {
+    let runs = small(|_, _, _| 1000.0);
+    let mut all = runs.clone();
+    for run in &mut all {
+        run.conditions.binary_sha256 = "00".repeat(32);
+        run.metrics.insert("load_ms".to_owned(), 1.0);
+    }
+    let disturbed = Run {
+        disturbed: Some("late".to_owned()),
+        ..runs[0].clone()
+    };
+    let again = Run {
+        attempt: 1,
+        ..runs[0].clone()
+    };
+    all.push(disturbed);
+    all.extend(runs[1..].iter().cloned());
+    all.push(again);
+    let (_, markdown) = report(SMALL, &all);
+    assert!(
+        markdown.contains("60 records of another binary"),
+        "{markdown}"
+    );
+    assert!(markdown.contains("60 sessions.\n"), "{markdown}");
+    assert!(
+        markdown.contains("| repeated because disturbed | 1 session |"),
+        "{markdown}"
+    );
+    assert_eq!(row(&markdown, "0 %")[1], "1.00 s [1.00–1.00]");
+}
+
+#[test]
+fn a_quick_run_shows_what_there_is_and_says_so() {
+    let text = EXPERIMENTS[1].1;
+    let mut runs = synthetic::runs("eval", text);
+    runs.retain(|run| run.cell.to_string().contains("loss 5%") && run.repeat == 0);
+    for run in &mut runs {
+        run.conditions.quick = true;
+    }
+    let (page, markdown) = report(text, &runs);
+    assert!(markdown.contains("> Measured with --quick"), "{markdown}");
+    assert!(markdown.contains("hikyaku lab run eval --quick --seed 1"));
+    // A figure of cells that were not run, and a series that nobody recorded.
+    let spread = markdown.split("## Spread without loss").nth(1).unwrap();
+    assert!(
+        spread
+            .trim_start()
+            .starts_with("Nothing to show: no session"),
+        "{spread}"
+    );
+    assert!(page.text.contains("no session has the series `cwnd_bytes`"));
+}
+
+#[test]
+fn names_are_text_and_not_markup() {
+    let text = SMALL.replace("Small enough", "<script>alert(1)</script> & <b>small</b>");
+    let (page, _) = report(&text, &small(|_, _, _| 1000.0));
+    assert!(
+        page.text
+            .contains("<script>alert(1)</script> & <b>small</b>")
+    );
+}
+
+#[test]
+fn other_figures_can_be_shown_of_the_same_records() {
+    let dir = tempfile::tempdir().unwrap();
+    synthetic::save(dir.path(), SMALL, &small(|_, _, _| 1000.0));
+    let figures = dir.path().join("figures.toml");
+    let others = SMALL.replace("title = \"Times\"", "title = \"Another title\"");
+    fs::write(&figures, others).unwrap();
+    let output = dir.path().join("page.html");
+    let shown = ReportArgs {
+        dirs: vec![dir.path().to_owned()],
+        output: Some(output.clone()),
+        figures: Some(figures),
+    };
+    report::run(&shown, &mut vec![]).unwrap();
+    assert!(text(&output).contains("Another title"));
+    assert!(text(&dir.path().join("page.md")).contains("## Another title"));
+    let several = ReportArgs {
+        dirs: vec![dir.path().to_owned(); 2],
+        ..shown
+    };
+    let error = report::run(&several, &mut vec![]).unwrap_err();
+    assert!(error.to_string().contains("single directory"), "{error}");
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_told() {
+    let told = |dir: &Path| {
+        let error = report::run(&args(&[dir.to_owned()]), &mut vec![]).unwrap_err();
+        let source = error.source().map(ToString::to_string).unwrap_or_default();
+        format!("{error}: {source}")
+    };
+    let dir = tempfile::tempdir().unwrap();
+    assert!(told(dir.path()).contains("that `hikyaku lab run` or `lab sim` wrote"));
+    fs::write(dir.path().join("experiment.toml"), SMALL).unwrap();
+    assert!(told(dir.path()).contains("runs.jsonl"));
+    fs::write(dir.path().join("runs.jsonl"), "").unwrap();
+    assert!(told(dir.path()).contains("holds no session"));
+    let wrong = SMALL.replace("kind = \"cdf\"", "kind = \"cdf\"\nlogx = true");
+    synthetic::save(dir.path(), SMALL, &small(|_, _, _| 1000.0));
+    fs::write(dir.path().join("experiment.toml"), wrong).unwrap();
+    let why = told(dir.path());
+    assert!(
+        why.contains("figure 3 (`Times`)") && why.contains("unknown field `logx`"),
+        "{why}"
+    );
 }

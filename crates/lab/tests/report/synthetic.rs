@@ -9,13 +9,11 @@ use hikyaku_lab::experiment::{Axis, Cell, Conditions, Emulator, Outcome, Run, Sp
 use hikyaku_netsim::derive_seed;
 
 /// Writes `experiment.toml` and `runs.jsonl` of an experiment into `dir`.
-pub(crate) fn write(dir: &Path, name: &str, text: &str) {
+pub(crate) fn save(dir: &Path, text: &str, runs: &[Run]) {
     fs::create_dir_all(dir).unwrap();
     fs::write(dir.join("experiment.toml"), text).unwrap();
-    let lines: Vec<String> = runs(name, text)
-        .iter()
-        .map(|run| serde_json::to_string(run).unwrap() + "\n")
-        .collect();
+    let line = |run: &Run| serde_json::to_string(run).unwrap() + "\n";
+    let lines: Vec<String> = runs.iter().map(line).collect();
     fs::write(dir.join("runs.jsonl"), lines.concat()).unwrap();
 }
 

@@ -50,7 +50,7 @@ impl Figure {
         let results: Vec<&str> = match &self.kind {
             Kind::Choice(_) => CHOICE.to_vec(),
             Kind::Regret(_) => REGRET.to_vec(),
-            Kind::Sessions(sessions) if !sessions.adaptive.is_empty() => SESSIONS.to_vec(),
+            Kind::Sessions(sessions) if !sessions.fixed.is_empty() => SESSIONS.to_vec(),
             Kind::Table(numbers) => numbers.metrics(&self.common),
             _ => vec![],
         };
@@ -58,7 +58,7 @@ impl Figure {
         match self.common.goal.keys().find(unknown) {
             None => Ok(()),
             Some(unknown) if results.is_empty() => Err(format!(
-                "`goal.{unknown}`: only choice, regret, table, and sessions with `adaptive` arms have goals"
+                "`goal.{unknown}`: only choice, regret, table, and sessions with `adaptive` and `fixed` arms have goals"
             )),
             Some(unknown) => Err(format!(
                 "`goal.{unknown}`: there is no such result; expected {}",

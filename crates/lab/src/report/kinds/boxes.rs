@@ -36,9 +36,14 @@ pub(super) fn draw(view: &View, boxes: &Boxes, section: &mut Section) {
         panels: vec![],
     };
     for (panel, of_panel) in &drawn {
-        chart
-            .panels
-            .push(picture(view, boxes, panel, of_panel, &groups, drawn.len()));
+        // Logarithmic plots share their scale, to be compared; others differ too much.
+        let scope: Vec<&Drawn> = match boxes.log_y {
+            true => drawn.iter().flat_map(|(_, drawn)| drawn).collect(),
+            false => of_panel.iter().collect(),
+        };
+        let y = (y_axis(view, boxes, &scope), drawn.len());
+        let picture = picture(view, boxes, panel, of_panel, &groups, y);
+        chart.panels.push(picture);
     }
     section.blocks.push(Block::Chart(chart));
     for (panel, of_panel) in &drawn {
@@ -108,35 +113,30 @@ fn legend(view: &View, boxes: &Boxes, drawn: &[(&Panel, Vec<Drawn>)]) -> Vec<Key
     keys
 }
 
+fn y_axis(view: &View, boxes: &Boxes, drawn: &[&Drawn]) -> Axis {
+    let of_box = |drawn: &&Drawn| {
+        let values = drawn.sample.values().iter().map(|value| value.at_least());
+        values.chain(drawn.paper).collect::<Vec<f64>>()
+    };
+    let mut values: Vec<f64> = drawn.iter().flat_map(of_box).collect();
+    values.retain(|value| value.is_finite());
+    let scale = match boxes.log_y {
+        true => Scale::log(&values),
+        false => Scale::linear(&values),
+    };
+    Axis::new(scale, view.metric.label.clone(), |tick| {
+        view.metric.unit.tick(tick)
+    })
+}
+
 fn picture(
     view: &View,
     boxes: &Boxes,
     panel: &Panel,
     drawn: &[Drawn],
     groups: &[String],
-    panels: usize,
+    (y, panels): (Axis, usize),
 ) -> String {
-    let finite = |value: &f64| value.is_finite();
-    let values: Vec<f64> = drawn
-        .iter()
-        .flat_map(|drawn| {
-            drawn
-                .sample
-                .values()
-                .iter()
-                .map(|value| value.at_least())
-                .chain(drawn.paper)
-        })
-        .filter(finite)
-        .collect();
-    let scale = if boxes.log_y {
-        Scale::log(&values)
-    } else {
-        Scale::linear(&values)
-    };
-    let y = Axis::new(scale, view.metric.label.clone(), |tick| {
-        view.metric.unit.tick(tick)
-    });
     let x = match boxes.x {
         Some(axis) => {
             let names: Vec<String> = groups.iter().map(|group| axis::tick(axis, group)).collect();

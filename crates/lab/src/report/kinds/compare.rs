@@ -16,6 +16,8 @@ pub(super) struct Best<'a> {
     pub(super) right: Vec<String>,
     /// Whether some arm takes more than the threshold longer than the best.
     pub(super) differ: bool,
+    /// Whether there was no other to choose.
+    pub(super) alone: bool,
 }
 
 /// An arm with its sessions' metric and the label that most of them have.
@@ -91,6 +93,7 @@ pub(super) fn best<'a>(candidates: &[Candidate<'a>], differ: f64) -> Option<Best
         spread: known.last().map_or(0.0, |(_, value)| excess(*value)),
         differ: known.iter().any(|(_, value)| !is_right(*value)),
         right,
+        alone: known.len() == 1,
     })
 }
 

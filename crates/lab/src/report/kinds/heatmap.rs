@@ -1,16 +1,16 @@
 //! A value or gain over two axes.
 
+mod palette;
+
+use self::palette::Palette;
 use super::{Panel, View};
 use crate::report::axis;
-use crate::report::content::{Block, Chart, Key, Mark, Section, Table};
+use crate::report::content::{Block, Chart, Section, Table};
 use crate::report::data::bootstrap_seed;
 use crate::report::figure::Heatmap;
 use crate::report::metric::signed_percent;
 use crate::report::plot::{self, Anchor, Axis, Frame};
 use crate::report::sample::{Certainty, Excess, Value};
-
-/// Colours end where one arm takes this many times as long as the other.
-const MOST_RATIO: f64 = 4.0;
 
 /// One square of a map.
 struct Square {
@@ -162,98 +162,6 @@ fn gain_words(excess: &Excess) -> String {
             )
         }
         _ => value,
-    }
-}
-
-/// From values to colours.
-struct Palette {
-    diverging: bool,
-    log: bool,
-    low: f64,
-    high: f64,
-}
-
-impl Palette {
-    fn new(values: &[f64], diverging: bool) -> Self {
-        let low = values.iter().copied().fold(f64::MAX, f64::min);
-        let high = values.iter().copied().fold(f64::MIN, f64::max);
-        if diverging {
-            let most = low
-                .abs()
-                .max(high.abs())
-                .clamp(1.25_f64.ln(), MOST_RATIO.ln());
-            return Self {
-                diverging,
-                log: false,
-                low: -most,
-                high: most,
-            };
-        }
-        let log = low > 0.0 && high > 10.0 * low;
-        Self {
-            diverging,
-            log,
-            low,
-            high,
-        }
-    }
-
-    fn color(&self, value: f64) -> Option<String> {
-        if value.is_nan() {
-            return None;
-        }
-        if self.diverging {
-            return Some(plot::diverging(value / self.high));
-        }
-        let position = if self.log {
-            (value / self.low).ln() / (self.high / self.low).ln()
-        } else {
-            (value - self.low) / (self.high - self.low)
-        };
-        Some(plot::sequential(if position.is_finite() {
-            position
-        } else {
-            0.0
-        }))
-    }
-
-    fn legend(&self, view: &View, map: &Heatmap) -> Vec<Key> {
-        let shades = (0..9).map(|i| {
-            let share = f64::from(i) / 8.0;
-            if self.diverging {
-                plot::diverging(share * 2.0 - 1.0)
-            } else {
-                plot::sequential(share)
-            }
-        });
-        let gradient = Mark::Gradient(shades.collect());
-        let Some([a, b]) = &map.gain else {
-            let [low, high] =
-                [self.low, self.high].map(|value| view.metric.value(Value::Exact(value)));
-            let text = format!("{}: {low} to {high}", view.metric.label);
-            return vec![Key {
-                mark: gradient,
-                text,
-            }];
-        };
-        let ends = [-self.high, self.high].map(|value| signed_percent(value.exp() - 1.0));
-        let [low, high] = ends;
-        vec![
-            Key {
-                mark: gradient,
-                text: format!("{low} or less: {a} faster · {high} or more: {b} faster"),
-            },
-            Key {
-                mark: Mark::Zero,
-                text: "zero line".to_owned(),
-            },
-            Key {
-                mark: Mark::None,
-                text: format!(
-                    "Numbers: gain of {b} over {a}, ({a} − {b}) / {b}, in %; in parentheses where its 95 % interval includes zero; > and < where one timed out"
-                ),
-            },
-        ]
     }
 }
 

@@ -51,7 +51,12 @@ pub(super) fn draw(view: &View, lines: &Lines, section: &mut Section) {
         panels: vec![],
     };
     for (panel, of_panel) in &drawn {
-        let y = y_axis(view, lines, of_panel);
+        // Logarithmic plots share their scale, to be compared; others differ too much.
+        let scope: Vec<&Line> = match lines.log_y {
+            true => drawn.iter().flat_map(|(_, lines)| lines).collect(),
+            false => of_panel.iter().collect(),
+        };
+        let y = y_axis(view, lines, &scope);
         let frame = Frame::new(size(drawn.len()), &panel.title, x_axis.clone(), y);
         chart.panels.push(picture(view, frame, of_panel));
     }
@@ -139,7 +144,7 @@ fn x_axis(lines: &Lines, scale: Scale, xs: &[String], positions: &[f64]) -> Axis
     Axis::new(scale, title, metric::trimmed)
 }
 
-fn y_axis(view: &View, lines: &Lines, drawn: &[Line]) -> Axis {
+fn y_axis(view: &View, lines: &Lines, drawn: &[&Line]) -> Axis {
     let points = || drawn.iter().flat_map(|line| &line.points);
     let limits = points().flat_map(|point| {
         let interval = point.sample.interval();

@@ -151,11 +151,14 @@ impl Panel {
     }
 }
 
+/// Width of a plot that stands alone.
+const WIDTH: f64 = 960.0;
+
 /// Width and height of a plot, by how many stand side by side.
 fn size(panels: usize) -> (f64, f64) {
     if panels > 1 {
-        (460.0, 300.0)
+        (474.0, 300.0)
     } else {
-        (760.0, 360.0)
+        (WIDTH, 380.0)
     }
 }

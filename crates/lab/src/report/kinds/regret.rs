@@ -180,7 +180,7 @@ fn chart(view: &View, arms: &[&str], rows: &[Row]) -> Chart {
     Chart {
         legend: legend.collect(),
         panels: vec![distribution(
-            (760.0, 360.0),
+            super::size(1),
             "",
             x,
             "share of cells",

@@ -93,20 +93,27 @@ fn plots_of(view: &View, series: &Series, panel: &Panel) -> Vec<(String, Vec<Lin
             of_arms.into_iter().filter_map(line).collect(),
         )];
     }
+    // A flow of the same name has the same colour in every plot.
+    let mut names: Vec<String> = of_arms
+        .iter()
+        .flat_map(|(_, flows)| flows.keys().cloned())
+        .collect();
+    names.sort();
+    names.dedup();
+    let line = |(flow, points): (String, Vec<Point>)| {
+        let index = names.iter().position(|name| *name == flow).unwrap_or(0);
+        Line {
+            name: if flow.is_empty() {
+                "all".to_owned()
+            } else {
+                flow
+            },
+            class: plot::series_class(index),
+            points,
+        }
+    };
     let plot = |(arm, flows): (&str, BTreeMap<String, Vec<Point>>)| {
-        let lines = flows
-            .into_iter()
-            .enumerate()
-            .map(|(i, (flow, points))| Line {
-                name: if flow.is_empty() {
-                    "all".to_owned()
-                } else {
-                    flow
-                },
-                class: plot::series_class(i),
-                points,
-            });
-        (panel.titled(arm), lines.collect())
+        (panel.titled(arm), flows.into_iter().map(line).collect())
     };
     of_arms.into_iter().map(plot).collect()
 }

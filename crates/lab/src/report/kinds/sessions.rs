@@ -1,12 +1,14 @@
 //! What happens from session to session: learning, and following changes of the link.
 
-use super::compare::{self, Best};
+mod adaptation;
+mod phase;
+
+use self::phase::{Phase, change_text};
 use super::{Panel, View, size};
-use crate::experiment::{Cell, Change, Run};
+use crate::experiment::Run;
 use crate::report::content::{Block, Chart, Key, Mark, Section, Table};
 use crate::report::data;
 use crate::report::figure::Sessions;
-use crate::report::goal::Goal;
 use crate::report::metric::{self, percent};
 use crate::report::plot::{self, Axis, Frame, Marker, Scale};
 use crate::report::sample::{Sample, Value};
@@ -20,46 +22,114 @@ struct Step {
     ended: bool,
 }
 
-/// Sessions between two changes of the link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Phase {
-    name: String,
-    first: u32,
-    /// Behind the last.
-    end: u32,
-}
-
 pub(super) fn draw(view: &View, sessions: &Sessions, section: &mut Section) {
+    let arms = arms(view, sessions);
     let panels = view.panels(&[], &sessions.panel, section);
     let mut chart = Chart {
-        legend: legend(view, sessions),
+        legend: legend(view, sessions, &arms),
         panels: vec![],
     };
     for panel in &panels {
-        let lines: Vec<(&str, Vec<Step>)> = view
-            .arms
+        let lines: Vec<(&str, Vec<Step>)> = arms
             .iter()
             .map(|arm| (*arm, steps(view, sessions, panel, arm)))
             .filter(|(_, steps)| !steps.is_empty())
             .collect();
         if !lines.is_empty() {
-            chart
-                .panels
-                .push(picture(view, sessions, panel, &lines, panels.len()));
+            let drawn = picture(view, sessions, panel, &lines, panels.len());
+            chart.panels.push(drawn);
         }
     }
     if chart.panels.is_empty() {
         return;
     }
     section.blocks.push(Block::Chart(chart));
-    if sessions.adaptive.is_empty() {
+    let phases = phases_of(view, &arms);
+    let medians = table(view, sessions, &panels, &phases, &arms);
+    section.blocks.push(Block::Table(medians));
+    if sessions.adaptive.is_empty() || sessions.fixed.is_empty() {
         return;
     }
-    let adaptations = adaptations(view, sessions, &panels);
-    section
-        .blocks
-        .push(Block::Table(table(view, &panels, &adaptations)));
-    goals(view, sessions, &adaptations, section);
+    let adaptations = adaptation::adaptations(view, sessions, &panels, &phases);
+    let table = adaptation::table(view, &panels, &adaptations);
+    section.blocks.push(Block::Table(table));
+    adaptation::goals(view, sessions, &adaptations, section);
+}
+
+/// Those that `arms` names, else those that are compared, else all.
+fn arms<'a>(view: &View<'a>, sessions: &Sessions) -> Vec<&'a str> {
+    let compared = |arm: &&str| {
+        let mut named = sessions.adaptive.iter().chain(&sessions.fixed);
+        named.any(|name| name == arm)
+    };
+    let mut arms = view.arms.clone();
+    if view.common.arms.is_empty() && !sessions.adaptive.is_empty() {
+        arms.retain(compared);
+    }
+    arms
+}
+
+/// The phases of the runs of these arms.
+fn phases_of(view: &View, arms: &[&str]) -> Vec<Phase> {
+    let runs = view
+        .data
+        .runs()
+        .iter()
+        .filter(|run| arms.contains(&run.arm.as_str()));
+    let end = runs.map(|run| run.session + 1).max();
+    phase::phases(&view.data.spec.workload.change, end.unwrap_or(0))
+}
+
+/// The median, or share, of each arm in each phase.
+fn table(
+    view: &View,
+    sessions: &Sessions,
+    panels: &[Panel],
+    phases: &[Phase],
+    arms: &[&str],
+) -> Table {
+    let text = |panel: &Panel, phase: &Phase, arm: &str| {
+        let cell = panel.cells.first()?;
+        let runs = || {
+            let all = view.data.all_sessions(cell, arm);
+            all.filter(|run| phase.has(run.session))
+        };
+        if let Some(share) = &sessions.share {
+            let labels = runs().filter_map(|run| run.label(&share.label));
+            let hits: Vec<bool> = labels.map(|label| label == share.value).collect();
+            let count = hits.iter().filter(|hit| **hit).count();
+            return (!hits.is_empty()).then(|| percent(count as f64 / hits.len() as f64));
+        }
+        let sample: Sample = runs()
+            .filter_map(|run| data::value(run, &view.metric))
+            .collect();
+        Some(view.metric.median(sample.median()?, sample.interval()))
+    };
+    let row = |panel: &Panel, phase: &Phase| {
+        let from = format!("{} to {}", phase.first, phase.end - 1);
+        let mut row = vec![panel.title.clone(), from, phase.name.clone()];
+        row.extend(
+            arms.iter()
+                .map(|arm| text(panel, phase, arm).unwrap_or_default()),
+        );
+        row
+    };
+    let mut columns = ["cell", "sessions", "phase"].map(str::to_owned).to_vec();
+    columns.extend(arms.iter().map(|arm| (*arm).to_owned()));
+    Table {
+        caption: match &sessions.share {
+            Some(share) => format!("share of sessions with {} {}", share.label, share.value),
+            None => format!("{} of all sessions of a phase, median", view.metric.label),
+        },
+        columns,
+        rows: panels
+            .iter()
+            .flat_map(|panel| phases.iter().map(move |phase| row(panel, phase)))
+            .collect(),
+        names: 3,
+        folded: true,
+    }
+    .without_empty_columns()
 }
 
 fn steps(view: &View, sessions: &Sessions, panel: &Panel, arm: &str) -> Vec<Step> {
@@ -101,9 +171,8 @@ fn steps(view: &View, sessions: &Sessions, panel: &Panel, arm: &str) -> Vec<Step
     last.map_or_else(Vec::new, |last| (0..=last).filter_map(step).collect())
 }
 
-fn legend(view: &View, sessions: &Sessions) -> Vec<Key> {
-    let mut keys: Vec<Key> = view
-        .arms
+fn legend(view: &View, sessions: &Sessions, arms: &[&str]) -> Vec<Key> {
+    let mut keys: Vec<Key> = arms
         .iter()
         .map(|arm| Key {
             mark: Mark::Line(plot::series_class(view.data.arm_index(arm))),
@@ -153,7 +222,7 @@ fn picture(
         ..x
     };
     let y = if let Some(share) = &sessions.share {
-        let title = format!("{} {}", share.label, share.value);
+        let title = format!("share of runs with {} {}", share.label, share.value);
         Axis::new(
             Scale::Linear {
                 low: 0.0,
@@ -221,302 +290,4 @@ fn picture(
         }
     }
     frame.svg.finish()
-}
-
-/// `loss 5%`, `down: rate 20Mbps`.
-fn change_text(change: &Change) -> String {
-    let direction = |name: &str, table: &toml::Table| {
-        let keys = table.iter().map(|(key, value)| {
-            let text = value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned);
-            format!("{} {text}", key.replace('_', " "))
-        });
-        let keys: Vec<String> = keys.collect();
-        (!keys.is_empty()).then(|| format!("{name}{}", keys.join(", ")))
-    };
-    let parts = [
-        direction("", &change.both),
-        direction("up: ", &change.up),
-        direction("down: ", &change.down),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    parts.join("; ")
-}
-
-/// How an adaptive arm found the right choice in one phase of a cell.
-struct Adaptation<'a> {
-    panel: usize,
-    phase: Phase,
-    arm: &'a str,
-    best: Best<'a>,
-    /// Of each run: sessions before the first that chose right; all of the phase if none did.
-    until: Vec<usize>,
-    never: usize,
-    /// How much longer the phase's first session took than the best arm's median.
-    first_excess: Option<f64>,
-}
-
-/// The changes cut a run into phases; a change within a session belongs to the next.
-fn phases(changes: &[Change], sessions: u32) -> Vec<Phase> {
-    let mut phases = vec![Phase {
-        name: "start".to_owned(),
-        first: 0,
-        end: sessions,
-    }];
-    for change in changes {
-        let first = change.session + u32::from(change.at.is_some());
-        let name = change_text(change);
-        let Some(last) = phases.last_mut() else { break };
-        if first == last.first {
-            last.name = match last.name.as_str() {
-                "start" => name,
-                before => format!("{before}; {name}"),
-            };
-        } else if first < sessions {
-            last.end = first;
-            phases.push(Phase {
-                name,
-                first,
-                end: sessions,
-            });
-        }
-    }
-    phases
-}
-
-fn adaptations<'a>(
-    view: &View<'a>,
-    sessions: &'a Sessions,
-    panels: &[Panel],
-) -> Vec<Adaptation<'a>> {
-    let last = view
-        .data
-        .runs()
-        .iter()
-        .map(|run| run.session + 1)
-        .max()
-        .unwrap_or(0);
-    let phases = phases(&view.data.spec.workload.change, last);
-    let mut all = vec![];
-    for (panel, cell) in panels
-        .iter()
-        .enumerate()
-        .filter_map(|(i, panel)| Some((i, panel.cells.first()?)))
-    {
-        for phase in &phases {
-            for arm in &sessions.adaptive {
-                all.extend(adaptation(view, sessions, (panel, cell), phase, arm));
-            }
-        }
-    }
-    all
-}
-
-fn adaptation<'a>(
-    view: &View<'a>,
-    sessions: &'a Sessions,
-    (panel, cell): (usize, &Cell),
-    phase: &Phase,
-    arm: &'a str,
-) -> Option<Adaptation<'a>> {
-    let in_phase = |run: &&Run| (phase.first..phase.end).contains(&run.session);
-    let candidates: Vec<compare::Candidate> = view
-        .fixed(&sessions.fixed, &sessions.adaptive)
-        .into_iter()
-        .map(|fixed| {
-            let runs = || view.data.all_sessions(cell, fixed).filter(in_phase);
-            compare::Candidate {
-                arm: fixed,
-                sample: runs()
-                    .filter_map(|run| data::value(run, &view.metric))
-                    .collect(),
-                label: compare::most_frequent(runs().filter_map(|run| run.label(&sessions.label))),
-            }
-        })
-        .collect();
-    let best = compare::best(&candidates, sessions.differ)?;
-    let runs: Vec<&Run> = view.data.all_sessions(cell, arm).filter(in_phase).collect();
-    let mut repeats: Vec<u32> = runs.iter().map(|run| run.repeat).collect();
-    repeats.sort_unstable();
-    repeats.dedup();
-    let is_right = |run: &Run| {
-        run.label(&sessions.label)
-            .is_some_and(|label| best.right.iter().any(|right| right == label))
-    };
-    let mut until = vec![];
-    let mut never = 0;
-    for repeat in &repeats {
-        let mut of_repeat: Vec<&&Run> = runs.iter().filter(|run| run.repeat == *repeat).collect();
-        of_repeat.sort_by_key(|run| run.session);
-        let found = of_repeat.iter().position(|run| is_right(run));
-        never += usize::from(found.is_none());
-        until.push(found.unwrap_or(of_repeat.len()));
-    }
-    let first = runs.iter().filter(|run| run.session == phase.first);
-    let first: Sample = first
-        .filter_map(|run| data::value(run, &view.metric))
-        .collect();
-    let medians = first
-        .median()
-        .zip(best.sample.median().and_then(Value::exact));
-    (!repeats.is_empty()).then(|| Adaptation {
-        panel,
-        phase: phase.clone(),
-        arm,
-        first_excess: medians.map(|(first, best)| first.at_least() - best),
-        best,
-        until,
-        never,
-    })
-}
-
-fn median_of(until: &[usize]) -> Option<f64> {
-    let mut values: Vec<f64> = until.iter().map(|n| *n as f64).collect();
-    values.sort_by(f64::total_cmp);
-    stats::quantile(&values, 0.5)
-}
-
-fn table(view: &View, panels: &[Panel], adaptations: &[Adaptation]) -> Table {
-    let titled = panels.len() > 1;
-    let mut columns: Vec<String> = if titled {
-        vec!["cell".to_owned()]
-    } else {
-        vec![]
-    };
-    columns.extend(
-        [
-            "from session",
-            "phase",
-            "arm",
-            "best fixed arm",
-            "wrong sessions first, median",
-            "most",
-            "never right",
-            "first session over the best",
-        ]
-        .map(str::to_owned),
-    );
-    let row = |adaptation: &Adaptation| {
-        let best = &adaptation.best;
-        let mut row: Vec<String> = if titled {
-            vec![panels[adaptation.panel].title.clone()]
-        } else {
-            vec![]
-        };
-        let most = adaptation.until.iter().max();
-        let first = adaptation.first_excess.map_or(String::new(), |excess| {
-            if excess.is_infinite() {
-                "failed".to_owned()
-            } else {
-                view.metric.unit.text(excess)
-            }
-        });
-        row.extend([
-            adaptation.phase.first.to_string(),
-            adaptation.phase.name.clone(),
-            adaptation.arm.to_owned(),
-            if best.differ {
-                format!("{} (others up to {} slower)", best.arm, spread(best.spread))
-            } else {
-                "either".to_owned()
-            },
-            median_of(&adaptation.until).map_or(String::new(), metric::trimmed),
-            most.map_or(String::new(), usize::to_string),
-            format!("{} of {}", adaptation.never, adaptation.until.len()),
-            first,
-        ]);
-        row
-    };
-    Table {
-        caption: "how long until the right choice".to_owned(),
-        columns,
-        rows: adaptations.iter().map(row).collect(),
-        names: if titled { 4 } else { 3 },
-        folded: false,
-    }
-}
-
-fn spread(share: f64) -> String {
-    if share.is_infinite() {
-        "without end".to_owned()
-    } else {
-        percent(share)
-    }
-}
-
-fn goals(view: &View, sessions: &Sessions, adaptations: &[Adaptation], section: &mut Section) {
-    for arm in sessions
-        .adaptive
-        .iter()
-        .filter(|arm| view.arms.contains(&arm.as_str()))
-    {
-        let of_arm = || {
-            adaptations
-                .iter()
-                .filter(|adaptation| adaptation.arm == arm)
-        };
-        for (name, bound) in &view.common.goal {
-            let (words, result) = match name.as_str() {
-                "until_worst" => {
-                    let most = of_arm().flat_map(|a| &a.until).max();
-                    (
-                        "wrong sessions before the right choice, most",
-                        most.map(|n| *n as f64),
-                    )
-                }
-                "until_median" => {
-                    let all: Vec<usize> = of_arm().flat_map(|a| a.until.clone()).collect();
-                    (
-                        "wrong sessions before the right choice, median",
-                        median_of(&all),
-                    )
-                }
-                _ => {
-                    let worst = of_arm().filter_map(|a| a.first_excess).reduce(f64::max);
-                    ("first session over the best fixed arm, worst", worst)
-                }
-            };
-            section
-                .goals
-                .push(Goal::of(format!("{arm}: {words}"), bound, result));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn change(text: &str) -> Change {
-        toml::from_str(text).unwrap()
-    }
-
-    #[test]
-    fn changes_cut_phases() {
-        let changes = [
-            change("session = 10\nboth.loss = '5%'"),
-            change("session = 20\nat = '2s'\ndown.loss = '0%'"),
-        ];
-        let phases: Vec<(String, u32, u32)> = phases(&changes, 30)
-            .into_iter()
-            .map(|p| (p.name, p.first, p.end))
-            .collect();
-        let want = [
-            ("start", 0, 10),
-            ("loss 5%", 10, 21),
-            ("down: loss 0%", 21, 30),
-        ];
-        assert_eq!(
-            phases,
-            want.map(|(name, first, end)| (name.to_owned(), first, end))
-        );
-    }
-
-    #[test]
-    fn a_change_before_the_first_session_names_the_first_phase() {
-        let phases = phases(&[change("session = 0\nboth.udp = 'drop'")], 5);
-        assert_eq!(phases.len(), 1);
-        assert_eq!(phases[0].name, "udp drop");
-    }
 }

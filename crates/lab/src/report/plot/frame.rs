@@ -70,8 +70,8 @@ impl Frame {
         y: Axis,
     ) -> Self {
         let left = (y.longest_tick() as f64 * TICK_CHAR + 14.0).max(34.0);
-        let top = if title.is_empty() { 28.0 } else { 48.0 };
-        let (right, bottom) = (14.0, 42.0);
+        let top = if title.is_empty() { 32.0 } else { 52.0 };
+        let (right, bottom) = (24.0, 42.0);
         let label = [title, &y.title, "by", &x.title].join(" ");
         let mut frame = Self {
             svg: Svg::new(width, height, label.trim()),
@@ -92,7 +92,7 @@ impl Frame {
         if !title.is_empty() {
             self.svg.text((left, 16.0), Anchor::Start, "panel", title);
         }
-        let above = (left, top - 11.0);
+        let above = (left, top - 16.0);
         self.svg
             .text(above, Anchor::Start, "axis", &self.y.title.clone());
         let below = (left + self.width / 2.0, bottom + 36.0);
@@ -175,8 +175,7 @@ impl Frame {
         let x = self.x(x);
         let (top, bottom) = self.edges();
         self.svg.line((x, top), (x, bottom), "rule");
-        self.svg
-            .text((x + 4.0, top + 10.0), Anchor::Start, "note", text);
+        self.svg.text((x, top - 3.0), Anchor::Middle, "note", text);
     }
 
     fn pixels(&self, points: &[(f64, f64)]) -> Vec<(f64, f64)> {

@@ -98,7 +98,8 @@ impl Scale {
                 let mut ticks = vec![];
                 let mut tick = first;
                 while tick <= last {
-                    ticks.push(tick * step);
+                    // Adding zero turns -0 into 0.
+                    ticks.push(tick * step + 0.0);
                     tick += 1.0;
                 }
                 ticks

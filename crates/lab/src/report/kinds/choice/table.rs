@@ -1,0 +1,132 @@
+//! The same in numbers.
+
+use super::super::View;
+use super::{Row, reached};
+use crate::experiment::{Axis as Swept, Cell};
+use crate::report::axis;
+use crate::report::content::Table;
+use crate::report::figure::Choice;
+use crate::report::metric::{percent, signed_percent, trimmed};
+use crate::report::sample::{Certainty, Excess};
+use crate::report::stats;
+
+/// One adaptive arm beside the fixed ones, a row for each cell.
+pub(super) fn table(
+    view: &View,
+    choice: &Choice,
+    rows: &[&Row],
+    fixed: &[&str],
+    axes: &[Swept],
+) -> Table {
+    let arm = rows.first().map_or("", |row| row.arm);
+    let chosen = format!("{} {}", choice.label, choice.value);
+    let mut columns: Vec<String> = axes
+        .iter()
+        .map(|axis| axis::name(*axis).to_owned())
+        .collect();
+    columns.extend(fixed.iter().map(|arm| (*arm).to_owned()));
+    columns.extend([arm, "excess", &chosen, "right choice", "paper's excess"].map(str::to_owned));
+    columns.push(format!("paper's {chosen}"));
+    let median = |cell: &Cell, arm: &str| {
+        let sample = view.sample(cell, arm);
+        let median = sample.median();
+        median.map_or(String::new(), |median| {
+            view.metric.median(median, sample.interval())
+        })
+    };
+    let line = |row: &&Row| {
+        let value = |axis: &Swept| axis::value(*axis, row.cell.get(*axis).unwrap_or_default());
+        let mut line: Vec<String> = axes.iter().map(value).collect();
+        line.extend(fixed.iter().map(|arm| median(row.cell, arm)));
+        let share = view
+            .data
+            .share(row.cell, row.arm, &choice.label, &choice.value);
+        let paper_share = view
+            .paper(row.cell, Some(row.arm))
+            .and_then(|paper| paper.share);
+        line.extend([
+            median(row.cell, row.arm),
+            excess_text(&row.excess),
+            share_text(share),
+            if row.best.differ {
+                share_text(row.right)
+            } else {
+                "either".to_owned()
+            },
+            row.paper_excess.map_or(String::new(), signed_percent),
+            paper_share.map_or(String::new(), |share| percent(share / 100.0)),
+        ]);
+        line
+    };
+    Table {
+        caption: format!(
+            "{arm}: {}, median [95 % confidence interval]; \"either\": the fixed arms differ by at most {} %",
+            view.metric.label,
+            trimmed(choice.differ)
+        ),
+        columns,
+        rows: rows.iter().map(line).collect(),
+        names: axes.len(),
+        folded: false,
+    }
+    .without_empty_columns()
+}
+
+/// `+1.2 % [−0.4 % to +2.9 %]`.
+pub(in crate::report) fn excess_text(excess: &Excess) -> String {
+    let value = signed_percent(excess.value);
+    match (excess.certainty, excess.interval) {
+        (Certainty::Unknown, _) => "both timed out".to_owned(),
+        (Certainty::AtLeast, _) => format!("> {value}"),
+        (Certainty::AtMost, _) => format!("< {value}"),
+        (Certainty::Exact, None) => value,
+        (Certainty::Exact, Some((low, high))) => {
+            format!(
+                "{value} [{} to {}]",
+                signed_percent(low).trim_end_matches(" %"),
+                signed_percent(high).trim_end_matches(" %")
+            )
+        }
+    }
+}
+
+fn share_text((hits, all): (usize, usize)) -> String {
+    match all {
+        0 => String::new(),
+        _ => percent(hits as f64 / all as f64),
+    }
+}
+
+/// Mean, worst, and how often the choice was right.
+pub(super) fn summary(choice: &Choice, rows: &[Row]) -> Table {
+    let columns = [
+        "arm",
+        "mean excess",
+        "worst excess",
+        "right choice where arms differ",
+        "95 % interval",
+        "lowest cell",
+    ];
+    let line = |arm: &String| {
+        let reached = reached(rows, arm);
+        let signed = |value: Option<f64>| value.map_or(String::new(), signed_percent);
+        let interval = stats::share_interval(reached.right.0, reached.right.1);
+        vec![
+            arm.clone(),
+            signed(reached.mean),
+            signed(reached.worst),
+            share_text(reached.right),
+            interval.map_or(String::new(), |(low, high)| {
+                format!("{} to {}", percent(low), percent(high))
+            }),
+            reached.right_worst.map_or(String::new(), percent),
+        ]
+    };
+    Table {
+        caption: "over all cells".to_owned(),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: choice.adaptive.iter().map(line).collect(),
+        names: 1,
+        folded: false,
+    }
+}
