@@ -29,6 +29,10 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("../../../../experiments/conns-rtt.toml"),
     ),
     (
+        "cross-check",
+        include_str!("../../../../experiments/cross-check.toml"),
+    ),
+    (
         "fairness",
         include_str!("../../../../experiments/fairness.toml"),
     ),

@@ -25,7 +25,7 @@ pub use library::{Source, find, shipped};
 pub use list::{ListArgs, list};
 pub use quick::Quick;
 pub use record::{Conditions, Emulator, Links, Outcome, Point, RecordError, Run, counted, read};
-pub(crate) use run::{Attempt, Stop, only, seed, span};
+pub(crate) use run::{Attempt, Measured, Stop, only, seed, span};
 pub use run::{RunArgs, RunError, run};
 pub use spec::{
     Adjust, AltSvc, Arm, Backend, Change, Client, File, Filter, Flow, Http, Kind, OneOrMany,

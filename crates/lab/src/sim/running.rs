@@ -7,7 +7,9 @@ use hikyaku_congestion::{SEND_WINDOW, Settings, factory};
 use hikyaku_core::units::Timestamp;
 use hikyaku_netsim::derive_seed;
 use quinn_proto::congestion::ControllerFactory;
-use quinn_proto::{ClientConfig, ConnectionId, IdleTimeout, ServerConfig, TransportConfig, VarInt};
+use quinn_proto::{
+    ClientConfig, Connection, ConnectionId, IdleTimeout, ServerConfig, TransportConfig, VarInt,
+};
 
 use super::app::{Client, Server};
 use super::handshake::Handshakes;
@@ -113,11 +115,10 @@ impl Running {
         let error = self.failure().cloned();
         let since = |at: Option<Timestamp>| at.map(|at| at.since(self.start));
         let (client, server) = (&self.client.app, &self.server.app);
-        let path = self
-            .server
-            .connection()
-            .map(|c| (c.min_rtt(), c.stats().path));
-        let (min_rtt, path) = path.unwrap_or_default();
+        let connection = self.server.connection();
+        let min_rtt = connection.map(Connection::min_rtt).unwrap_or_default();
+        let stats = connection.map(Connection::stats).unwrap_or_default();
+        let path = stats.path;
         FlowOutcome {
             connected: since(client.connected),
             first_byte: since(client.first_byte),
@@ -129,6 +130,7 @@ impl Running {
             min_rtt,
             packets_sent: path.sent_packets,
             packets_lost: path.lost_packets,
+            datagrams_sent: stats.udp_tx.datagrams,
             congestion_events: path.congestion_events,
             error,
         }

@@ -78,6 +78,8 @@ pub struct FlowOutcome {
     pub packets_sent: u64,
     /// Packets of these that the server took for lost.
     pub packets_lost: u64,
+    /// UDP datagrams that the server sent. Packets of the handshake share some.
+    pub datagrams_sent: u64,
     /// Congestion events of the server's controller.
     pub congestion_events: u64,
     /// Why the connection ended, if it did before its time.

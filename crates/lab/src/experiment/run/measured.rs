@@ -6,12 +6,12 @@ use crate::experiment::record::{Outcome, Point};
 
 /// Figures of a session on their way into its record.
 #[derive(Debug)]
-pub(super) struct Measured {
-    pub(super) outcome: Outcome,
-    pub(super) error: Option<String>,
-    pub(super) metrics: BTreeMap<String, f64>,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) series: BTreeMap<String, Vec<Point>>,
+pub(crate) struct Measured {
+    pub(crate) outcome: Outcome,
+    pub(crate) error: Option<String>,
+    pub(crate) metrics: BTreeMap<String, f64>,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) series: BTreeMap<String, Vec<Point>>,
 }
 
 impl Default for Measured {
@@ -27,19 +27,19 @@ impl Default for Measured {
 }
 
 impl Measured {
-    pub(super) fn metric(&mut self, name: &str, value: f64) {
-        // Nothing here is known more exactly.
-        let rounded = (value * 1e3).round() / 1e3;
+    pub(crate) fn metric(&mut self, name: &str, value: f64) {
+        // Nothing here is known more exactly; ratios such as loss need the digits.
+        let rounded = (value * 1e6).round() / 1e6;
         self.metrics.insert(name.to_owned(), rounded);
     }
 
-    pub(super) fn label(&mut self, name: &str, value: &str) {
+    pub(crate) fn label(&mut self, name: &str, value: &str) {
         self.labels.insert(name.to_owned(), value.to_owned());
     }
 
     /// Something went wrong; the first reason is kept, and a failure outweighs a
     /// time-out.
-    pub(super) fn fail(&mut self, outcome: Outcome, why: String) {
+    pub(crate) fn fail(&mut self, outcome: Outcome, why: String) {
         let worse = (self.outcome, outcome) == (Outcome::TimedOut, Outcome::Failed);
         if self.outcome == Outcome::Complete || worse {
             (self.outcome, self.error) = (outcome, Some(why));

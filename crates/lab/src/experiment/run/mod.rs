@@ -39,6 +39,7 @@ use progress::{Load, Progress};
 
 pub(crate) use error::Attempt;
 pub use error::RunError;
+pub(crate) use measured::Measured;
 pub(crate) use plan::{RunSize, seed};
 pub(crate) use progress::span;
 pub(crate) use stop::Stop;

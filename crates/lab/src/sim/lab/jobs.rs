@@ -5,8 +5,7 @@ use std::cmp::Reverse;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::measured::Measured;
-use super::plan;
+use super::{measured, plan};
 use crate::experiment::{self, Backend, Cell, Conditions, Key, Kind, Links, Run, Spec};
 use crate::sim::{Scenario, simulate};
 
@@ -74,8 +73,8 @@ impl Job {
         let began = OffsetDateTime::now_utc();
         let outcome = simulate(&self.scenario);
         let measured = match spec.workload.kind {
-            Kind::Load => Measured::download(&self.scenario, &outcome, spec.workload.series),
-            Kind::Flows => Measured::flows(&self.scenario, &outcome, spec.workload.series),
+            Kind::Load => measured::download(&self.scenario, &outcome, spec.workload.series),
+            Kind::Flows => measured::flows(&self.scenario, &outcome, spec.workload.series),
         };
         Run {
             experiment: experiment.to_owned(),

@@ -1,0 +1,124 @@
+//! `hikyaku lab sim` through the shipped binary: without privileges, and against real
+//! programs over emulated links (root).
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use hikyaku_lab::experiment::{Outcome, counted, read};
+
+use common::{BINARY, hikyaku, skip};
+
+/// Repeats of each cell; both sides have the same seeds.
+const REPEATS: &str = "9";
+/// How far the load times may be apart, in the median over the repeats. What they differ by is
+/// what processes, sockets and threads take, most of all in a debug build.
+const LIMIT: f64 = 0.2;
+
+#[test]
+fn simulation_agrees_with_real_programs() {
+    if !rustix::process::geteuid().is_root() {
+        skip(
+            "simulation_agrees_with_real_programs",
+            "emulated links need root",
+        );
+        return;
+    }
+    let [links, simulated] = [(), ()].map(|()| tempfile::tempdir().unwrap());
+    let experiment = |command: &[&str], out: &Path| {
+        // Ahead of what else the machine does; the fast cells one after another.
+        let output = Command::new("nice")
+            .args(["-n", "-15", BINARY, "lab"])
+            .args(command)
+            .args(["cross-check", "--repeats", REPEATS, "--out"])
+            .arg(out)
+            .output();
+        succeeded(&output.unwrap());
+    };
+    experiment(&["run", "--capacity", "150"], links.path());
+    experiment(&["sim", "--cross-check"], simulated.path());
+
+    let (links, simulated) = (load_times(links.path()), load_times(simulated.path()));
+    assert_eq!(links.len(), 5);
+    let mut table = String::new();
+    let mut worst: f64 = 0.0;
+    for (cell, times) in &links {
+        let pairs = times.iter().zip(&simulated[cell]);
+        let mut differences: Vec<f64> = pairs.map(|(link, sim)| sim / link - 1.0).collect();
+        differences.sort_by(f64::total_cmp);
+        let median = differences[differences.len() / 2];
+        table += &format!("{cell}: {:+.1} %\n", median * 100.0);
+        worst = worst.max(median.abs());
+    }
+    assert!(worst <= LIMIT, "simulation against links:\n{table}");
+}
+
+#[test]
+fn shipped_simulations_run_without_privileges() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(BINARY);
+    let out = dir.path().join("out");
+    command.args(["lab", "sim", "floor-min", "--quick", "--out"]);
+    command.arg(&out);
+    if rustix::process::geteuid().is_root() {
+        // Everything that a root process could use goes.
+        let without = Command::new("setpriv")
+            .args(["--bounding-set=-all", "--inh-caps=-all", BINARY])
+            .args(command.get_args())
+            .output();
+        succeeded(&without.unwrap());
+    } else {
+        succeeded(&command.output().unwrap());
+    }
+    let runs = read(&out.join("runs.jsonl")).unwrap();
+    assert_eq!(runs.len(), 4);
+    assert!(runs.iter().all(|run| run.outcome == Outcome::Complete));
+    let goodput = |arm: &str| {
+        let mut runs = runs.iter().filter(|run| run.arm == arm);
+        let lossy = runs.find(|run| run.cell.to_string() == "loss 1%").unwrap();
+        lossy.metric("goodput_mbps").unwrap()
+    };
+    // FLOOR figure 7: about ten times.
+    let gain = goodput("256xMSS") / goodput("default");
+    assert!(gain > 3.0, "{gain}");
+}
+
+#[test]
+fn what_is_wrong_is_told() {
+    for (args, why) in [
+        (&["version-eval"][..], "run it by `hikyaku lab run`"),
+        (&["nothing"], "there is no experiment `nothing`"),
+        (&["floor-min", "--only", "loss=3%"], "no such cell"),
+        (&["floor-min", "--arms", "h2"], "has no arm `h2`"),
+    ] {
+        let output = hikyaku(&[&["lab", "sim"], args].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(
+            said.starts_with("error: ") && said.contains(why),
+            "{args:?}: {said}"
+        );
+    }
+}
+
+/// Load times of each cell in ms, in the order of repeats.
+fn load_times(out: &Path) -> BTreeMap<String, Vec<f64>> {
+    let mut runs = counted(read(&out.join("runs.jsonl")).unwrap());
+    runs.sort_by_key(|run| run.repeat);
+    let mut times: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for run in runs {
+        assert_eq!(run.outcome, Outcome::Complete, "{:?}", run.error);
+        let time = run.metric("load_ms").unwrap();
+        times.entry(run.cell.to_string()).or_default().push(time);
+    }
+    times
+}
+
+#[track_caller]
+fn succeeded(output: &Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+}
