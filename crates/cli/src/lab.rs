@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use hikyaku_lab::clean::{self, CleanArgs};
 use hikyaku_lab::experiment::{self, ListArgs, RunArgs};
+use hikyaku_lab::fit::{self, FitArgs};
 use hikyaku_lab::interrupt;
 use hikyaku_lab::report::{self, ReportArgs};
 use hikyaku_lab::selftest::{self, SelftestArgs};
@@ -27,6 +28,8 @@ enum Command {
     Run(Box<RunArgs>),
     /// Run experiments in simulation; needs no root.
     Sim(Box<SimArgs>),
+    /// Fit the model that servers decide by to what was measured, and check it.
+    Fit(FitArgs),
     /// Show what emulated links reach on this machine, against what they promise.
     Selftest(SelftestArgs),
     /// Make pages with plots and tables of what was measured.
@@ -49,6 +52,7 @@ pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
             interrupt::clean_up_when_asked_to_end()?;
             selftest::run(args, out)?
         }
+        Command::Fit(args) => fit::run(args, out)?,
         Command::Shell(args) => shell::run(args, out)?,
         Command::Clean(args) => clean::run(args, out)?,
     };

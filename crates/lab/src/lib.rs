@@ -3,6 +3,7 @@
 pub mod clean;
 pub mod client;
 pub mod experiment;
+pub mod fit;
 pub mod interrupt;
 pub mod link;
 pub mod report;

@@ -1,0 +1,81 @@
+//! A check as text.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use hikyaku_core::human;
+use hikyaku_core::units::ByteSize;
+
+use super::check::{Check, Prediction, Worst};
+
+impl Check {
+    /// The check as a table.
+    pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "held out: {}\n", self.held_out)?;
+        writeln!(out, "arm         cells  error: median      p95     bias")?;
+        for (arm, prediction) in &self.prediction {
+            let Prediction {
+                cells,
+                median,
+                p95,
+                bias,
+            } = prediction;
+            let [median, p95, bias] = [median, p95, bias].map(|ln| percent(ln.exp_m1()));
+            writeln!(out, "{arm:10} {cells:6} {median:>14} {p95:>8} {bias:>8}")?;
+        }
+        writeln!(
+            out,
+            "\nchoice      cells  differ > 5 %    right   regret: mean      p95    worst   \
+             always h2  always h3"
+        )?;
+        for (congestion, choice) in &self.choice {
+            let [right, mean, p95, worst, h2, h3] = [
+                choice.right,
+                choice.regret_mean,
+                choice.regret_p95,
+                choice.regret_worst,
+                choice.regret_h2,
+                choice.regret_h3,
+            ]
+            .map(percent);
+            let (name, cells, differing) = (congestion.name(), choice.cells, choice.differing);
+            writeln!(
+                out,
+                "{name:10} {cells:6} {differing:13} {right:>8} {mean:>14} {p95:>8} {worst:>8} \
+                 {h2:>11} {h3:>10}"
+            )?;
+        }
+        if !self.worst.is_empty() {
+            writeln!(out, "\nwhere choices cost most")?;
+        }
+        for worst in &self.worst {
+            writeln!(out, "{worst}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Worst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            path,
+            h2_ms,
+            h3_ms,
+            repeats,
+            ..
+        } = self;
+        write!(
+            f,
+            "{:>7}  {} over {path}, {}: h2 {h2_ms} ms, h3 {h3_ms} ms ({repeats} repeats), h3 chosen in {}",
+            percent(self.regret),
+            human::size(ByteSize::from_bytes(self.size_bytes)),
+            self.congestion.name(),
+            percent(self.h3_share),
+        )
+    }
+}
+
+/// Not `human::percent`: here the digits stand in columns.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}

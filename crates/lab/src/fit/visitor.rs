@@ -1,0 +1,149 @@
+//! A client that visits over one path, as the server comes to know it.
+//!
+//! What was measured goes through the server's own `ClientTable`, so that what the model
+//! is fitted on and checked with is what the server feeds it.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hikyaku_core::arm::Version;
+use hikyaku_core::decide::{Decision, decide};
+use hikyaku_core::model::Model;
+use hikyaku_core::policy::PolicyConfig;
+use hikyaku_core::sample::{Observation, Outcome, PathSample, UdpEvent};
+use hikyaku_core::table::{ClientTable, TableConfig};
+use hikyaku_core::units::Timestamp;
+use hikyaku_core::view::PathView;
+
+use super::data::{Measured, Response};
+
+/// A client and the server's memory of it.
+pub(super) struct Visitor {
+    table: ClientTable,
+    policy: Arc<PolicyConfig>,
+    model: Arc<Model>,
+    now: Timestamp,
+}
+
+/// Documentation address (RFC 5737).
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+/// Any time will do.
+const BEGIN: Timestamp = Timestamp::from_secs(1_800_000_000);
+/// The server samples a busy connection so often.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Fewest packets in a sample before the last.
+const MIN_PACKETS: u32 = 10;
+/// Visits after which the server knows a path: about as many as it remembers.
+const VISITS: usize = 8;
+/// Between two visits.
+const PAUSE: Duration = Duration::from_secs(1);
+
+impl Visitor {
+    /// A client that was never seen before.
+    pub(super) fn new(policy: Arc<PolicyConfig>, model: Arc<Model>) -> Self {
+        let config = TableConfig {
+            max_records: 16,
+            hash_key: [0; 2],
+            journal: false,
+        };
+        Self {
+            table: ClientTable::new(config, Arc::clone(&policy), Arc::clone(&model)),
+            policy,
+            model,
+            now: BEGIN,
+        }
+    }
+
+    /// The server decides, and remembers it.
+    pub(super) fn decide(&mut self) -> Decision {
+        let decision = decide(&self.view(), &self.model, &self.policy, self.now, 0);
+        self.observe(&Observation::Decided(decision.decided()));
+        decision
+    }
+
+    /// The client gets a response that took and showed what this one did.
+    pub(super) fn visit(&mut self, response: &Response) {
+        if response.arm.version == Version::H3 {
+            self.observe(&Observation::Udp(UdpEvent::Arrived));
+        }
+        let load = Duration::from_secs_f64(response.load.clamp(0.0, 86_400.0));
+        self.sample(response, load);
+        self.observe(&Observation::Outcome(Outcome {
+            arm: response.arm,
+            size: response.size,
+            duration: load,
+            shared: false,
+        }));
+        self.now = self.now.saturating_add(PAUSE);
+    }
+
+    /// What the server knows after visits with responses of `first` and `second` in turn,
+    /// either of which may be empty.
+    pub(super) fn knowing(mut self, first: &[&Response], second: &[&Response]) -> PathView {
+        for i in 0..VISITS.max(first.len()).max(second.len()) {
+            for responses in [first, second] {
+                if !responses.is_empty() {
+                    self.visit(responses[i % responses.len()]);
+                }
+            }
+        }
+        self.view()
+    }
+
+    /// What the server would decide by now.
+    fn view(&self) -> PathView {
+        self.table.view(CLIENT, self.now)
+    }
+
+    /// Samples of the connection while it is busy and at its end. All see the same
+    /// loss and rate, since records hold the end only.
+    fn sample(&mut self, response: &Response, load: Duration) {
+        let end = self.now.saturating_add(load);
+        let Some(measured) = response.measured else {
+            self.now = end;
+            return;
+        };
+        let intervals = load.as_secs_f64() / INTERVAL.as_secs_f64();
+        let samples = (intervals as u32).min(measured.sent / MIN_PACKETS) + 1;
+        for i in 1..=samples {
+            let share = |packets: u32| part(packets, i, samples);
+            let last = i == samples;
+            self.now = if last {
+                end
+            } else {
+                self.now.saturating_add(INTERVAL)
+            };
+            self.observe(&Observation::Path(PathSample {
+                packets_sent: share(measured.sent),
+                packets_lost: share(measured.lost),
+                app_limited: measured.app_limited && last,
+                ..path_sample(response, &measured)
+            }));
+        }
+    }
+
+    fn observe(&mut self, observation: &Observation) {
+        self.table.observe(CLIENT, self.now, observation);
+    }
+}
+
+/// The `i`-th of `count` nearly equal parts of so many packets, counted from 1.
+fn part(packets: u32, i: u32, count: u32) -> u32 {
+    let before = |i: u32| u64::from(packets) * u64::from(i) / u64::from(count);
+    (before(i) - before(i - 1)) as u32
+}
+
+fn path_sample(response: &Response, measured: &Measured) -> PathSample {
+    let min_rtt = Duration::from_secs_f64(measured.min_rtt.clamp(0.0, 86_400.0));
+    PathSample {
+        version: response.arm.version,
+        congestion: response.arm.congestion,
+        packets_sent: measured.sent,
+        packets_lost: measured.lost,
+        min_rtt,
+        srtt: min_rtt,
+        delivery_rate: measured.rate,
+        app_limited: measured.app_limited,
+    }
+}
