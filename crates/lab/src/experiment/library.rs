@@ -149,6 +149,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::report::figure::Figure;
 
     #[test]
     fn every_file_is_shipped_and_every_part_of_it_is_right() {
@@ -166,6 +167,7 @@ mod tests {
                 for cell in spec.cells(1) {
                     spec.links(&cell).unwrap();
                 }
+                Figure::all(&spec).unwrap();
             }
         }
     }

@@ -61,8 +61,6 @@ impl<'a> Lane<'a> {
         attempt: u32,
         experiment: &Experiment,
     ) -> Result<Option<Vec<Run>>, RunError> {
-        // Without a link there is no carrier to bind to.
-        self.topology.start_link(LinkPair::default(), 0)?;
         match experiment.spec.workload.kind {
             spec::Kind::Load => self.sessions(job, attempt, experiment),
             spec::Kind::Flows => {
@@ -120,6 +118,8 @@ impl<'a> Lane<'a> {
     pub(super) fn start(&mut self, kind: Kind, arm: &str) -> Result<Server, RunError> {
         let port = PORTS.start + self.started % (PORTS.end - PORTS.start);
         self.started += 1;
+        // Without a link there is no carrier to bind to.
+        self.topology.start_link(LinkPair::default(), 0)?;
         Server::start(kind, arm, &self.topology, self.shared, port)
     }
 
