@@ -30,6 +30,10 @@ pub(super) struct Line {
     /// 0 while unknown.
     pub(super) min_rtt_us: u64,
     pub(super) delivery_rate_bps: Option<u64>,
+    /// What the server had decided for the client.
+    pub(super) decision: Option<String>,
+    /// Why, as a code.
+    pub(super) reason: Option<String>,
 }
 
 /// A log that one server appends to.

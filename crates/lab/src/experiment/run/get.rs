@@ -97,6 +97,14 @@ impl Get<'_> {
             }
             measured.metric("server_packets_sent", line.packets_sent as f64);
             measured.metric("server_packets_lost", line.packets_lost as f64);
+            for (name, value) in [
+                ("session_decision", &line.decision),
+                ("session_reason", &line.reason),
+            ] {
+                if let Some(value) = value {
+                    measured.label(name, value);
+                }
+            }
             if let Some(bps) = line.delivery_rate_bps {
                 measured.metric("server_rate_mbps", bps as f64 / 1e6);
                 let flag = f64::from(u8::from(line.app_limited));
