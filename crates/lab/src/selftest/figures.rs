@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hikyaku_core::units::{LossRate, Rate, duration};
+use hikyaku_core::units::{LossRate, Rate};
 use hikyaku_netsim::{LinkConfig, Loss, QueueLimit, derive_seed};
 
 use super::bench::{Bench, cpu_share};
@@ -140,12 +140,16 @@ fn rtt_check(rtt_ms: u64) -> Check {
 fn queue_checks() -> Vec<Check> {
     const WIRE_BYTES: u64 = 1_514;
     let queues = [
-        (QueueLimit::Packets(60), 61),
-        (QueueLimit::Bytes(60 * WIRE_BYTES), 61),
+        ("packets", QueueLimit::Packets(60), 61),
+        ("bytes", QueueLimit::Bytes(60 * WIRE_BYTES), 61),
         // A packet takes 12.112 ms, and the last to have room waits for 50.
-        (QueueLimit::Time(Duration::from_micros(50 * 12_112)), 51),
+        (
+            "time",
+            QueueLimit::Time(Duration::from_micros(50 * 12_112)),
+            51,
+        ),
     ];
-    let check = |(queue, want): (QueueLimit, u64)| {
+    let check = |(unit, queue, want): (&str, QueueLimit, u64)| {
         let measure = move |bench: &mut Bench, seed| {
             let config = LinkConfig {
                 rate: Rate::from_mbps(1).into(),
@@ -166,14 +170,7 @@ fn queue_checks() -> Vec<Check> {
             ))
         };
         let goal = format!("of 100 packets {want} pass");
-        Check::new(format!("queue {}", name(queue)), goal, measure)
+        Check::new(format!("queue in {unit}"), goal, measure)
     };
     queues.map(check).into()
-}
-
-fn name(queue: QueueLimit) -> String {
-    match queue {
-        QueueLimit::Time(time) => duration::display(time).to_string(),
-        other => other.to_string(),
-    }
 }

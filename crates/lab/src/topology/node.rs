@@ -74,11 +74,12 @@ fn is_of_interface(path: &str) -> bool {
 /// Addresses of an emulated link's interface and what the link asks of it.
 pub(super) fn bring_up_end(netns: &Netns, end: &EndSpec, mtu: u32) -> Result<(), LinkError> {
     let interface = &end.interface;
-    // No link-local address and so no router solicitation: they would take the
-    // place of the experiment's packets in the links' random streams. The long
+    // No link-local address and so no router solicitation, and no multicast, whose
+    // groups routers report: they would take the place of the experiment's packets
+    // in the links' random streams. The long
     // transmit queue keeps bursts from being dropped before they reach the link.
     netns.ip(&format!(
-        "link set {interface} mtu {mtu} txqueuelen 10000 addrgenmode none\n\
+        "link set {interface} mtu {mtu} txqueuelen 10000 addrgenmode none multicast off\n\
          {}link set {interface} up\n",
         addresses(interface, &end.addresses)
     ))
