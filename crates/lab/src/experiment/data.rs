@@ -134,6 +134,20 @@ impl Data {
             || (self.stop_after_timeout && (0..key.repeat).any(|repeat| progress(repeat).timed_out))
     }
 
+    /// Whether a run of these sessions need not be measured (again). In a run of many, a
+    /// tenth may be disturbed: the next attempt would meet as many others.
+    pub(crate) fn is_run_done(&self, keys: &[Key]) -> bool {
+        let open = keys.iter().filter(|key| !self.is_done(key));
+        let mut tried = 0;
+        for key in open {
+            if self.attempts(key) == 0 {
+                return false;
+            }
+            tried += 1;
+        }
+        tried <= keys.len() / 10
+    }
+
     /// How often a session was tried.
     pub(crate) fn attempts(&self, key: &Key) -> u32 {
         self.lock()
@@ -279,6 +293,21 @@ mod tests {
             ..Tally::default()
         };
         assert_eq!(data.tally(), want);
+    }
+
+    #[test]
+    fn a_long_run_may_have_a_few_disturbed_sessions() {
+        let directory = tempfile::tempdir().unwrap();
+        let data = Data::open(directory.path(), "", &conditions("a"), false).unwrap();
+        let keys: Vec<Key> = (0..20).map(key).collect();
+        let session = |number, disturbed| run(number, 0, Outcome::Complete, disturbed);
+        let runs: Vec<Run> = (0..19).map(|number| session(number, number < 2)).collect();
+        data.add(&runs).unwrap();
+        assert!(!data.is_run_done(&keys), "one was never measured");
+        data.add(&[session(19, false)]).unwrap();
+        assert!(data.is_run_done(&keys));
+        assert!(!data.is_run_done(&keys[..10]), "two of ten");
+        assert!(!data.is_run_done(&keys[..1]));
     }
 
     #[test]

@@ -161,8 +161,8 @@ fn measure(
     let mut jobs = plan::jobs(experiments, capacity);
     jobs.retain(|job| {
         let experiment = &experiments[job.experiment];
-        !job.keys(&experiment.spec)
-            .all(|key| experiment.data.is_done(&key))
+        let keys: Vec<_> = job.keys(&experiment.spec).collect();
+        !experiment.data.is_run_done(&keys)
     });
     let lanes = usize::from(args.lanes);
     let least = Load::of(&jobs).seconds(capacity, lanes as f64);

@@ -111,7 +111,7 @@ impl<'a> Pool<'a> {
         let experiment = &self.experiments[job.experiment];
         let data = &experiment.data;
         let keys: Vec<_> = job.keys(&experiment.spec).collect();
-        while !self.shared.stop.is_set() && !keys.iter().all(|key| data.is_done(key)) {
+        while !self.shared.stop.is_set() && !data.is_run_done(&keys) {
             let lane = match lane {
                 Some(lane) => lane,
                 None => lane.insert(Lane::open(self.shared)?),
