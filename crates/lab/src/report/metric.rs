@@ -32,13 +32,14 @@ pub(super) struct Metric {
     pub(super) unit: Unit,
 }
 
-const LABELS: [(&str, &str); 16] = [
+const LABELS: [(&str, &str); 22] = [
     ("load_ms", "load time"),
     ("handshake_ms", "handshake"),
     ("first_byte_ms", "time to first byte"),
     ("response_ms", "response time"),
     ("size_bytes", "size"),
     ("goodput_mbps", "goodput"),
+    ("loss", "loss"),
     ("server_min_rtt_ms", "min_rtt (server)"),
     ("server_packets_sent", "packets sent"),
     ("server_packets_lost", "packets lost"),
@@ -48,14 +49,20 @@ const LABELS: [(&str, &str); 16] = [
     ("queue_delay_p50_ms", "queueing delay, median"),
     ("queue_delay_p95_ms", "queueing delay, p95"),
     ("queue_delay_ms", "queueing delay"),
+    ("queue_bytes", "queue"),
+    ("rtt_ms", "RTT"),
     ("cwnd_bytes", "congestion window"),
+    ("cwnd_mean_bytes", "mean congestion window"),
+    ("cwnd_max_bytes", "largest congestion window"),
+    ("bytes_in_flight", "bytes in flight"),
 ];
 
-const SUFFIXES: [(&str, Unit); 6] = [
+const SUFFIXES: [(&str, Unit); 7] = [
     ("_ms", Unit::Millis),
     ("_s", Unit::Seconds),
     ("_mbps", Unit::Mbps),
     ("_bytes", Unit::Bytes),
+    ("bytes_in_flight", Unit::Bytes),
     ("_percent", Unit::Percent),
     ("_share", Unit::Plain),
 ];
@@ -186,17 +193,23 @@ pub(super) fn digits(value: f64) -> String {
     };
     // Adding zero turns -0 into 0.
     let rounded = (value * 10_f64.powi(places)).round() / 10_f64.powi(places) + 0.0;
-    format!("{rounded:.*}", usize::try_from(places).unwrap_or(0))
+    minus(&format!(
+        "{rounded:.*}",
+        usize::try_from(places).unwrap_or(0)
+    ))
+}
+
+/// With a real minus sign, as wide as a plus.
+fn minus(number: &str) -> String {
+    number.replace('-', "−")
 }
 
 /// Up to four significant digits, without zeros at the end.
 pub(super) fn trimmed(value: f64) -> String {
     let text = format!("{value:.4}");
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    if text == "-0" {
-        "0".to_owned()
-    } else {
-        text.to_owned()
+    match text.trim_end_matches('0').trim_end_matches('.') {
+        "-0" => "0".to_owned(),
+        text => minus(text),
     }
 }
 
@@ -234,7 +247,7 @@ mod tests {
         let cases = [
             ("load_ms", "load time", Unit::Millis),
             ("goodput_mbps.ours", "goodput of ours", Unit::Mbps),
-            ("cwnd_max_bytes", "cwnd max", Unit::Bytes),
+            ("probe_max_bytes", "probe max", Unit::Bytes),
             ("jain", "Jain's index", Unit::Plain),
             ("utilisation", "utilisation", Unit::Plain),
         ];
@@ -265,6 +278,8 @@ mod tests {
         for (unit, value, want) in cases {
             assert_eq!(unit.text(value), want, "{value}");
         }
+        assert_eq!(Unit::Millis.text(-60.84), "−60.8 ms");
+        assert_eq!(trimmed(-0.000_01), "0");
         assert_eq!(signed_percent(0.031), "+3.1 %");
         assert_eq!(signed_percent(-0.278), "−28 %");
         assert_eq!(signed_percent(0.000_01), "0.0 %");

@@ -29,8 +29,9 @@ use clap::Args;
 pub use error::ReportError;
 pub use goal::Bound;
 
-use data::Data;
-use page::Page;
+use self::data::Data;
+use self::page::Page;
+use crate::experiment;
 
 /// What `hikyaku lab report` takes.
 #[derive(Args, Clone, Debug)]
@@ -42,9 +43,9 @@ pub struct ReportArgs {
     /// of several index.html beside the first]. The Markdown file is beside each page
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Shows the figures of this experiment file instead of those of the file that was run
-    #[arg(long, value_name = "FILE")]
-    pub figures: Option<PathBuf>,
+    /// Shows the figures of this experiment instead of those of the file that was run
+    #[arg(long, value_name = "NAME|FILE")]
+    pub figures: Option<String>,
 }
 
 /// Writes the reports and tells where they are. The exit status is 0 also where goals were
@@ -53,7 +54,8 @@ pub struct ReportArgs {
 /// # Errors
 /// If a directory cannot be read, a figure is wrong, or a page cannot be written.
 pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<u8, ReportError> {
-    let figures = args.figures.as_deref().map(read).transpose()?;
+    let figures = args.figures.as_deref().map(experiment::find).transpose()?;
+    let figures = figures.map(|source| source.text);
     if figures.is_some() && args.dirs.len() > 1 {
         return Err(ReportError::FiguresOfSeveral);
     }
@@ -115,13 +117,6 @@ fn relative(file: &Path, base: &Path) -> String {
         common = parent;
         up.push_str("../");
     }
-}
-
-fn read(path: &Path) -> Result<String, ReportError> {
-    fs::read_to_string(path).map_err(|source| ReportError::Experiment {
-        path: path.to_owned(),
-        source,
-    })
 }
 
 fn write(path: &Path, text: &str) -> Result<(), ReportError> {

@@ -362,7 +362,7 @@ fn other_figures_can_be_shown_of_the_same_records() {
     let shown = ReportArgs {
         dirs: vec![dir.path().to_owned()],
         output: Some(output.clone()),
-        figures: Some(figures),
+        figures: Some(figures.display().to_string()),
     };
     report::run(&shown, &mut vec![]).unwrap();
     assert!(text(&output).contains("Another title"));

@@ -236,6 +236,8 @@ pub struct Sessions {
     /// The label that tells what was chosen.
     #[serde(default = "http")]
     pub label: String,
+    /// The label's right value. Default that of the best fixed arm in each phase.
+    pub right: Option<String>,
     /// As [`Choice::differ`].
     #[serde(default = "five")]
     pub differ: f64,

@@ -179,7 +179,9 @@ fn picture(map: &Heatmap, drawn: &Map, palette: &Palette, xs: &[String], ys: &[S
         .flatten()
         .map(|s| s.text.chars().count())
         .max();
-    let column = (longest.unwrap_or(4) as f64 * 7.0 + 8.0).clamp(46.0, 90.0);
+    let room = longest.unwrap_or(4) as f64 * 7.0 + 8.0;
+    // Two maps side by side, unless they have many columns.
+    let column = (400.0 / xs.len() as f64).clamp(46.0, 80.0).max(room);
     let size = (
         70.0 + column * xs.len() as f64,
         92.0 + 34.0 * ys.len() as f64,

@@ -104,6 +104,7 @@ fn by_arm(view: &View, numbers: &Numbers, metrics: &[Metric], axes: &[Axis]) -> 
         names: axes.len(),
         folded: false,
     }
+    .without_empty_columns()
 }
 
 /// A row for each cell and arm, a column for each metric.
@@ -147,6 +148,7 @@ fn by_metric(view: &View, numbers: &Numbers, metrics: &[Metric], axes: &[Axis]) 
         names: axes.len() + 1,
         folded: false,
     }
+    .without_empty_columns()
 }
 
 fn share_head(share: &Share) -> String {

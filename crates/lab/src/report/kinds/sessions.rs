@@ -51,7 +51,8 @@ pub(super) fn draw(view: &View, sessions: &Sessions, section: &mut Section) {
         return;
     }
     let adaptations = adaptation::adaptations(view, sessions, &panels, &phases);
-    let table = adaptation::table(view, &panels, &adaptations);
+    let mut table = adaptation::table(view, &panels, &adaptations);
+    table.folded = sessions.share.is_some();
     section.blocks.push(Block::Table(table));
     adaptation::goals(view, sessions, &adaptations, section);
 }
@@ -180,10 +181,7 @@ fn legend(view: &View, sessions: &Sessions, arms: &[&str]) -> Vec<Key> {
         })
         .collect();
     let text = match &sessions.share {
-        Some(share) => format!(
-            "Share of runs with {} {}, with Wilson's 95 % interval",
-            share.label, share.value
-        ),
+        Some(share) => format!("Share of runs with {} {}", share.label, share.value),
         None => format!(
             "{}: median over the runs, with its 95 % confidence interval",
             view.metric.label
@@ -250,7 +248,9 @@ fn picture(
         let within = if change.at.is_some() { 0.0 } else { -0.5 };
         frame.rule(f64::from(change.session) + within, &change_text(change));
     }
-    for (arm, steps) in lines {
+    // Intervals of shares are wide and would hide each other; they stand in the hints.
+    let banded = lines.iter().filter(|_| sessions.share.is_none());
+    for (arm, steps) in banded {
         let class = plot::series_class(view.data.arm_index(arm));
         let band: Vec<(f64, f64, f64)> = steps
             .iter()
@@ -271,9 +271,13 @@ fn picture(
             .collect();
         frame.line(&points, &format!("line {class}"));
         for step in steps {
-            let text = match sessions.share {
-                Some(_) => percent(step.value),
-                None => view.metric.value(Value::Exact(step.value)),
+            let text = match (&sessions.share, step.interval) {
+                (Some(_), Some((low, high))) => {
+                    let [value, low, high] = [step.value, low, high].map(percent);
+                    format!("{value} [{low} to {high}]")
+                }
+                (Some(_), None) => percent(step.value),
+                (None, _) => view.metric.value(Value::Exact(step.value)),
             };
             let hint = format!(
                 "{arm}, session {}: {}{text}",

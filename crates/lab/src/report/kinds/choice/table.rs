@@ -60,7 +60,7 @@ pub(super) fn table(
     };
     Table {
         caption: format!(
-            "{arm}: {}, median [95 % confidence interval]; \"either\": the fixed arms differ by at most {} %",
+            "{} of {arm} beside the fixed arms: median [95 % confidence interval]; \"either\": these differ by at most {} %",
             view.metric.label,
             trimmed(choice.differ)
         ),

@@ -80,9 +80,13 @@ fn adaptation<'a>(
     let medians = sample(&first)
         .median()
         .zip(best.sample.median().and_then(Value::exact));
+    let right = match &sessions.right {
+        Some(right) => std::slice::from_ref(right),
+        None => best.right.as_slice(),
+    };
     let is_right = |run: &Run| {
         let label = run.label(&sessions.label);
-        label.is_some_and(|label| best.right.iter().any(|right| right == label))
+        label.is_some_and(|label| right.iter().any(|right| right == label))
     };
     let of_repeats = || runs.chunk_by(|a, b| a.repeat == b.repeat);
     let found = of_repeats().map(|repeat| {
