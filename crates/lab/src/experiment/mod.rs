@@ -14,6 +14,7 @@ mod link;
 mod list;
 mod quick;
 mod record;
+mod resolve;
 mod run;
 mod spec;
 

@@ -56,6 +56,45 @@ impl Experiment {
     }
 }
 
+impl Experiment {
+    pub(super) fn introduction(&self) -> String {
+        let Self {
+            name, out, cells, ..
+        } = self;
+        let arms = self.arms.len();
+        let mut text = format!(
+            "{name}: {} cells, {arms} arms, records in {}",
+            cells.len(),
+            out.display()
+        );
+        let foreign = self.data.foreign();
+        if foreign > 0 {
+            text += &format!(
+                "; {foreign} records there are of another binary, experiment or seed and stay as they are"
+            );
+        }
+        text
+    }
+
+    pub(super) fn conclusion(&self) -> String {
+        let tally = self.data.tally();
+        let mut text = format!("{}: {} sessions complete", self.name, tally.complete);
+        for (count, what) in [
+            (tally.timed_out, "timed out"),
+            (tally.failed, "failed"),
+            (tally.disturbed, "disturbed in every attempt"),
+        ] {
+            if count > 0 {
+                text += &format!(", {count} {what}");
+            }
+        }
+        text + &format!(
+            "; see them with `hikyaku lab report {}`",
+            self.out.display()
+        )
+    }
+}
+
 /// What hikyaku's server of an arm is set to in a cell, as `KEY=VALUE`.
 fn settings(cell: &Cell, arm: &Arm) -> Vec<String> {
     let mut settings = arm.set.clone();

@@ -17,20 +17,15 @@ mod process;
 mod progress;
 mod server;
 mod session;
+mod setup;
 mod stop;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use super::axis::{Axis, Cell};
-use super::conditions::sha256;
-use super::data::Data;
-use super::library::{self, Source};
 use super::record::Conditions;
-use super::spec::{Backend, Client, Spec};
 use certificate::Certificate;
 use experiment::Experiment;
 use lane::Shared;
@@ -42,6 +37,7 @@ pub use error::RunError;
 pub(crate) use measured::Measured;
 pub(crate) use plan::{RunSize, seed};
 pub(crate) use progress::span;
+pub(crate) use setup::only;
 pub(crate) use stop::Stop;
 
 /// Measure experiments over emulated links.
@@ -109,7 +105,7 @@ const DEFAULT_LANES: u16 = 64;
 /// # Errors
 /// If an experiment or an option is wrong, or nothing can be measured.
 pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<u8, RunError> {
-    let sources = load(args)?;
+    let sources = setup::load(args)?;
     if !rustix::process::geteuid().is_root() {
         return Err(RunError::Privileges);
     }
@@ -120,7 +116,7 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<u8, RunError> {
         .into_iter()
         .enumerate()
         .map(|(i, source)| {
-            open(
+            setup::open(
                 args,
                 source,
                 &conditions,
@@ -200,131 +196,6 @@ fn default_capacity() -> f64 {
     300.0 * thread::available_parallelism().map_or(1, usize::from) as f64
 }
 
-/// An experiment's text, and what it says.
-struct Loaded {
-    source: Source,
-    spec: Spec,
-}
-
-fn load(args: &RunArgs) -> Result<Vec<Loaded>, RunError> {
-    let argument = |why: String| Err(RunError::Arguments(why));
-    if args.out.is_some() && args.experiments.len() > 1 {
-        return argument("`--out` is the place of one experiment: name one only".to_owned());
-    }
-    let mut loaded: Vec<Loaded> = Vec::new();
-    for name in &args.experiments {
-        let source = library::find(name)?;
-        let mut spec = source.parse(args.quick)?;
-        if spec.backend != Backend::Link {
-            let command = spec.backend.command();
-            return argument(format!(
-                "`{}` is simulated: run it by `{command}`",
-                source.name
-            ));
-        }
-        if loaded.iter().any(|other| other.source.name == source.name) {
-            return argument(format!("`{}` is named twice", source.name));
-        }
-        if let Some(repeats) = args.repeats {
-            spec.repeats = repeats;
-            spec.adjust
-                .iter_mut()
-                .for_each(|adjust| adjust.repeats = None);
-        }
-        loaded.push(Loaded { source, spec });
-    }
-    for arm in &args.arms {
-        if !loaded.iter().any(|loaded| loaded.spec.arm(arm).is_some()) {
-            return argument(format!("`--arms`: there is no arm `{arm}`"));
-        }
-    }
-    Ok(loaded)
-}
-
-fn open(
-    args: &RunArgs,
-    loaded: Loaded,
-    conditions: &Conditions,
-    root: &Path,
-) -> Result<Experiment, RunError> {
-    let Loaded { source, spec } = loaded;
-    let (arms, left_out) = arms(args, &spec);
-    let seed = args.seed.unwrap_or(spec.seed);
-    let conditions = Conditions {
-        experiment_sha256: sha256(source.text.as_bytes()),
-        quick: args.quick,
-        seed,
-        ..conditions.clone()
-    };
-    let default = || Path::new("build/lab").join(&source.name);
-    let out = args.out.clone().unwrap_or_else(default);
-    let data = Data::open(&out, &source.text, &conditions, spec.stop_after_timeout)?;
-    Ok(Experiment {
-        cells: only(&args.only, &spec.cells(seed))?,
-        name: source.name,
-        spec,
-        conditions,
-        data,
-        out,
-        root: root.to_owned(),
-        left_out,
-        arms,
-    })
-}
-
-/// The names of the arms to be run; and what is left out, with the reason.
-fn arms(args: &RunArgs, spec: &Spec) -> (Vec<String>, Vec<String>) {
-    let mut names = Vec::new();
-    let mut left_out = Vec::new();
-    for arm in &spec.arms {
-        let browser = (arm.client == Client::Chromium).then_some(browser::PROGRAM);
-        let mut needed = arm.server.program().into_iter().chain(browser);
-        if !args.arms.is_empty() && !args.arms.contains(&arm.name) {
-            continue;
-        }
-        match needed.find(|program| peer::find(program).is_none()) {
-            Some(program) => left_out.push(format!(
-                "the arm `{}` is left out: `{program}` is not on PATH",
-                arm.name
-            )),
-            None => names.push(arm.name.clone()),
-        }
-    }
-    (names, left_out)
-}
-
-/// The cells that have the values that `--only` names.
-pub(crate) fn only(wanted: &[String], cells: &[Cell]) -> Result<Vec<Cell>, RunError> {
-    let mut values: BTreeMap<Axis, Vec<&str>> = BTreeMap::new();
-    for text in wanted {
-        let axes = || {
-            cells
-                .first()
-                .into_iter()
-                .flat_map(|cell| cell.0.keys().copied())
-        };
-        let found = text.split_once('=').and_then(|(name, value)| {
-            let axis = axes().find(|axis| axis.name() == name)?;
-            cells
-                .iter()
-                .any(|cell| cell.get(axis) == Some(value))
-                .then_some((axis, value))
-        });
-        let Some((axis, value)) = found else {
-            return Err(RunError::Arguments(format!(
-                "`--only {text}`: the experiment has no such cell; write an axis and one of its values, such as `rate=50Mbps`"
-            )));
-        };
-        values.entry(axis).or_default().push(value);
-    }
-    let matches = |cell: &Cell| {
-        values
-            .iter()
-            .all(|(axis, values)| cell.get(*axis).is_some_and(|value| values.contains(&value)))
-    };
-    Ok(cells.iter().filter(|cell| matches(cell)).cloned().collect())
-}
-
 fn scratch(keep: bool) -> Result<tempfile::TempDir, RunError> {
     let mut builder = tempfile::Builder::new();
     builder.prefix("hikyaku-lab-").disable_cleanup(keep);
@@ -339,71 +210,4 @@ fn copy_binary(binary: Option<&Path>, scratch: &Path) -> Result<PathBuf, RunErro
     let to = scratch.join("hikyaku");
     fs::copy(from, &to).attempt(|| format!("copying the program {}", from.display()))?;
     Ok(to)
-}
-
-impl Experiment {
-    fn introduction(&self) -> String {
-        let Self {
-            name, out, cells, ..
-        } = self;
-        let arms = self.arms.len();
-        let mut text = format!(
-            "{name}: {} cells, {arms} arms, records in {}",
-            cells.len(),
-            out.display()
-        );
-        let foreign = self.data.foreign();
-        if foreign > 0 {
-            text += &format!(
-                "; {foreign} records there are of another binary, experiment or seed and stay as they are"
-            );
-        }
-        text
-    }
-
-    fn conclusion(&self) -> String {
-        let tally = self.data.tally();
-        let mut text = format!("{}: {} sessions complete", self.name, tally.complete);
-        for (count, what) in [
-            (tally.timed_out, "timed out"),
-            (tally.failed, "failed"),
-            (tally.disturbed, "disturbed in every attempt"),
-        ] {
-            if count > 0 {
-                text += &format!(", {count} {what}");
-            }
-        }
-        text + &format!(
-            "; see them with `hikyaku lab report {}`",
-            self.out.display()
-        )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn only_of(wanted: &[&str]) -> Result<usize, String> {
-        let spec = library::find("version-sweep")
-            .unwrap()
-            .parse(false)
-            .unwrap();
-        let wanted: Vec<String> = wanted.iter().map(|&text| text.to_owned()).collect();
-        let cells = only(&wanted, &spec.cells(1));
-        cells
-            .map(|cells| cells.len())
-            .map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn cells_are_chosen_by_their_values() {
-        assert_eq!(only_of(&[]), Ok(360));
-        assert_eq!(only_of(&["rate=50Mbps"]), Ok(72));
-        assert_eq!(only_of(&["rate=50Mbps", "rate=100Mbps", "loss=0%"]), Ok(24));
-        for wrong in ["rate", "rate=51Mbps", "speed=50Mbps", "size=1MB"] {
-            let error = only_of(&[wrong]).unwrap_err();
-            assert!(error.contains(&format!("`--only {wrong}`")), "{error}");
-        }
-    }
 }

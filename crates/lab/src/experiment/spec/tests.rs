@@ -1,4 +1,5 @@
 use super::*;
+use crate::experiment::error::SpecError;
 
 const GOOD: &str = r#"
 title = "HTTP/2 against HTTP/3"

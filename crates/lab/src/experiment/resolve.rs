@@ -1,0 +1,146 @@
+//! From an experiment's file to its cells, and what holds in each.
+
+use std::time::Duration;
+
+use super::axis::{Cell, choose};
+use super::error::{Fault, SpecError, fault};
+use super::link;
+use super::record::Links;
+use super::spec::{Adjust, Arm, Server, Spec};
+
+impl Spec {
+    /// Reads an experiment's text; with `quick`, what its `[quick]` says holds.
+    ///
+    /// # Errors
+    /// If a key is unknown or a value wrong, also in what is not used now. The
+    /// error shows the place.
+    pub fn parse(name: &str, text: &str, quick: bool) -> Result<Self, SpecError> {
+        let parse = |error: toml::de::Error| SpecError::Parse {
+            name: name.to_owned(),
+            why: error.to_string(),
+        };
+        let invalid = |(place, why): Fault| SpecError::Invalid {
+            name: name.to_owned(),
+            place,
+            why,
+        };
+        let full: Self = toml::from_str(text).map_err(parse)?;
+        full.check().map_err(invalid)?;
+        full.check_filters().map_err(invalid)?;
+        full.check_figures().map_err(invalid)?;
+        let Some(reduced) = &full.quick else {
+            let without = || {
+                fault(
+                    "quick",
+                    "there is no [quick] part: run it without `--quick`",
+                )
+            };
+            return if quick {
+                Err(invalid(without()))
+            } else {
+                Ok(full)
+            };
+        };
+        let reduced = reduced
+            .apply(toml::from_str(text).map_err(parse)?)
+            .map_err(invalid)?;
+        Ok(if quick { reduced } else { full })
+    }
+
+    /// All cells, in the order of the axes' values; with [`Self::cells`] a choice
+    /// of them that `seed` gives. Cells in which every arm is skipped are left out.
+    pub fn cells(&self, seed: u64) -> Vec<Cell> {
+        let mut cells = vec![Cell::default()];
+        for (axis, values) in &self.axes {
+            cells = cells
+                .iter()
+                .flat_map(|cell| values.iter().map(|value| cell.with(*axis, value)))
+                .collect();
+        }
+        cells.retain(|cell| {
+            self.arms
+                .iter()
+                .any(|arm| self.skipped(cell, arm).is_none())
+        });
+        choose(cells, self.cells, seed)
+    }
+
+    /// Why an arm is not measured in a cell, if so.
+    pub fn skipped(&self, cell: &Cell, arm: &Arm) -> Option<&str> {
+        self.skip
+            .iter()
+            .find(|skip| skip.cells.matches(cell) && names(&skip.arms, arm))
+            .map(|skip| skip.reason.as_str())
+    }
+
+    /// How often an arm is measured in a cell.
+    pub fn repeats(&self, cell: &Cell, arm: &Arm) -> u32 {
+        self.adjusted(cell, arm, |adjust| adjust.repeats)
+            .unwrap_or(self.repeats)
+    }
+
+    /// Time limit of a session of an arm in a cell.
+    pub fn timeout(&self, cell: &Cell, arm: &Arm) -> Duration {
+        self.adjusted(cell, arm, |adjust| adjust.timeout)
+            .unwrap_or(self.timeout)
+    }
+
+    fn adjusted<T>(
+        &self,
+        cell: &Cell,
+        arm: &Arm,
+        value: impl Fn(&Adjust) -> Option<T>,
+    ) -> Option<T> {
+        self.adjust
+            .iter()
+            .rev()
+            .filter(|adjust| adjust.cells.matches(cell) && names(&adjust.arms, arm))
+            .find_map(value)
+    }
+
+    /// Whether nothing of one session of an arm can be remembered in the next: neither
+    /// by a server that chooses, nor by a returning client.
+    pub fn memoryless(&self, arm: &Arm) -> bool {
+        let chooses = arm.server == Server::Hikyaku
+            && arm
+                .set
+                .get("policy.version")
+                .is_none_or(|version| version == "adaptive");
+        !chooses && !arm.returning.unwrap_or(self.workload.returning)
+    }
+
+    /// Sessions of one run of an arm: how many come before those that are measured,
+    /// and how many are measured. One that remembers nothing needs none before.
+    pub fn sessions(&self, arm: &Arm) -> (u32, u32) {
+        let warmup = arm.warmup.unwrap_or(self.workload.warmup);
+        (warmup, arm.sessions.unwrap_or(self.workload.sessions))
+    }
+
+    /// The arm of that name.
+    pub fn arm(&self, name: &str) -> Option<&Arm> {
+        self.arms.iter().find(|arm| arm.name == name)
+    }
+
+    /// Both directions' links in a cell, before any change.
+    ///
+    /// # Errors
+    /// Never for a spec that [`Self::parse`] gave; else as there.
+    pub fn links(&self, cell: &Cell) -> Result<Links, String> {
+        link::resolve(&self.link, cell)
+    }
+}
+
+impl Arm {
+    /// Whether its server chooses the version by what it learns of a client.
+    pub fn chooses(&self) -> bool {
+        let version = self.set.get("policy.version");
+        self.server == Server::Hikyaku
+            && self.flows.is_empty()
+            && version.is_none_or(|version| version == "adaptive")
+    }
+}
+
+/// Whether a list of arms, which means all when empty, has this one.
+fn names(arms: &[String], arm: &Arm) -> bool {
+    arms.is_empty() || arms.contains(&arm.name)
+}
