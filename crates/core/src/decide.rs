@@ -156,6 +156,15 @@ impl Comparison {
         }
     }
 
+    /// Expected gain of `version` over the other.
+    #[must_use]
+    pub fn gain(&self, version: Version) -> f32 {
+        match version {
+            Version::H1 | Version::H2 => (1.0 + self.h3_gain).recip() - 1.0,
+            Version::H3 => self.h3_gain,
+        }
+    }
+
     /// Lower bound of the gain of `version` over the other.
     #[must_use]
     pub const fn gain_low(&self, version: Version) -> f32 {

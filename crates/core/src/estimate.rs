@@ -39,7 +39,7 @@ pub struct Estimate {
     pub(crate) best_rate: f32,
     /// Natural logarithm of real by predicted load time, by [`Transport`]: HTTP/2, HTTP/3.
     pub(crate) outcome: [Stat; 2],
-    /// Natural logarithm of the response size in bytes.
+    /// Natural logarithm of the mean response size in bytes.
     pub(crate) size: f32,
     /// Number of responses that `size` is the mean of, faded.
     pub(crate) size_weight: f32,
@@ -85,7 +85,7 @@ impl Estimate {
         &self.loss[transport.index()]
     }
 
-    /// Geometric mean of the client's response sizes.
+    /// Mean of the client's response sizes: large ones are what it waits for.
     #[must_use]
     pub fn response_size(&self) -> Option<ByteSize> {
         (self.size_weight > 0.0).then(|| ByteSize::from_bytes(f64::from(self.size).exp() as u64))
@@ -244,7 +244,8 @@ impl Estimate {
         self.touch(now, policy);
         let log_size = (outcome.size.max(1) as f32).ln();
         self.size_weight = (self.size_weight + 1.0).min(window.outcomes);
-        self.size += (log_size - self.size) / self.size_weight;
+        let (mean, size) = (self.size.exp(), log_size.exp());
+        self.size = (mean + (size - mean) / self.size_weight).max(1.0).ln();
         let Some(log_ratio) = log_ratio.filter(|ratio| ratio.is_finite()) else {
             return;
         };
@@ -257,7 +258,8 @@ impl Estimate {
             self.outcome = Default::default();
         }
         let log_ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO);
-        self.outcome[version.transport().index()].push(log_ratio, window.outcomes);
+        let weight = (log_size - self.size).exp().clamp(LEAST_WEIGHT, 1.0);
+        self.outcome[version.transport().index()].push_weighted(log_ratio, weight, window.outcomes);
     }
 
     /// Takes an event of UDP; for a client address.
@@ -356,6 +358,8 @@ pub(crate) const PREFIX: Window = Window {
 const APP_LIMITED_WEIGHT: f32 = 0.1;
 /// Weight of the rate from before a probe: a single new sample outweighs it.
 const PROBED_WEIGHT: f32 = 0.25;
+/// A response counts as an outcome as far as it is as large as the mean one, but at least so much.
+const LEAST_WEIGHT: f32 = 0.05;
 /// A response that stalled for a client's own reasons must not count for ever: at most e^2, 7 times.
 const MAX_LOG_RATIO: f32 = 2.0;
 

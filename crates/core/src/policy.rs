@@ -39,7 +39,8 @@ pub struct PolicyConfig {
     /// A switch needs a gain whose lower bound is above this share of the load time; from 0 to 1.
     /// Default 0.05.
     pub min_gain: f64,
-    /// Added to `min_gain` right after a switch, halving each `settle`; from 0 to 1. Default 0.1.
+    /// What a switch right after another is expected to gain on top, halving each `settle`; from 0 to 1.
+    /// Default 0.1.
     pub hysteresis: f64,
     /// See `hysteresis`. Default `1h`.
     #[serde(with = "duration")]

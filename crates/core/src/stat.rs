@@ -17,10 +17,16 @@ pub(crate) struct Stat {
 impl Stat {
     /// Takes a sample. Above `max_weight` the oldest fade for it.
     pub(crate) fn push(&mut self, sample: f32, max_weight: f32) {
-        self.weight = (self.weight + 1.0).min(max_weight);
+        self.push_weighted(sample, 1.0, max_weight);
+    }
+
+    /// Takes a sample that counts as `weight` of one, which is above 0 and at most 1.
+    pub(crate) fn push_weighted(&mut self, sample: f32, weight: f32, max_weight: f32) {
+        self.weight = (self.weight + weight).min(max_weight);
+        let share = weight / self.weight;
         let from_old = sample - self.mean;
-        self.mean += from_old / self.weight;
-        self.var += (from_old * (sample - self.mean) - self.var) / self.weight;
+        self.mean += share * from_old;
+        self.var += share * (from_old * (sample - self.mean) - self.var);
         // Rounding may leave it just below zero.
         self.var = self.var.max(0.0);
     }
@@ -101,6 +107,20 @@ mod tests {
             stat.push(1.0, 8.0);
         }
         assert!(stat.mean > 0.97, "{stat:?}");
+    }
+
+    #[test]
+    fn weighted_samples_count_in_proportion() {
+        let mut stat = Stat::default();
+        for _ in 0..20 {
+            stat.push_weighted(1.0, 1.0, 100.0);
+            stat.push_weighted(5.0, 0.25, 100.0);
+        }
+        assert!(
+            (stat.mean - 1.8).abs() < 1e-4 && (stat.var - 2.56).abs() < 1e-3,
+            "{stat:?}"
+        );
+        assert!((stat.weight - 25.0).abs() < 1e-3, "{stat:?}");
     }
 
     #[test]

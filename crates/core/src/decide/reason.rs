@@ -82,7 +82,7 @@ pub enum Reason {
         version: Version,
         /// The comparison.
         comparison: Comparison,
-        /// Lower bound of the gain that a change would need, as a share.
+        /// Expected gain that a change would need, as a share; its lower bound needs `min_gain`.
         needed: f32,
     },
     /// HTTP/3 really took longer for this client than HTTP/2 would.
@@ -236,10 +236,11 @@ impl Reason {
         match self {
             Self::Explore { .. } => write!(f, "{version}: exploring; {times}"),
             Self::Kept { needed, .. } => {
-                let (low, needed) = (low(other(version)), human::percent((*needed).into()));
+                let (gain, low) = (comparison.gain(other(version)), low(other(version)));
+                let [gain, needed] = [gain, *needed].map(|share| human::percent(share.into()));
                 write!(
                     f,
-                    "{version}: kept; {times}; lower bound of a change's gain {low}, needed {needed}"
+                    "{version}: kept; {times}; gain of a change {gain}, needed {needed}; lower bound {low}"
                 )
             }
             Self::WayBack { .. } => {

@@ -200,10 +200,11 @@ impl Rules<'_> {
         }
         let needed = min_gain + self.hysteresis();
         let next = other(current);
-        // The first choice changes nothing: the plain one was made in ignorance.
+        let gain = comparison.gain(next);
         let changes = match self.view.choice {
-            None => comparison.load(next).time < comparison.load(current).time,
-            Some(_) => comparison.gain_low(next) > needed,
+            // The first choice changes nothing: the plain one was made in ignorance.
+            None => gain > 0.0,
+            Some(_) => gain > needed && comparison.gain_low(next) > min_gain,
         };
         let version = if changes { next } else { current };
         let reason = if changes || comparison.load(current).time <= comparison.load(next).time {

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::examples::{Cell, VERSIONS};
 use super::print::percent;
-use super::replay::Replayed;
+use super::replay::{Replayed, predicted};
 use crate::experiment::Links;
 
 /// Cells shown that cost most.
@@ -26,8 +26,9 @@ pub(super) struct Check {
     pub(super) data_sha256: String,
     /// By arm.
     pub(super) prediction: BTreeMap<String, Prediction>,
-    /// By congestion control.
-    pub(super) choice: BTreeMap<Congestion, Choice>,
+    /// By congestion control, for clients that fetch one size, and for those that fetch all
+    /// sizes that were measured on their path.
+    pub(super) choice: BTreeMap<String, Choice>,
     /// Cells that cost most.
     pub(super) worst: Vec<Worst>,
 }
@@ -45,7 +46,7 @@ pub(super) struct Prediction {
     pub(super) bias: f64,
 }
 
-/// Choices under a congestion control. Regret: how much longer a response took than by
+/// Choices of replayed servers. Regret: how much longer a response took than by
 /// the faster version, as a share.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Choice {
@@ -82,38 +83,86 @@ pub(super) struct Worst {
     pub(super) regret: f64,
 }
 
-/// Replays all cells under a model.
-pub(super) fn replay<'a>(cells: Vec<Cell<'a>>, model: &Arc<Model>) -> Vec<(Cell<'a>, Replayed)> {
-    let replayed = |cell: Cell<'a>| {
-        let replayed = Replayed::new(&cell, model);
-        (cell, replayed)
-    };
-    cells.into_iter().map(replayed).collect()
+/// Clients replayed under a model that does not know their paths.
+#[derive(Debug, Default)]
+pub(super) struct Replays<'a> {
+    /// By cell, with the model's predictions.
+    one_size: Vec<(Cell<'a>, Replayed, [Option<f64>; 2])>,
+    /// By path.
+    all_sizes: Vec<(Congestion, Replayed)>,
+}
+
+impl<'a> Replays<'a> {
+    /// Replays clients over all cells.
+    pub(super) fn new(cells: Vec<Cell<'a>>, model: &Arc<Model>) -> Self {
+        let mut paths: BTreeMap<(&str, Congestion), Vec<&Cell<'_>>> = BTreeMap::new();
+        for cell in &cells {
+            paths
+                .entry((cell.path, cell.congestion))
+                .or_default()
+                .push(cell);
+        }
+        let all_sizes = paths
+            .into_iter()
+            .filter(|(_, cells)| cells.len() > 1)
+            .map(|((_, congestion), cells)| (congestion, Replayed::new(&cells, model)))
+            .collect();
+        let one_size = cells
+            .into_iter()
+            .map(|cell| {
+                let replayed = Replayed::new(&[&cell], model);
+                let predicted = predicted(&cell, model);
+                (cell, replayed, predicted)
+            })
+            .collect();
+        Self {
+            one_size,
+            all_sizes,
+        }
+    }
+
+    /// These and `other`.
+    pub(super) fn joined(mut self, other: Self) -> Self {
+        self.one_size.extend(other.one_size);
+        self.all_sizes.extend(other.all_sizes);
+        self
+    }
 }
 
 impl Check {
-    /// Sums up replayed cells.
-    pub(super) fn new(
-        held_out: String,
-        data_sha256: String,
-        replayed: &[(Cell<'_>, Replayed)],
-    ) -> Self {
+    /// Sums up replayed clients.
+    pub(super) fn new(held_out: String, data_sha256: String, replays: &Replays<'_>) -> Self {
         let mut prediction = BTreeMap::new();
         let mut choice = BTreeMap::new();
         for congestion in [Congestion::Cubic, Congestion::Bbr] {
-            let of: Vec<&Replayed> = replayed
-                .iter()
-                .filter(|(cell, _)| cell.congestion == congestion)
-                .map(|(_, replayed)| replayed)
-                .collect();
-            if of.is_empty() {
-                continue;
+            let of = |(cell, ..): &&(Cell<'_>, _, _)| cell.congestion == congestion;
+            let one_size: Vec<_> = replays.one_size.iter().filter(of).collect();
+            let all_sizes = replays.all_sizes.iter().filter(|(of, _)| *of == congestion);
+            let groups = [
+                (
+                    "one size",
+                    one_size.iter().map(|(_, replayed, _)| replayed).collect(),
+                ),
+                (
+                    "all sizes",
+                    all_sizes.map(|(_, replayed)| replayed).collect::<Vec<_>>(),
+                ),
+            ];
+            for (name, replayed) in groups {
+                if !replayed.is_empty() {
+                    let name = format!("{}, {name}", congestion.name());
+                    choice.insert(name, Choice::of(&replayed));
+                }
             }
-            choice.insert(congestion, Choice::of(&of));
             for (i, version) in VERSIONS.into_iter().enumerate() {
-                let errors = of.iter().filter_map(|r| Some(r.predicted[i]? - r.truth[i]));
-                let arm = Arm::new(version, congestion).to_string();
-                prediction.insert(arm, Prediction::of(errors.collect()));
+                let errors: Vec<f64> = one_size
+                    .iter()
+                    .filter_map(|(_, replayed, predicted)| Some(predicted[i]? - replayed.truth[i]))
+                    .collect();
+                if !errors.is_empty() {
+                    let arm = Arm::new(version, congestion).to_string();
+                    prediction.insert(arm, Prediction::of(errors));
+                }
             }
         }
         Self {
@@ -121,16 +170,15 @@ impl Check {
             data_sha256,
             prediction,
             choice,
-            worst: worst(replayed),
+            worst: worst(&replays.one_size),
         }
     }
 
     /// The choices in a sentence.
     pub(super) fn summary(&self) -> String {
-        let choices = self.choice.iter().map(|(congestion, choice)| {
+        let choices = self.choice.iter().map(|(name, choice)| {
             format!(
-                "{}: right in {} of {} differing cells, mean regret {}, 95 % below {}",
-                congestion.name(),
+                "{name}: right in {} of {} differing cells, mean regret {}, 95 % below {}",
                 percent(choice.right),
                 choice.differing,
                 percent(choice.regret_mean),
@@ -178,10 +226,10 @@ impl Choice {
     }
 }
 
-fn worst(replayed: &[(Cell<'_>, Replayed)]) -> Vec<Worst> {
+fn worst(replayed: &[(Cell<'_>, Replayed, [Option<f64>; 2])]) -> Vec<Worst> {
     let mut worst: Vec<Worst> = replayed
         .iter()
-        .map(|(cell, replayed)| {
+        .map(|(cell, replayed, _)| {
             let [h2_ms, h3_ms] = replayed.truth.map(|ln| rounded(ln.exp() * 1e3));
             Worst {
                 path: describe(cell.path),

@@ -225,16 +225,29 @@ fn arm(spec: &Spec, run: &Run) -> Result<Arm, &'static str> {
     Ok(Arm::new(version, congestion))
 }
 
+/// What the server logged; where it logged nothing, what it would have counted of the
+/// emulated link.
 fn measured(run: &Run) -> Option<Measured> {
     let metric = |name| run.metric(name);
     let count = |packets: f64| packets as u32;
+    if let Some(sent) = metric("server_packets_sent") {
+        return Some(Measured {
+            sent: count(sent),
+            lost: count(metric("server_packets_lost")?),
+            min_rtt: metric("server_min_rtt_ms")? / 1e3,
+            rate: metric("server_rate_mbps")
+                .filter(|mbps| *mbps > 0.0)
+                .map(|mbps| Rate::from_bits_per_sec((mbps * 1e6) as u64)),
+            app_limited: metric("server_app_limited").is_some_and(|flag| flag != 0.0),
+        });
+    }
+    let emulator = run.emulator?;
+    let lost = emulator.lost + emulator.dropped;
     Some(Measured {
-        sent: count(metric("server_packets_sent")?),
-        lost: count(metric("server_packets_lost")?),
-        min_rtt: metric("server_min_rtt_ms")? / 1e3,
-        rate: metric("server_rate_mbps")
-            .filter(|mbps| *mbps > 0.0)
-            .map(|mbps| Rate::from_bits_per_sec((mbps * 1e6) as u64)),
-        app_limited: metric("server_app_limited").is_some_and(|flag| flag != 0.0),
+        sent: count((emulator.delivered + lost) as f64),
+        lost: count(lost as f64),
+        min_rtt: run.link.rtt().as_secs_f64(),
+        rate: None,
+        app_limited: true,
     })
 }

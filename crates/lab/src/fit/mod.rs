@@ -28,10 +28,9 @@ use clap::Args;
 use hikyaku_core::model::{Model, ModelFile, Source};
 use hikyaku_netsim::derive_seed;
 
-use check::{Check, replay};
+use check::{Check, Replays};
 use data::{Data, Origin};
 use examples::{Cell, cells, examples};
-use replay::Replayed;
 
 pub use error::FitError;
 
@@ -78,7 +77,7 @@ pub fn run(args: &FitArgs, out: &mut dyn Write) -> Result<u8, FitError> {
         let check = Check::new(
             held_out,
             data.origin.sha256.clone(),
-            &replay(cells(&data)?, &model),
+            &Replays::new(cells(&data)?, &model),
         );
         check.print(out).map_err(FitError::Print)?;
         return Ok(0);
@@ -147,23 +146,21 @@ fn check_by_folds(data: &Data) -> Result<Option<Check>, FitError> {
         });
         replay_fitted(&kept, held_out)
     };
-    let replayed: Vec<_> = thread::scope(|scope| {
+    let replays = thread::scope(|scope| {
         let fold = &fold;
         let folds: Vec<_> = (0..FOLDS).map(|i| scope.spawn(move || fold(i))).collect();
-        folds
-            .into_iter()
-            .map(|fold| {
-                fold.join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-            .collect::<Result<_, _>>()
+        folds.into_iter().try_fold(Replays::default(), |sum, fold| {
+            let fold = fold
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok::<_, FitError>(sum.joined(fold?))
+        })
     })?;
-    let replayed: Vec<(Cell<'_>, Replayed)> = replayed.into_iter().flatten().collect();
     let held_out = format!("each fifth of the {} paths in turn", paths.len());
     Ok(Some(Check::new(
         held_out,
         data.origin.sha256.clone(),
-        &replayed,
+        &replays,
     )))
 }
 
@@ -173,18 +170,15 @@ fn check_on(data: &Data, held_out: &Data) -> Result<Check, FitError> {
         .into_iter()
         .filter(|cell| !held_out.paths.contains_key(cell.path))
         .collect();
-    let replayed = replay_fitted(&kept, cells(held_out)?)?;
+    let replays = replay_fitted(&kept, cells(held_out)?)?;
     let what = format!("{} paths of other experiments", held_out.paths.len());
-    Ok(Check::new(what, held_out.origin.sha256.clone(), &replayed))
+    Ok(Check::new(what, held_out.origin.sha256.clone(), &replays))
 }
 
-fn replay_fitted<'a>(
-    kept: &[Cell<'_>],
-    held_out: Vec<Cell<'a>>,
-) -> Result<Vec<(Cell<'a>, Replayed)>, FitError> {
+fn replay_fitted<'a>(kept: &[Cell<'_>], held_out: Vec<Cell<'a>>) -> Result<Replays<'a>, FitError> {
     let file = fit_cells(kept, String::new(), model::no_source());
     let model = Arc::new(Model::new(file).map_err(FitError::Fitted)?);
-    Ok(replay(held_out, &model))
+    Ok(Replays::new(held_out, &model))
 }
 
 fn read_model(path: &Path) -> Result<Arc<Model>, FitError> {

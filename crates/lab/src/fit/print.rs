@@ -12,7 +12,10 @@ impl Check {
     /// The check as a table.
     pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "held out: {}\n", self.held_out)?;
-        writeln!(out, "arm         cells  error: median      p95     bias")?;
+        writeln!(
+            out,
+            "arm               cells  error: median      p95     bias"
+        )?;
         for (arm, prediction) in &self.prediction {
             let Prediction {
                 cells,
@@ -21,14 +24,14 @@ impl Check {
                 bias,
             } = prediction;
             let [median, p95, bias] = [median, p95, bias].map(|ln| percent(ln.exp_m1()));
-            writeln!(out, "{arm:10} {cells:6} {median:>14} {p95:>8} {bias:>8}")?;
+            writeln!(out, "{arm:16} {cells:6} {median:>14} {p95:>8} {bias:>8}")?;
         }
         writeln!(
             out,
-            "\nchoice      cells  differ > 5 %    right   regret: mean      p95    worst   \
+            "\nchoice            cells  differ > 5 %    right   regret: mean      p95    worst   \
              always h2  always h3"
         )?;
-        for (congestion, choice) in &self.choice {
+        for (name, choice) in &self.choice {
             let [right, mean, p95, worst, h2, h3] = [
                 choice.right,
                 choice.regret_mean,
@@ -38,10 +41,10 @@ impl Check {
                 choice.regret_h3,
             ]
             .map(percent);
-            let (name, cells, differing) = (congestion.name(), choice.cells, choice.differing);
+            let (cells, differing) = (choice.cells, choice.differing);
             writeln!(
                 out,
-                "{name:10} {cells:6} {differing:13} {right:>8} {mean:>14} {p95:>8} {worst:>8} \
+                "{name:16} {cells:6} {differing:13} {right:>8} {mean:>14} {p95:>8} {worst:>8} \
                  {h2:>11} {h3:>10}"
             )?;
         }

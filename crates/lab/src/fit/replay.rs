@@ -19,31 +19,29 @@ const VISITS: usize = 12;
 /// Arms differ if the slower takes longer than the faster by more than this share.
 const DIFFERENT: f64 = 0.05;
 
-/// What a server makes of a cell.
+/// What a server makes of a path, for clients that fetch one size or several in turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Replayed {
-    /// Logarithms of the load times in seconds, in the order of [`VERSIONS`].
+    /// Logarithms of the load times in seconds, of all sizes together, in the order of
+    /// [`VERSIONS`].
     pub(super) truth: [f64; 2],
-    /// The model's predictions of these for a server that knows the path by both, but
-    /// has learnt nothing from outcomes; `None` if the model lacks the arm.
-    pub(super) predicted: [Option<f64>; 2],
     /// Share of visits for which HTTP/3 was chosen.
     pub(super) h3_share: f64,
 }
 
 impl Replayed {
-    /// Replays clients in a cell under a model.
-    pub(super) fn new(cell: &Cell<'_>, model: &Arc<Model>) -> Self {
-        let policy = Arc::new(cell.policy());
+    /// Replays clients that fetch a response of each cell at each visit. The cells are of
+    /// one path and congestion control.
+    pub(super) fn new(cells: &[&Cell<'_>], model: &Arc<Model>) -> Self {
         let chosen: usize = (0..CLIENTS)
-            .map(|client| {
-                let visitor = Visitor::new(Arc::clone(&policy), Arc::clone(model));
-                h3_visits(cell, client, visitor)
-            })
+            .map(|client| h3_visits(cells, client, model))
             .sum();
+        let total = |version: usize| {
+            let loads = cells.iter().map(|cell| cell.loads()[version].ln.exp());
+            loads.sum::<f64>().ln()
+        };
         Self {
-            truth: cell.loads().map(|load| load.ln),
-            predicted: predicted(cell, &policy, model),
+            truth: [total(0), total(1)],
             h3_share: chosen as f64 / (CLIENTS * VISITS) as f64,
         }
     }
@@ -85,20 +83,29 @@ impl Cell<'_> {
 }
 
 /// Visits that count and for which HTTP/3 was chosen.
-fn h3_visits(cell: &Cell<'_>, client: usize, mut visitor: Visitor) -> usize {
+fn h3_visits(cells: &[&Cell<'_>], client: usize, model: &Arc<Model>) -> usize {
+    let Some(first) = cells.first() else {
+        return 0;
+    };
+    let mut visitor = Visitor::new(Arc::new(first.policy()), Arc::clone(model));
     let mut chosen = 0;
     for visit in 0..WARM_UP + VISITS {
         let h3 = visitor.decide().version == Version::H3;
         chosen += usize::from(h3 && visit >= WARM_UP);
-        let responses = &cell.responses[usize::from(h3)];
-        visitor.visit(responses[(visit + client) % responses.len()]);
+        for cell in cells {
+            let responses = &cell.responses[usize::from(h3)];
+            visitor.visit(responses[(visit + client) % responses.len()]);
+        }
     }
     chosen
 }
 
-fn predicted(cell: &Cell<'_>, policy: &Arc<PolicyConfig>, model: &Arc<Model>) -> [Option<f64>; 2] {
+/// The model's predictions of a cell's load times (logarithms of seconds) for a server
+/// that knows the path by both versions, but has learnt nothing from outcomes; `None` if
+/// the model lacks the arm.
+pub(super) fn predicted(cell: &Cell<'_>, model: &Arc<Model>) -> [Option<f64>; 2] {
     let [h2, h3] = &cell.responses;
-    let view = Visitor::new(Arc::clone(policy), Arc::clone(model)).knowing(h2, h3);
+    let view = Visitor::new(Arc::new(cell.policy()), Arc::clone(model)).knowing(h2, h3);
     VERSIONS.map(|version| {
         let arm = Arm::new(version, cell.congestion);
         let loss = view.loss_for(version).mean;

@@ -174,7 +174,7 @@ fn error(model: &Model, place: Place, version: Version) -> (f64, f32) {
 #[test]
 fn the_law_is_found_again_and_chosen_by_on_paths_left_out() {
     let check = check_by_folds(&data(&runs(&places()))).unwrap().unwrap();
-    let choice = &check.choice[&hikyaku_core::arm::Congestion::Cubic];
+    let choice = &check.choice["cubic, one size"];
     assert_eq!(choice.cells, places().len());
     assert!(choice.differing > 30, "{choice:?}");
     // A fifth of so coarse a sweep leaves wide gaps.

@@ -197,11 +197,23 @@ fn each_guard_in_turn() {
             "right after a change more is needed",
             PathView {
                 choice: on(Version::H3, 1),
-                ..known(0.0)
+                outcome: [outcomes(0.0, 24.0); 2],
+                ..known(0.0012)
             },
             Version::H3,
             Group::Normal,
             "h3_kept",
+        ),
+        (
+            "later it is not",
+            PathView {
+                choice: on(Version::H3, 99_999),
+                outcome: [outcomes(0.0, 24.0); 2],
+                ..known(0.0012)
+            },
+            Version::H2,
+            Group::Normal,
+            "h2_faster",
         ),
         (
             "bad path, on HTTP/2",
@@ -567,7 +579,7 @@ fn reasons_are_sentences() {
     assert_eq!(
         sentence(view),
         "HTTP/3: kept; predicted 67 ms against 65 ms on HTTP/2 for 1 MB (RTT 10 ms, loss 0.3 % on TCP \
-         and 0.35 % on QUIC, 200 Mbit/s); lower bound of a change's gain -6.9 %, needed 5 %"
+         and 0.35 % on QUIC, 200 Mbit/s); gain of a change 2.8 %, needed 5 %; lower bound -6.9 %"
     );
 }
 
