@@ -1,6 +1,6 @@
 # The daily commands; the work is done in scripts/.
 
-.PHONY: help run test check bench-edge fuzz first-model clean
+.PHONY: help run test check bench-edge fuzz model clean
 
 help:
 	@echo 'make run          serve the sample site on https://localhost:8443'
@@ -9,7 +9,7 @@ help:
 	@echo 'make check        formatting, lints, documentation, scripts, dependencies'
 	@echo 'make bench-edge   what the edge server costs, beside nginx'
 	@echo 'make fuzz         feed the parsers what nobody would write, a minute each'
-	@echo 'make first-model  measure anew what models/default.json was made from (root)'
+	@echo 'make model        measure and fit models/default.json anew (root)'
 	@echo 'make clean        remove everything that was built or generated'
 
 run:
@@ -27,9 +27,10 @@ bench-edge:
 fuzz:
 	@bash scripts/fuzz.sh $(ARGS)
 
-first-model:
+model:
 	@cargo build --quiet --release --locked -p hikyaku
-	@cargo run --quiet --release --locked -p hikyaku-lab --example first-model -- $(ARGS)
+	@target/release/hikyaku lab run model $(ARGS)
+	@target/release/hikyaku lab fit build/lab/model -o models/default.json
 
 clean:
 	@cargo clean --quiet

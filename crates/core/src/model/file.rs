@@ -64,7 +64,7 @@ pub struct AxesFile {
 pub struct ArmTable {
     /// Load time in ms, above 0.
     pub load_ms: Vec<f64>,
-    /// Its relative standard error, from 0.
+    /// Its relative standard error as far as both versions do not share it, from 0.
     pub spread: Vec<f64>,
 }
 
