@@ -16,6 +16,7 @@ readonly TESTS=(
     chromium:chromium
     curl:curl
     h2load:nghttp2-client
+    haproxy:haproxy
     ip:iproute2
     nginx:nginx
     openssl:openssl

@@ -52,7 +52,7 @@ pub struct RunArgs {
     #[arg(value_name = "NAME|FILE", required = true)]
     pub experiments: Vec<String>,
 
-    /// Measure the little that the experiment's [quick] part says, to see whether
+    /// Measure the little that the experiment's `[quick]` part says, to see whether
     /// everything works
     #[arg(long)]
     pub quick: bool,

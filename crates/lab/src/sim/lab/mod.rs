@@ -28,7 +28,7 @@ pub struct SimArgs {
     #[arg(value_name = "NAME|FILE", required = true)]
     pub experiments: Vec<String>,
 
-    /// Simulate the little that the experiment's [quick] part says
+    /// Simulate the little that the experiment's `[quick]` part says
     #[arg(long)]
     pub quick: bool,
 
