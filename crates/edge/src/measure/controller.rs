@@ -13,7 +13,7 @@ use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     acked_bytes: AtomicU64,
-    /// Bytes per second; see [`Counters::delivery_rate`].
+    /// Bytes per second; see [`Counters::take_delivery_rate`].
     delivery_rate: AtomicU64,
     app_limited: AtomicBool,
 }
@@ -24,17 +24,15 @@ impl Counters {
         self.acked_bytes.load(Ordering::Relaxed)
     }
 
-    /// The newest delivery rate in bytes per second that the path limited, or a higher one
-    /// since, and whether the application may have limited that: what the kernel tells of
-    /// TCP (`tcp_rate_gen`). The last samples of a response say little, since there is
-    /// nothing more to send.
-    pub(crate) fn delivery_rate(&self) -> Option<(u64, bool)> {
-        let rate = self.delivery_rate.load(Ordering::Relaxed);
+    /// The highest delivery rate in bytes per second since this was last asked, and whether
+    /// the application rather than the path may have limited it.
+    pub(crate) fn take_delivery_rate(&self) -> Option<(u64, bool)> {
+        let rate = self.delivery_rate.swap(0, Ordering::Relaxed);
         (rate > 0).then(|| (rate, self.app_limited.load(Ordering::Relaxed)))
     }
 
     fn sampled(&self, rate: u64, app_limited: bool) {
-        if !app_limited || rate >= self.delivery_rate.load(Ordering::Relaxed) {
+        if rate > self.delivery_rate.load(Ordering::Relaxed) {
             self.delivery_rate.store(rate, Ordering::Relaxed);
             self.app_limited.store(app_limited, Ordering::Relaxed);
         }
@@ -244,26 +242,15 @@ mod tests {
     }
 
     #[test]
-    fn what_the_application_limits_lowers_no_rate() {
-        // name, [(rate, app-limited)], rate kept
-        type Case = (&'static str, &'static [(u64, bool)], (u64, bool));
-        let cases: &[Case] = &[
-            ("alone", &[(5, true)], (5, true)),
-            ("a response's end", &[(9, false), (2, true)], (9, false)),
-            ("higher", &[(5, false), (9, true)], (9, true)),
-            (
-                "the path became slower",
-                &[(9, true), (2, false)],
-                (2, false),
-            ),
-        ];
-        for (name, samples, want) in cases {
-            let counters = Counters::default();
-            for &(rate, app_limited) in *samples {
-                counters.sampled(rate, app_limited);
-            }
-            assert_eq!(counters.delivery_rate(), Some(*want), "{name}");
+    fn the_highest_rate_is_told_once() {
+        let counters = Counters::default();
+        for (rate, app_limited) in [(5, false), (9, true), (2, false)] {
+            counters.sampled(rate, app_limited);
         }
+        assert_eq!(counters.take_delivery_rate(), Some((9, true)));
+        assert_eq!(counters.take_delivery_rate(), None);
+        counters.sampled(3, false);
+        assert_eq!(counters.take_delivery_rate(), Some((3, false)));
     }
 
     #[test]

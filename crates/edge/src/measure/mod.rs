@@ -36,9 +36,9 @@ pub(crate) struct Snapshot {
     pub(crate) min_rtt: Duration,
     /// Smoothed round-trip time; zero while unknown.
     pub(crate) srtt: Duration,
-    /// Newest delivery rate.
+    /// Highest delivery rate since the last sample (see [`report::Reporter::keep_best_rate`]).
     pub(crate) delivery_rate: Option<Rate>,
-    /// The newest delivery rate may be less than what the path carries.
+    /// That rate may be less than what the path carries.
     pub(crate) app_limited: bool,
     /// Bytes that the peer has acknowledged.
     pub(crate) acked: u64,

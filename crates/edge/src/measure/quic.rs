@@ -195,7 +195,7 @@ impl QuicMeter {
         }
         self.looked = now;
         let path = self.quic.stats().path;
-        let rate = self.counters.as_ref().and_then(|c| c.delivery_rate());
+        let rate = self.counters.as_ref().and_then(|c| c.take_delivery_rate());
         // Probes for a larger MTU are made to be lost.
         let sent = path.sent_packets.saturating_sub(path.lost_plpmtud_probes);
         self.snapshot = Snapshot {
@@ -209,6 +209,7 @@ impl QuicMeter {
             since_ack: Duration::ZERO,
             closed: false,
         };
+        self.reporter.keep_best_rate(&mut self.snapshot);
         let sending = self.load.is_sending() || !self.awaiting.is_empty();
         self.stall.look(now, self.snapshot.acked, sending);
     }

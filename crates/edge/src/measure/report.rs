@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use hikyaku_core::arm::Arm;
 use hikyaku_core::sample::{Observation, Outcome, PathSample};
+use hikyaku_core::units::Rate;
 
 use super::{Exchange, Snapshot};
 
@@ -18,6 +19,8 @@ pub(crate) struct Reporter {
     arm: Arm,
     sampled: Snapshot,
     sampled_at: Instant,
+    /// See [`Reporter::keep_best_rate`].
+    best_rate: Option<(Rate, bool)>,
     busy: Option<Busy>,
 }
 
@@ -37,7 +40,27 @@ impl Reporter {
             arm,
             sampled: Snapshot::default(),
             sampled_at: now,
+            best_rate: None,
             busy: None,
+        }
+    }
+
+    /// Puts the highest delivery rate since the last sample in the place of the newest.
+    ///
+    /// The newest says little at the end of a response, when a few packets or a
+    /// retransmission are all that is left: 0.5 Mbit/s on a path of 200. A maximum over
+    /// some round trips is also what BBR takes for a path's bandwidth
+    /// (`BBR.max_bw` of draft-ietf-ccwg-bbr).
+    pub(crate) fn keep_best_rate(&mut self, snapshot: &mut Snapshot) {
+        let newest = snapshot
+            .delivery_rate
+            .map(|rate| (rate, snapshot.app_limited));
+        if newest.map(|(rate, _)| rate) > self.best_rate.map(|(rate, _)| rate) {
+            self.best_rate = newest;
+        }
+        if let Some((rate, app_limited)) = self.best_rate {
+            snapshot.delivery_rate = Some(rate);
+            snapshot.app_limited = app_limited;
         }
     }
 
@@ -85,6 +108,7 @@ impl Reporter {
         let count = |packets: u64| u32::try_from(packets).unwrap_or(u32::MAX);
         self.sampled = *snapshot;
         self.sampled_at = now;
+        self.best_rate = None;
         Some(PathSample {
             version: self.arm.version,
             congestion: self.arm.congestion,
@@ -178,6 +202,29 @@ mod tests {
             }
             assert_eq!(got, *want, "{name}");
         }
+    }
+
+    #[test]
+    fn a_sample_has_the_highest_rate_since_the_one_before() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut reporter = reporter(start);
+        let mut look = |sent, delivery_rate, app_limited| {
+            let mut snapshot = Snapshot {
+                delivery_rate,
+                app_limited,
+                ..snapshot(sent, 0)
+            };
+            reporter.keep_best_rate(&mut snapshot);
+            let observed = reporter.observations(at(sent), &snapshot, false, false);
+            let kept = (snapshot.delivery_rate, snapshot.app_limited);
+            (kept, samples(observed).len())
+        };
+        let rate = |mbps| Some(Rate::from_mbps(mbps));
+        assert_eq!(look(20, rate(50), false), ((rate(50), false), 0));
+        assert_eq!(look(30, rate(3), true), ((rate(50), false), 0));
+        assert_eq!(look(60, None, false), ((rate(50), false), 1));
+        assert_eq!(look(90, rate(4), true), ((rate(4), true), 0));
     }
 
     #[test]

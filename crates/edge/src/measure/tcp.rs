@@ -165,6 +165,7 @@ impl TcpMeter {
     fn refresh(&mut self) {
         if let Ok(snapshot) = self.socket.look() {
             self.snapshot = snapshot.or_former(&self.snapshot);
+            self.reporter.keep_best_rate(&mut self.snapshot);
         }
     }
 
