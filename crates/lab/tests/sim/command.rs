@@ -147,6 +147,8 @@ flows = [
         assert!(metric("utilisation") > 0.7);
         assert!(metric("queue_delay_p50_ms") <= metric("queue_delay_p95_ms"));
         assert!(run.series.is_empty());
+        let broken = metric("broken_flows") > 0.0;
+        assert_eq!(broken, run.label("broken").is_some());
     }
 }
 

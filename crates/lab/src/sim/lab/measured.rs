@@ -11,8 +11,10 @@ use crate::sim::{FlowOutcome, FlowSample, Outcome, Sample, Scenario};
 /// Of a download: one flow that ends.
 pub(super) fn download(scenario: &Scenario, outcome: &Outcome, series: bool) -> Measured {
     let flow = &outcome.flows[0];
-    let mut measured = with_errors(outcome);
-    if flow.complete.is_none() {
+    let mut measured = Measured::default();
+    if let Some(error) = &flow.error {
+        measured.fail(Fate::Failed, error.clone());
+    } else if flow.complete.is_none() {
         let why = format!("not complete after {:?}", scenario.until);
         measured.fail(Fate::TimedOut, why);
     }
@@ -40,9 +42,10 @@ pub(super) fn download(scenario: &Scenario, outcome: &Outcome, series: bool) -> 
     measured
 }
 
-/// Of flows that share the path, all measured from the start of the last one on.
+/// Of flows that share the path, all measured from the start of the last one on. A flow that
+/// breaks does not fail the run: it is what the others made of it.
 pub(super) fn flows(scenario: &Scenario, outcome: &Outcome, series: bool) -> Measured {
-    let mut measured = with_errors(outcome);
+    let mut measured = Measured::default();
     measured.metric("load_ms", millis(outcome.ended));
     let starts = scenario.flows.iter().map(|flow| flow.start);
     let from = starts.max().unwrap_or_default();
@@ -63,6 +66,7 @@ pub(super) fn flows(scenario: &Scenario, outcome: &Outcome, series: bool) -> Mea
         measured.metric("utilisation", ratio(total, rate.mbps()));
     }
     queue(&mut measured, outcome, from);
+    broken(&mut measured, scenario, outcome);
     if series {
         for (i, flow) in scenario.flows.iter().enumerate() {
             flow_series(&mut measured, outcome, i, &format!(".{}", flow.name));
@@ -72,13 +76,15 @@ pub(super) fn flows(scenario: &Scenario, outcome: &Outcome, series: bool) -> Mea
     measured
 }
 
-fn with_errors(outcome: &Outcome) -> Measured {
-    let mut measured = Measured::default();
-    let errors = outcome.flows.iter().filter_map(|flow| flow.error.as_ref());
-    for error in errors {
-        measured.fail(Fate::Failed, error.clone());
+fn broken(measured: &mut Measured, scenario: &Scenario, outcome: &Outcome) {
+    let flows = scenario.flows.iter().zip(&outcome.flows);
+    let broken: Vec<String> = flows
+        .filter_map(|(flow, came)| Some(format!("{}: {}", flow.name, came.error.as_ref()?)))
+        .collect();
+    measured.metric("broken_flows", broken.len() as f64);
+    if !broken.is_empty() {
+        measured.label("broken", &broken.join("; "));
     }
-    measured
 }
 
 /// Load time of the last file as the model has it: from the request's arrival to the

@@ -16,8 +16,10 @@ pub(super) fn check(spec: &Spec, arm: &Arm) -> Result<(), String> {
     if arm.server != Server::Hikyaku || arm.client != Client::Get {
         return Err("other programs cannot be simulated".to_owned());
     }
-    // Without links there is no TCP that `auto` could begin with.
-    if arm.http != Http::Http3 && (link || arm.http != Http::Auto) {
+    // Without links there is no TCP that `auto` could begin with; flows say what they are.
+    let quic = arm.http == Http::Http3
+        || (arm.http == Http::Auto && (!link || spec.workload.kind == Kind::Flows));
+    if !quic {
         return Err("only HTTP/3 can be simulated".to_owned());
     }
     if arm.connections.is_some_and(|n| n != 1) || spec.axes.contains_key(&Axis::Connections) {
