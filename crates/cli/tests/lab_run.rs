@@ -328,11 +328,13 @@ fn a_killed_measurement_goes_on_and_leaves_nothing_behind() {
     ];
     let output = lab(&arguments).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
-    assert!(
-        text(&output).contains(&format!("{} runs to go", 12 - kept.len())),
-        "{}",
-        text(&output)
-    );
+    // What the machine disturbed is in the records, and is measured again, up to three times.
+    let good = kept
+        .iter()
+        .filter(|run| run.disturbed.is_none() || run.attempt == 2);
+    let done: BTreeSet<u32> = good.map(|run| run.repeat).collect();
+    let left = format!("{} runs to go", 12 - done.len());
+    assert!(text(&output).contains(&left), "{left}: {}", text(&output));
     let all = read(&runs).unwrap();
     assert_eq!(all[..kept.len()], kept[..]);
     let repeats: BTreeSet<u32> = all.iter().map(|run| run.repeat).collect();
@@ -350,16 +352,16 @@ fn a_signal_ends_it_cleanly() {
         return;
     };
     let directory = tempfile::tempdir().unwrap();
-    let (file, out) = (
-        directory.path().join("slow.toml"),
-        directory.path().join("out"),
-    );
+    let file = directory.path().join("slow.toml");
     fs::write(&file, SLOW).unwrap();
-    let (pid, status) = interrupted(&file, &out, Signal::INT);
-    assert_eq!(status, Some(130));
-    assert_eq!(namespaces(pid), BTreeSet::new());
-    let bytes = fs::read(out.join("runs.jsonl")).unwrap();
-    assert_eq!(bytes.last(), Some(&b'\n'));
+    for (signal, code) in [(Signal::INT, 130), (Signal::HUP, 129)] {
+        let out = directory.path().join(code.to_string());
+        let (pid, status) = interrupted(&file, &out, signal);
+        assert_eq!(status, Some(code));
+        assert_eq!(namespaces(pid), BTreeSet::new());
+        let bytes = fs::read(out.join("runs.jsonl")).unwrap();
+        assert_eq!(bytes.last(), Some(&b'\n'));
+    }
 }
 
 #[test]

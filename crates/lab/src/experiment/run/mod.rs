@@ -100,7 +100,7 @@ pub struct RunArgs {
 const DEFAULT_LANES: u16 = 64;
 
 /// Measures, and tells on `out` what became of it. Gives the exit status: 0 if every
-/// session was measured, 1 if some failed, 130 if a signal came first.
+/// session was measured, 1 if some failed, 128 and its number if a signal came first.
 ///
 /// # Errors
 /// If an experiment or an option is wrong, or nothing can be measured.
@@ -182,7 +182,7 @@ fn finish(
     }
     if shared.stop.is_set() {
         tell(out, "stopped; run the same command again to go on")?;
-        return Ok(130);
+        return Ok(shared.stop.code());
     }
     Ok(u8::from(failed > 0))
 }

@@ -64,7 +64,7 @@ pub struct SimArgs {
 }
 
 /// Simulates, and tells on `out` what became of it. Gives the exit status: 0 if every session
-/// was simulated, 1 if some failed, 130 if a signal came first.
+/// was simulated, 1 if some failed, 128 and its number if a signal came first.
 ///
 /// # Errors
 /// If an experiment or an option is wrong, or cannot be simulated.
@@ -84,7 +84,7 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<u8, RunError> {
         failed += one(args, &source, &conditions, &stop, out)?;
         if stop.is_set() {
             tell(out, "stopped; run the same command again to go on")?;
-            return Ok(130);
+            return Ok(stop.code());
         }
     }
     Ok(u8::from(failed > 0))
