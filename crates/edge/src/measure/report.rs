@@ -19,8 +19,8 @@ pub(crate) struct Reporter {
     arm: Arm,
     sampled: Snapshot,
     sampled_at: Instant,
-    /// See [`Reporter::keep_best_rate`].
-    best_rate: Option<(Rate, bool)>,
+    /// See [`Reporter::keep_best_rate`]: since the last sample, and in the interval before.
+    best_rates: [Option<(Rate, bool)>; 2],
     busy: Option<Busy>,
 }
 
@@ -40,25 +40,23 @@ impl Reporter {
             arm,
             sampled: Snapshot::default(),
             sampled_at: now,
-            best_rate: None,
+            best_rates: [None; 2],
             busy: None,
         }
     }
 
-    /// Puts the highest delivery rate since the last sample in the place of the newest.
+    /// Puts the highest delivery rate of this and the last sample's interval in the place of the newest.
     ///
     /// The newest says little at the end of a response, when a few packets or a
-    /// retransmission are all that is left: 0.5 Mbit/s on a path of 200. A maximum over
-    /// some round trips is also what BBR takes for a path's bandwidth
-    /// (`BBR.max_bw` of draft-ietf-ccwg-bbr).
+    /// retransmission are all that is left: 0.5 Mbit/s on a path of 200. An interval can
+    /// consist of such an end. A maximum over two probing cycles is also what BBR takes for
+    /// a path's bandwidth (`BBR.MaxBwFilter` of draft-ietf-ccwg-bbr).
     pub(crate) fn keep_best_rate(&mut self, snapshot: &mut Snapshot) {
         let newest = snapshot
             .delivery_rate
             .map(|rate| (rate, snapshot.app_limited));
-        if newest.map(|(rate, _)| rate) > self.best_rate.map(|(rate, _)| rate) {
-            self.best_rate = newest;
-        }
-        if let Some((rate, app_limited)) = self.best_rate {
+        self.best_rates[0] = higher(self.best_rates[0], newest);
+        if let Some((rate, app_limited)) = higher(self.best_rates[0], self.best_rates[1]) {
             snapshot.delivery_rate = Some(rate);
             snapshot.app_limited = app_limited;
         }
@@ -108,7 +106,7 @@ impl Reporter {
         let count = |packets: u64| u32::try_from(packets).unwrap_or(u32::MAX);
         self.sampled = *snapshot;
         self.sampled_at = now;
-        self.best_rate = None;
+        self.best_rates = [None, self.best_rates[0]];
         Some(PathSample {
             version: self.arm.version,
             congestion: self.arm.congestion,
@@ -131,6 +129,11 @@ impl Reporter {
             shared: false,
         })
     }
+}
+
+fn higher(one: Option<(Rate, bool)>, other: Option<(Rate, bool)>) -> Option<(Rate, bool)> {
+    let rate = |sample: Option<(Rate, bool)>| sample.map(|(rate, _)| rate);
+    if rate(other) > rate(one) { other } else { one }
 }
 
 #[cfg(test)]
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_has_the_highest_rate_since_the_one_before() {
+    fn a_sample_has_the_highest_rate_of_two_intervals() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut reporter = reporter(start);
@@ -224,7 +227,9 @@ mod tests {
         assert_eq!(look(20, rate(50), false), ((rate(50), false), 0));
         assert_eq!(look(30, rate(3), true), ((rate(50), false), 0));
         assert_eq!(look(60, None, false), ((rate(50), false), 1));
-        assert_eq!(look(90, rate(4), true), ((rate(4), true), 0));
+        assert_eq!(look(120, rate(4), true), ((rate(50), false), 1));
+        assert_eq!(look(180, rate(3), false), ((rate(4), true), 1));
+        assert_eq!(look(240, rate(5), false), ((rate(5), false), 1));
     }
 
     #[test]

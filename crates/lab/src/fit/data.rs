@@ -235,8 +235,10 @@ fn measured(run: &Run) -> Option<Measured> {
             sent: count(sent),
             lost: count(metric("server_packets_lost")?),
             min_rtt: metric("server_min_rtt_ms")? / 1e3,
+            // The path carries at least what the response got of it.
             rate: metric("server_rate_mbps")
                 .filter(|mbps| *mbps > 0.0)
+                .map(|mbps| mbps.max(metric("goodput_mbps").unwrap_or_default()))
                 .map(|mbps| Rate::from_bits_per_sec((mbps * 1e6) as u64)),
             app_limited: metric("server_app_limited").is_some_and(|flag| flag != 0.0),
         });
