@@ -22,9 +22,6 @@ pub struct Decision {
     pub version: Version,
     /// What responses say of HTTP/3: the same over all versions, or browsers flap within a page.
     pub alt_svc: AltSvc,
-    /// Responses over HTTP/3 carry `Alt-Svc: clear`, which takes browsers to HTTP/2 with their next
-    /// request.
-    pub clear_on_h3: bool,
     /// Why.
     pub reason: Reason,
     /// The group whose outcomes this session's count to.
@@ -69,8 +66,11 @@ pub enum AltSvc {
         /// ignore it.
         ma: Duration,
     },
-    /// Nothing (or `clear`, see [`Decision::clear_on_h3`]).
+    /// Nothing over TCP. Over HTTP/3 `clear`, which takes browsers to HTTP/2 with their next request.
     Withhold,
+    /// `clear` over all versions: where UDP fails, a client that still holds an advertisement meets the
+    /// server over TCP alone, and tries QUIC in vain at the start of each session until it forgets.
+    Clear,
 }
 
 /// The experimental group of a session.
@@ -172,5 +172,12 @@ impl Comparison {
             Version::H1 | Version::H2 => self.h2_gain_low,
             Version::H3 => self.h3_gain_low,
         }
+    }
+
+    /// Upper bound of the gain of `version` over the other: what the other gains at least, seen from
+    /// this one.
+    #[must_use]
+    pub fn gain_high(&self, version: Version) -> f32 {
+        (1.0 + self.gain_low(reason::other(version))).recip() - 1.0
     }
 }

@@ -38,6 +38,18 @@ pub struct Explanation {
     pub levels: Vec<Level>,
 }
 
+/// The versions over which responses carry `Alt-Svc: clear`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clear {
+    /// None.
+    Nowhere,
+    /// HTTP/3.
+    H3,
+    /// All: UDP fails.
+    All,
+}
+
 /// A decision, for people.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DecisionSummary {
@@ -46,8 +58,8 @@ pub struct DecisionSummary {
     /// `ma` of the advertisement; `None` when HTTP/3 is not advertised.
     #[serde(with = "duration::option")]
     pub advertised_for: Option<Duration>,
-    /// Responses over HTTP/3 carry `Alt-Svc: clear`.
-    pub clear_on_h3: bool,
+    /// Where responses carry `Alt-Svc: clear`.
+    pub clear: Clear,
     /// The experimental group.
     pub group: Group,
     /// The session, by the second of its start.
@@ -189,9 +201,13 @@ impl DecisionSummary {
             version: decision.version,
             advertised_for: match decision.alt_svc {
                 AltSvc::Advertise { ma } => Some(ma),
-                AltSvc::Withhold => None,
+                AltSvc::Withhold | AltSvc::Clear => None,
             },
-            clear_on_h3: decision.clear_on_h3,
+            clear: match decision.alt_svc {
+                AltSvc::Advertise { .. } => Clear::Nowhere,
+                AltSvc::Withhold => Clear::H3,
+                AltSvc::Clear => Clear::All,
+            },
             group: decision.group,
             session: decision.session,
             reason_code: decision.reason.code().to_owned(),

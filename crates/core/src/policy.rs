@@ -33,18 +33,15 @@ pub struct PolicyConfig {
     /// Share of sessions that get the arm not chosen, to keep its outcomes known; at most 0.02. Default
     /// 0.02.
     pub exploration: f64,
+    /// Where it is in doubt which version is faster, one with fewer outcomes than this gets the next
+    /// session; 0: never. Default 2.
+    pub trials: u8,
     /// Share of clients that always get the plain choice (`unknown`), so that the gain of the others can
     /// be proved; from 0 to 1. Default 0.01.
     pub holdback: f64,
-    /// A switch needs a gain whose lower bound is above this share of the load time; from 0 to 1.
+    /// A client changes its version for an expected gain above this share of the load time; from 0 to 1.
     /// Default 0.05.
     pub min_gain: f64,
-    /// What a switch right after another is expected to gain on top, halving each `settle`; from 0 to 1.
-    /// Default 0.1.
-    pub hysteresis: f64,
-    /// See `hysteresis`. Default `1h`.
-    #[serde(with = "duration")]
-    pub settle: Duration,
     /// Response size to predict for while the client's own are unknown. Default `1MB`.
     pub typical_size: ByteSize,
     /// Shortest `ma` of an advertisement: about one session; at least `1s`. Default `1m`.
@@ -74,10 +71,9 @@ impl Default for PolicyConfig {
             unknown: Plain::H3,
             min_samples: 8,
             exploration: 0.02,
+            trials: 2,
             holdback: 0.01,
             min_gain: 0.05,
-            hysteresis: 0.1,
-            settle: HOUR,
             typical_size: ByteSize::from_bytes(1_000_000),
             ma_min: MINUTE,
             ma_max: DAY,
@@ -99,7 +95,6 @@ impl PolicyConfig {
             ("exploration", self.exploration, 0.02),
             ("holdback", self.holdback, 1.0),
             ("min_gain", self.min_gain, 1.0),
-            ("hysteresis", self.hysteresis, 1.0),
         ];
         for (key, value, max) in shares {
             if !(0.0..=max).contains(&value) {
@@ -142,11 +137,10 @@ impl PolicyConfig {
     }
 
     /// Times that must not vanish.
-    fn periods(&self) -> [(&'static str, Duration); 9] {
+    fn periods(&self) -> [(&'static str, Duration); 8] {
         let half_life = &self.half_life;
         [
             ("ma_min", self.ma_min),
-            ("settle", self.settle),
             ("session_idle", self.session_idle),
             ("half_life.rtt", half_life.rtt),
             ("half_life.loss", half_life.loss),
@@ -246,7 +240,7 @@ impl Default for HalfLife {
 #[serde(default, deny_unknown_fields)]
 pub struct UdpPolicy {
     /// Advertised sessions without a QUIC connection after which HTTP/3 is no longer advertised; at
-    /// least 1. Default 3.
+    /// least 1. Default 2.
     pub never_came_sessions: u8,
     /// Time to the first probe; also the time between probes of what broke or is throttled. Default
     /// `1h`.
@@ -260,7 +254,7 @@ pub struct UdpPolicy {
 impl Default for UdpPolicy {
     fn default() -> Self {
         Self {
-            never_came_sessions: 3,
+            never_came_sessions: 2,
             probe_min: HOUR,
             probe_max: DAY,
         }

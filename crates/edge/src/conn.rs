@@ -238,14 +238,14 @@ impl Choice {
     fn new(decision: Decision, peer: &Peer, epoch: u64) -> Self {
         let on_h3 = peer.version == Version::H3;
         let (header, action) = match decision.alt_svc {
-            _ if on_h3 && decision.clear_on_h3 => {
-                (Some(HeaderValue::from_static("clear")), AltSvcAction::Clear)
-            }
             AltSvc::Advertise { ma } => {
                 let value = format!("h3=\":{}\"; ma={}", peer.local.port(), ma.as_secs().max(1));
                 (HeaderValue::try_from(value).ok(), AltSvcAction::Advertise)
             }
-            AltSvc::Withhold => (None, AltSvcAction::Withhold),
+            AltSvc::Withhold if !on_h3 => (None, AltSvcAction::Withhold),
+            AltSvc::Withhold | AltSvc::Clear => {
+                (Some(HeaderValue::from_static("clear")), AltSvcAction::Clear)
+            }
         };
         Self {
             decision,

@@ -96,11 +96,11 @@ const DECISIONS: [&str; 16] = [
     "udp_probe",
     "quic_loss",
     "explore",
+    "trial",
     "h3_faster",
     "h2_faster",
     "h3_kept",
     "h2_kept",
-    "way_back",
     "other",
 ];
 

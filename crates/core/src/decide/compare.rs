@@ -9,12 +9,13 @@ use crate::policy::PolicyConfig;
 use crate::stat::Stat;
 use crate::view::PathView;
 
-/// A comparison with what the way back looks at.
+/// A comparison with what trials look at.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Compared {
     pub(super) comparison: Comparison,
-    /// HTTP/3's load time by the client's own outcomes alone, less one standard error, over HTTP/2's by
-    /// outcomes and model (logarithm); `None` with too few outcomes.
-    pub(super) own_h3_excess: Option<f32>,
+    /// By [`Transport`]: the client's own outcomes, less one standard error, are worse than what the model
+    /// says of the other version.
+    pub(super) disappoints: [bool; 2],
 }
 
 /// Compares HTTP/2 and HTTP/3 for the client's path and its typical response.
@@ -47,9 +48,14 @@ pub(super) fn compare(
         h3_gain_low: (gain - margin).exp_m1(),
         h2_gain_low: (-gain - margin).exp_m1(),
     };
+    let [own_h2, own_h3] = &view.own_outcome;
+    let disappoints = [
+        disappoints(own_h2, &h2, &h3, policy),
+        disappoints(own_h3, &h3, &h2, policy),
+    ];
     Ok(Compared {
         comparison,
-        own_h3_excess: own_h3_excess(view, &h2.mean, &h3.mean),
+        disappoints,
     })
 }
 
@@ -152,16 +158,13 @@ impl Matrix {
     }
 }
 
-/// See [`Compared::own_h3_excess`]. Nothing is borrowed here: what HTTP/3 took is held against what
-/// HTTP/2 takes, or is predicted to.
-fn own_h3_excess(view: &PathView, h2: &LogLoad, h3: &LogLoad) -> Option<f32> {
-    let [tcp, quic] = Transport::ALL.map(Transport::index);
-    let proven = |outcome: &&Stat| outcome.weight >= MIN_OWN_OUTCOMES;
-    let own = Some(&view.own_outcome[quic]).filter(proven)?;
-    let h2_outcome = Some(&view.outcome[tcp]).filter(proven);
-    let h2_ln_secs = h2.ln_secs + h2_outcome.map_or(0.0, |outcome| outcome.mean);
-    let least_h3_ln_secs = h3.ln_secs + own.mean - own.standard_error_sq(OUTCOME_SD).sqrt();
-    Some(least_h3_ln_secs - h2_ln_secs)
+/// See [`Compared::disappoints`]. Nothing is borrowed here: it may be that the client is slow by both
+/// versions, but only the other's outcomes can tell.
+fn disappoints(own: &Stat, this: &Predicted, other: &Predicted, policy: &PolicyConfig) -> bool {
+    let error = own.standard_error_sq(OUTCOME_SD).sqrt();
+    let least = this.mean.ln_secs + own.mean - error;
+    let much = (policy.min_gain as f32).ln_1p();
+    own.weight >= MIN_OUTCOMES && least > other.mean.ln_secs + much
 }
 
 /// How far a model fitted elsewhere is off for one client, by both arms alike.
@@ -170,7 +173,7 @@ const COMMON_SD: f32 = 0.5;
 const MODEL_SD: f32 = 0.05;
 /// Spread of single outcomes until a client shows its own: they differ in size and luck.
 const OUTCOME_SD: f32 = 0.3;
-/// Own outcomes needed for the way back.
-const MIN_OWN_OUTCOMES: f32 = 3.0;
+/// Outcomes that can disappoint: one response may have been slow for any reason.
+const MIN_OUTCOMES: f32 = 3.0;
 /// The normal distribution's 90 % quantile: bounds are one-sided.
 const Z: f32 = 1.2816;

@@ -69,6 +69,13 @@ pub enum Reason {
         /// The comparison.
         comparison: Comparison,
     },
+    /// Which is faster is in doubt, and the other arm has hardly been seen: it gets this session.
+    Trial {
+        /// The other arm's version.
+        version: Version,
+        /// The comparison.
+        comparison: Comparison,
+    },
     /// The version is expected to be faster.
     Faster {
         /// The version.
@@ -76,19 +83,14 @@ pub enum Reason {
         /// The comparison.
         comparison: Comparison,
     },
-    /// The other version may be faster, but not surely enough for a change.
+    /// The other version may be faster, but not by enough for a change.
     Kept {
         /// The version.
         version: Version,
         /// The comparison.
         comparison: Comparison,
-        /// Expected gain that a change would need, as a share; its lower bound needs `min_gain`.
+        /// Expected gain that a change would need, as a share.
         needed: f32,
-    },
-    /// HTTP/3 really took longer for this client than HTTP/2 would.
-    WayBack {
-        /// The comparison.
-        comparison: Comparison,
     },
 }
 
@@ -148,6 +150,7 @@ impl Reason {
             Self::UdpProbe { .. } => "udp_probe",
             Self::QuicLoss { .. } => "quic_loss",
             Self::Explore { .. } => "explore",
+            Self::Trial { .. } => "trial",
             Self::Faster {
                 version: Version::H3,
                 ..
@@ -158,7 +161,6 @@ impl Reason {
                 ..
             } => "h3_kept",
             Self::Kept { .. } => "h2_kept",
-            Self::WayBack { .. } => "way_back",
         }
     }
 }
@@ -189,6 +191,10 @@ impl fmt::Display for Reason {
                 version,
                 comparison,
             }
+            | Self::Trial {
+                version,
+                comparison,
+            }
             | Self::Faster {
                 version,
                 comparison,
@@ -198,7 +204,6 @@ impl fmt::Display for Reason {
                 comparison,
                 ..
             } => self.compared(*version, comparison, f),
-            Self::WayBack { comparison } => self.compared(Version::H2, comparison, f),
         }
     }
 }
@@ -232,25 +237,27 @@ impl Reason {
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
         let times = Times(version, comparison);
-        let low = |version| human::percent(comparison.gain_low(version).into());
         match self {
             Self::Explore { .. } => write!(f, "{version}: exploring; {times}"),
+            Self::Trial { .. } => {
+                let best = human::percent(comparison.gain_high(version).into());
+                write!(
+                    f,
+                    "{version}: a trial; {times}; upper bound of the gain {best}"
+                )
+            }
             Self::Kept { needed, .. } => {
-                let (gain, low) = (comparison.gain(other(version)), low(other(version)));
+                let gain = comparison.gain(other(version));
                 let [gain, needed] = [gain, *needed].map(|share| human::percent(share.into()));
                 write!(
                     f,
-                    "{version}: kept; {times}; gain of a change {gain}, needed {needed}; lower bound {low}"
+                    "{version}: kept; {times}; gain of a change {gain}, needed {needed}"
                 )
             }
-            Self::WayBack { .. } => {
-                write!(f, "{version}: HTTP/3 took longer than expected; {times}")
+            _ => {
+                let low = human::percent(comparison.gain_low(version).into());
+                write!(f, "{version}: {times}; lower bound of the gain {low}")
             }
-            _ => write!(
-                f,
-                "{version}: {times}; lower bound of the gain {}",
-                low(version)
-            ),
         }
     }
 }

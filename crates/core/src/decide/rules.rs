@@ -43,12 +43,12 @@ pub fn decide(
         Version::H3 => AltSvc::Advertise {
             ma: lease(view, gain_low, policy, now.into()),
         },
+        Version::H1 | Version::H2 if group == Group::Udp => AltSvc::Clear,
         Version::H1 | Version::H2 => AltSvc::Withhold,
     };
     Decision {
         version,
         alt_svc,
-        clear_on_h3: alt_svc == AltSvc::Withhold,
         reason,
         group,
         session: view.session,
@@ -137,11 +137,20 @@ impl Rules<'_> {
         let tcp = self.view.loss[Transport::Tcp.index()]?;
         let quic = self.view.loss[Transport::Quic.index()]?;
         let policed = quic.low.fraction() > POLICED_LOSS
-            && quic.low.fraction() > POLICED_RATIO * tcp.high.fraction();
+            && quic.low.fraction() > POLICED_RATIO * tcp.high.fraction()
+            && !self.outcomes_tell();
         policed.then_some(Reason::QuicLoss {
             quic: quic.mean,
             tcp: tcp.mean,
         })
+    }
+
+    /// Whether load times say more than QUIC's loss: BBR loses half of its packets to a queue that it
+    /// overfills itself, and still fills the path.
+    fn outcomes_tell(&self) -> bool {
+        let [tcp, quic] = &self.view.own_outcome;
+        let keeps_up = quic.weight >= 1.0 && quic.mean < KEEPS_UP_LN;
+        keeps_up || tcp.weight.min(quic.weight) >= ENOUGH_OUTCOMES
     }
 
     fn held_back(&self) -> Option<Pick> {
@@ -178,8 +187,15 @@ impl Rules<'_> {
 
     fn best(&self, compared: &Compared) -> Pick {
         let comparison = compared.comparison;
-        let pick = self.steady(compared);
+        let pick = self.steady(comparison);
         let version = other(pick.0);
+        if self.tries(compared, version) {
+            let reason = Reason::Trial {
+                version,
+                comparison,
+            };
+            return (version, Group::Explore, reason);
+        }
         if self.explores(&comparison, version) {
             let reason = Reason::Explore {
                 version,
@@ -190,22 +206,15 @@ impl Rules<'_> {
         pick
     }
 
-    fn steady(&self, compared: &Compared) -> Pick {
-        let comparison = compared.comparison;
+    fn steady(&self, comparison: Comparison) -> Pick {
         let current = self.current();
-        let min_gain = self.policy.min_gain as f32;
-        let excess = compared.own_h3_excess.filter(|_| current == Version::H3);
-        if excess.is_some_and(|excess| excess > min_gain.ln_1p()) {
-            return (Version::H2, Group::Normal, Reason::WayBack { comparison });
-        }
-        let needed = min_gain + self.hysteresis();
+        // The first choice changes nothing: the plain one was made in ignorance.
+        let needed = self
+            .view
+            .choice
+            .map_or(0.0, |_| self.policy.min_gain as f32);
         let next = other(current);
-        let gain = comparison.gain(next);
-        let changes = match self.view.choice {
-            // The first choice changes nothing: the plain one was made in ignorance.
-            None => gain > 0.0,
-            Some(_) => gain > needed && comparison.gain_low(next) > min_gain,
-        };
+        let changes = comparison.gain(next) > needed;
         let version = if changes { next } else { current };
         let reason = if changes || comparison.load(current).time <= comparison.load(next).time {
             Reason::Faster {
@@ -222,21 +231,32 @@ impl Rules<'_> {
         (version, Group::Normal, reason)
     }
 
-    /// What a change back must gain on top: all of `hysteresis` right after a change, half of it after
-    /// each `settle`.
-    fn hysteresis(&self) -> f32 {
-        self.view.choice.map_or(0.0, |choice| {
-            let age = self.now.since(choice.since).as_secs_f32();
-            let left = (-age / self.policy.settle.as_secs_f32()).exp2();
-            self.policy.hysteresis as f32 * left
-        })
+    /// What a few outcomes would tell is worth a session where hardly any are known of a version that may
+    /// well be better and is not expected to be much worse, or where the one in use disappoints.
+    fn tries(&self, compared: &Compared, tried: Version) -> bool {
+        let comparison = &compared.comparison;
+        let outcomes = self.view.outcome[tried.transport().index()].weight;
+        let max_cost = if compared.disappoints[other(tried).transport().index()] {
+            MAX_EXPLORE_COST
+        } else if comparison.gain_high(tried) > self.policy.min_gain as f32 {
+            MAX_TRIAL_COST
+        } else {
+            return false;
+        };
+        // A little less than a whole number, for those that have faded.
+        outcomes < f32::from(self.policy.trials) - 0.25
+            && self.may_be_tried(comparison, tried, max_cost)
+    }
+
+    fn may_be_tried(&self, comparison: &Comparison, tried: Version, max_cost: f32) -> bool {
+        let doubtful = tried == Version::H3 && self.view.udp == Verdict::Doubtful;
+        let cost = comparison.load(tried).time.as_secs_f32()
+            / comparison.load(other(tried)).time.as_secs_f32();
+        !doubtful && cost <= max_cost
     }
 
     fn explores(&self, comparison: &Comparison, explored: Version) -> bool {
-        let doubtful = explored == Version::H3 && self.view.udp == Verdict::Doubtful;
-        let cost = comparison.load(explored).time.as_secs_f32()
-            / comparison.load(other(explored)).time.as_secs_f32();
-        if doubtful || cost > MAX_EXPLORE_COST {
+        if !self.may_be_tried(comparison, explored, MAX_EXPLORE_COST) {
             return false;
         }
         let session = self.view.session.0.into();
@@ -248,8 +268,14 @@ impl Rules<'_> {
 const POLICED_LOSS: f64 = 0.1;
 /// How many times TCP's loss it must be.
 const POLICED_RATIO: f64 = 3.0;
+/// Logarithm of 1.5: HTTP/3 keeps up if it takes at most this many times what the model says.
+const KEEPS_UP_LN: f32 = 0.405_465_1;
+/// Outcomes of both versions that leave nothing to guess.
+const ENOUGH_OUTCOMES: f32 = 2.0;
 /// An arm that is expected to take longer than this many times is not explored.
 const MAX_EXPLORE_COST: f32 = 2.0;
+/// As [`MAX_EXPLORE_COST`], for trials.
+const MAX_TRIAL_COST: f32 = 1.3;
 /// Keep the two draws independent.
 const HOLD_BACK: u64 = 1;
 const EXPLORE: u64 = 2;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Explanation, Level, Path, TransportLevel};
+use super::{Clear, Explanation, Level, Path, TransportLevel};
 use crate::estimate::LossBounds;
 use crate::human;
 
@@ -14,10 +14,11 @@ impl fmt::Display for Explanation {
         row(f, "decision", &decision.reason)?;
         row(f, "code", &decision.reason_code)?;
         row(f, "group", &decision.group.name())?;
-        match decision.advertised_for {
-            Some(ma) => row(f, "Alt-Svc", &format_args!("h3 for {}", human::time(ma)))?,
-            None if decision.clear_on_h3 => row(f, "Alt-Svc", &"none; clear on HTTP/3")?,
-            None => row(f, "Alt-Svc", &"none")?,
+        match (decision.advertised_for, decision.clear) {
+            (Some(ma), _) => row(f, "Alt-Svc", &format_args!("h3 for {}", human::time(ma)))?,
+            (None, Clear::All) => row(f, "Alt-Svc", &"clear")?,
+            (None, Clear::H3) => row(f, "Alt-Svc", &"none; clear on HTTP/3")?,
+            (None, Clear::Nowhere) => row(f, "Alt-Svc", &"none")?,
         }
         self.udp(f)?;
         for arm in &self.arms {

@@ -90,7 +90,8 @@ fn h3_visits(cells: &[&Cell<'_>], client: usize, model: &Arc<Model>) -> usize {
     let mut visitor = Visitor::new(Arc::new(first.policy()), Arc::clone(model));
     let mut chosen = 0;
     for visit in 0..WARM_UP + VISITS {
-        let h3 = visitor.decide().version == Version::H3;
+        // Nobody has told a client of HTTP/3 before its first visit.
+        let h3 = visitor.decide().version == Version::H3 && visit > 0;
         chosen += usize::from(h3 && visit >= WARM_UP);
         for cell in cells {
             let responses = &cell.responses[usize::from(h3)];

@@ -191,17 +191,18 @@ fn a_client_does_not_flap() {
         ..EVEN
     };
     let cases = [
-        ("good", GOOD),
-        ("even", EVEN),
-        ("bad", BAD),
-        ("slow by both", slow),
+        ("good", GOOD, 2),
+        ("bad", BAD, 2),
+        // Neither is better here, so that a change costs nothing but the change.
+        ("even", EVEN, 6),
+        ("slow by both", slow, 6),
     ];
-    for (name, network) in cases {
+    for (name, network, most) in cases {
         for seed in 0..40 {
             let decisions = World::new(seed).sessions(&network, 200);
             let changes = changes(&decisions);
             assert!(
-                changes <= 2,
+                changes <= most,
                 "{name}, seed {seed}: {changes} changes in 200 sessions"
             );
         }
@@ -353,8 +354,8 @@ fn blocked_udp_is_advertised_ever_less() {
             .count()
     };
     assert!(
-        advertised(0) <= 8,
-        "three sessions, then 1, 2, 4, 8 h apart: {}",
+        advertised(0) <= 7,
+        "two sessions, then 1, 2, 4, 8 h apart: {}",
         advertised(0)
     );
     assert!((3..7).all(|day| advertised(day) <= 1), "about one a day");
