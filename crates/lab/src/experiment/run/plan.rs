@@ -13,8 +13,8 @@ use crate::experiment::axis::{Axis, Cell};
 use crate::experiment::data::Key;
 use crate::experiment::spec::{Arm, Backend, Client, Kind, Spec};
 
-/// One run: sessions that follow each other against the same server. Where nothing
-/// is remembered between sessions, each is a run of its own.
+/// One run: sessions that follow each other against the same server. Where no arm
+/// remembers anything between sessions, each is a run of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Job {
     /// Which of the experiments that run together.
@@ -195,16 +195,16 @@ fn repeat_of(
     groups
 }
 
-/// The sessions of a repeat, as runs.
+/// The sessions of a repeat, as runs. Beside an arm that remembers, which is one run, the
+/// others are so, too: they are to meet the machine in the same state.
 fn runs(spec: &Spec, arm: &Arm) -> Vec<Range<u32>> {
     let (warmup, sessions) = spec.sessions(arm);
-    if spec.memoryless(arm) {
-        return (warmup..warmup + sessions)
-            .map(|session| session..session + 1)
-            .collect();
+    let end = warmup + sessions;
+    let begin = if spec.memoryless(arm) { warmup } else { 0 };
+    if spec.arms.iter().all(|arm| spec.memoryless(arm)) {
+        return (begin..end).map(|session| session..session + 1).collect();
     }
-    let all = 0..warmup + sessions;
-    vec![all]
+    vec![Range { start: begin, end }]
 }
 
 fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
