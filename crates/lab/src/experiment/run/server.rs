@@ -46,7 +46,7 @@ pub(super) struct Server {
 }
 
 /// How long a server may take to start.
-const START_LIMIT: Duration = Duration::from_secs(20);
+const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// Where a server that learns tells what it knows. Each lane has a loopback interface
 /// of its own, and one such server at a time.
