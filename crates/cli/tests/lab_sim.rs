@@ -88,13 +88,15 @@ fn shipped_simulations_run_without_privileges() {
 
 #[test]
 fn what_is_wrong_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = ["--out", dir.path().to_str().unwrap()];
     for (args, why) in [
         (&["version-eval"][..], "run it by `hikyaku lab run`"),
         (&["nothing"], "there is no experiment `nothing`"),
         (&["floor-min", "--only", "loss=3%"], "no such cell"),
         (&["floor-min", "--arms", "h2"], "has no arm `h2`"),
     ] {
-        let output = hikyaku(&[&["lab", "sim"], args].concat());
+        let output = hikyaku(&[&["lab", "sim"], args, &out].concat());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
         assert!(

@@ -107,6 +107,14 @@ impl RecvStream {
     }
 }
 
+/// A server that has answered may leave the rest of a request alone, and says so by `H3_NO_ERROR`
+/// (RFC 9114 §4.1); quinn would give 0, which is no code of HTTP/3.
+impl Drop for RecvStream {
+    fn drop(&mut self) {
+        quic::RecvStream::stop_sending(self, h3::error::Code::H3_NO_ERROR.value());
+    }
+}
+
 /// Most bytes taken from quinn at once.
 const MAX_READ: usize = 64 * 1024;
 

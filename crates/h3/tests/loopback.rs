@@ -170,6 +170,28 @@ async fn a_request_body_dropped_while_it_is_awaited_does_not_panic() {
 }
 
 #[tokio::test]
+async fn a_server_that_has_answered_asks_for_no_more_in_terms_of_http3() {
+    let (mut requests, _) = connect(Arc::default(), |_, mut stream: ServerStream| async move {
+        stream.send_response(Response::new(())).await.unwrap();
+        stream.finish().await.unwrap();
+    })
+    .await;
+    let mut stream = requests.send_request(get()).await.unwrap();
+    let refusal = loop {
+        if let Err(error) = stream
+            .send_data(Bytes::from_static(&[0; 10_000]).into())
+            .await
+        {
+            break error;
+        }
+    };
+    let h3::error::StreamError::RemoteTerminate { code, .. } = refusal else {
+        panic!("{refusal}");
+    };
+    assert_eq!(code, h3::error::Code::H3_NO_ERROR);
+}
+
+#[tokio::test]
 async fn an_endless_header_section_is_refused() {
     let (mut requests, quic) = connect(Arc::default(), echo_and_a_megabyte).await;
     let (mut send, _recv) = quic.open_bi().await.unwrap();

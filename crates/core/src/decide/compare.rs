@@ -172,7 +172,7 @@ const COMMON_SD: f32 = 0.5;
 /// How far it is off by one arm alone, besides its own uncertainty.
 const MODEL_SD: f32 = 0.05;
 /// Spread of single outcomes until a client shows its own: they differ in size and luck.
-const OUTCOME_SD: f32 = 0.3;
+const OUTCOME_SD: f32 = 0.2;
 /// Outcomes that can disappoint: one response may have been slow for any reason.
 const MIN_OUTCOMES: f32 = 3.0;
 /// The normal distribution's 90 % quantile: bounds are one-sided.
