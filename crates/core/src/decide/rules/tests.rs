@@ -1,6 +1,7 @@
 //! Guards as tables, then whole clients over many sessions.
 
 mod simulation;
+mod trials;
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -557,89 +558,6 @@ fn reasons_are_sentences() {
         "HTTP/3: kept; predicted 67 ms against 65 ms on HTTP/2 for 1 MB (RTT 10 ms, loss 0.3 % on TCP \
          and 0.35 % on QUIC, 200 Mbit/s); gain of a change 2.8 %, needed 5 %"
     );
-}
-
-#[test]
-fn what_is_in_doubt_is_tried() {
-    let policy = PolicyConfig {
-        trials: 2,
-        ..policy()
-    };
-    let none = Stat::default();
-    let few = outcomes(0.0, 1.0);
-    let enough = outcomes(0.0, 2.0);
-    let even = |version, outcome| PathView {
-        choice: on(version, 99_999),
-        outcome,
-        ..known(EVEN)
-    };
-    let sure = |loss, version| PathView {
-        choice: on(version, 99_999),
-        ..known(loss)
-    };
-    let troubled = PathView {
-        udp: Verdict::Doubtful,
-        ..even(Version::H2, [enough, none])
-    };
-    let disappointing = PathView {
-        own_outcome: [none, outcomes(0.8, 3.0)],
-        outcome: [none, outcomes(0.8, 3.0)],
-        ..sure(BAD, Version::H3)
-    };
-    // name, view, version tried
-    let cases: &[(&str, PathView, Option<Version>)] = &[
-        (
-            "HTTP/2 never seen",
-            even(Version::H3, [none, enough]),
-            Some(Version::H2),
-        ),
-        (
-            "HTTP/2 seen once",
-            even(Version::H3, [few, enough]),
-            Some(Version::H2),
-        ),
-        (
-            "HTTP/2 seen twice",
-            even(Version::H3, [enough, enough]),
-            None,
-        ),
-        (
-            "HTTP/3 never seen",
-            even(Version::H2, [enough, none]),
-            Some(Version::H3),
-        ),
-        (
-            "the one in use never seen",
-            even(Version::H2, [none, enough]),
-            None,
-        ),
-        ("HTTP/3 never seen, UDP in trouble", troubled, None),
-        (
-            "the one in use disappoints",
-            disappointing,
-            Some(Version::H2),
-        ),
-        ("HTTP/3 surely slower", sure(GOOD, Version::H2), None),
-        ("HTTP/2 surely slower", sure(BAD, Version::H3), None),
-    ];
-    for (name, view, want) in cases {
-        let decision = decide(view, &synthetic(), &policy, now(), 1);
-        let tried = (decision.reason.code() == "trial").then_some(decision.version);
-        assert_eq!(tried, *want, "{name}: {}", decision.reason);
-        assert_eq!(decision.group == Group::Explore, want.is_some(), "{name}");
-    }
-    let never = PolicyConfig {
-        trials: 0,
-        ..policy
-    };
-    let decision = decide(
-        &even(Version::H3, [none; 2]),
-        &synthetic(),
-        &never,
-        now(),
-        1,
-    );
-    assert_ne!(decision.group, Group::Explore, "{}", decision.reason);
 }
 
 fn share(sessions: u32, mut drawn: impl FnMut(u32) -> bool) -> f64 {
