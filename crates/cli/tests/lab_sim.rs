@@ -104,6 +104,8 @@ fn what_is_wrong_is_told() {
             "{args:?}: {said}"
         );
     }
+    let left = std::fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(left, 0, "nothing is written for what cannot be simulated");
 }
 
 /// Load times of each cell in ms, in the order of repeats.

@@ -100,6 +100,8 @@ fn one(
 ) -> Result<usize, RunError> {
     let spec = spec(args, source, out)?;
     let seed = args.seed.unwrap_or(spec.seed);
+    let cells = only(&args.only, &spec.cells(seed))?;
+    let mut jobs = jobs::all(&spec, &cells, seed).map_err(RunError::Arguments)?;
     let conditions = Conditions {
         experiment_sha256: sha256(source.text.as_bytes()),
         quick: args.quick,
@@ -116,8 +118,6 @@ fn one(
         &conditions,
         spec.stop_after_timeout,
     )?;
-    let cells = only(&args.only, &spec.cells(seed))?;
-    let mut jobs = jobs::all(&spec, &cells, seed).map_err(RunError::Arguments)?;
     let total = jobs.len();
     jobs.retain(|job| !data.is_done(&job.key));
     tell(
