@@ -25,7 +25,9 @@ pub use error::SpecError;
 pub use library::{Source, find, shipped};
 pub use list::{ListArgs, list};
 pub use quick::Quick;
-pub use record::{Conditions, Emulator, Links, Outcome, Point, RecordError, Run, counted, read};
+pub use record::{
+    Conditions, Emulator, Links, Outcome, Point, RecordError, Run, counted, latest, read,
+};
 pub(crate) use run::{Attempt, Measured, Stop, only, seed, span};
 pub use run::{RunArgs, RunError, run};
 pub use spec::{

@@ -129,6 +129,21 @@ pub struct Conditions {
     pub seed: u64,
 }
 
+impl Conditions {
+    /// Whether sessions may be compared: the same experiment, binary and seed.
+    fn is_same(&self, other: &Self) -> bool {
+        let key = |conditions: &Self| {
+            (
+                conditions.experiment_sha256.clone(),
+                conditions.binary_sha256.clone(),
+                conditions.quick,
+                conditions.seed,
+            )
+        };
+        key(self) == key(other)
+    }
+}
+
 /// Why records could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -219,6 +234,16 @@ pub fn read(path: &Path) -> Result<Vec<Run>, RecordError> {
         .collect()
 }
 
+/// The sessions that were measured as the last one was. A directory keeps what was measured
+/// before with another binary, text of the experiment or seed.
+pub fn latest(mut runs: Vec<Run>) -> Vec<Run> {
+    let Some(last) = runs.last().map(|run| run.conditions.clone()) else {
+        return runs;
+    };
+    runs.retain(|run| run.conditions.is_same(&last));
+    runs
+}
+
 /// The sessions that count: of each repeat those of its last attempt.
 pub fn counted(runs: Vec<Run>) -> Vec<Run> {
     type Key = (String, Cell, String, u32, String, u64);
@@ -290,5 +315,20 @@ mod tests {
             .map(|run| (run.repeat, run.attempt))
             .collect();
         assert_eq!(kept, [(1, 0), (0, 1)]);
+    }
+
+    #[test]
+    fn what_was_measured_otherwise_before_is_left_out() {
+        let run: Run = serde_json::from_str(LINE).unwrap();
+        let of = |binary: &str, commit: &str| {
+            let mut run = run.clone();
+            run.conditions.binary_sha256 = binary.to_owned();
+            run.conditions.commit = commit.to_owned();
+            run
+        };
+        let kept = latest(vec![of("old", "a"), of("new", "b"), of("new", "c")]);
+        let commits: Vec<_> = kept.iter().map(|run| &run.conditions.commit).collect();
+        assert_eq!(commits, ["b", "c"], "the same binary may have two names");
+        assert_eq!(latest(Vec::new()), []);
     }
 }

@@ -64,6 +64,9 @@ pub(super) struct Origin {
     pub(super) date: String,
 }
 
+/// Why records of a directory's past are passed over.
+pub(super) const OTHER_CONDITIONS: &str = "of another binary, experiment or seed than the last";
+
 impl Data {
     /// Reads the experiments in `directories`.
     ///
@@ -81,6 +84,9 @@ impl Data {
                 path: runs_path,
                 source,
             })?);
+            let all = runs.len();
+            let runs = experiment::latest(runs);
+            data.pass_over(OTHER_CONDITIONS, all - runs.len());
             for run in experiment::counted(runs) {
                 if run.began > last {
                     last.clone_from(&run.began);
@@ -106,7 +112,13 @@ impl Data {
                 let path = serde_json::to_string(&run.link).unwrap_or_default();
                 self.paths.entry(path).or_default().push(response);
             }
-            Err(reason) => *self.passed_over.entry(reason).or_default() += 1,
+            Err(reason) => self.pass_over(reason, 1),
+        }
+    }
+
+    fn pass_over(&mut self, reason: &'static str, count: usize) {
+        if count > 0 {
+            *self.passed_over.entry(reason).or_default() += count;
         }
     }
 

@@ -92,8 +92,13 @@ fn run(place: Place, version: Version, repeat: u32) -> Run {
     .collect();
     Run {
         experiment: "world".to_owned(),
-        cell: serde_json::from_value(serde_json::json!({ "size": place.size.to_string() }))
-            .unwrap(),
+        cell: serde_json::from_value(serde_json::json!({
+            "rate": format!("{}Mbps", place.mbps),
+            "loss": format!("{}%", place.loss * 100.0),
+            "rtt": format!("{}ms", place.rtt_ms),
+            "size": place.size.to_string(),
+        }))
+        .unwrap(),
         arm: version.name().to_owned(),
         repeat,
         session: 0,
@@ -113,10 +118,8 @@ fn run(place: Place, version: Version, repeat: u32) -> Run {
         },
         emulator: None,
         disturbed: None,
-        // Paths of one world are told apart by the repeat, which `counted` knows.
         conditions: Conditions {
             commit: "c0ffee".to_owned(),
-            binary_sha256: format!("{}-{}-{}", place.rtt_ms, place.loss, place.mbps),
             ..Conditions::default()
         },
     }
@@ -347,6 +350,20 @@ fn what_says_nothing_of_the_model_is_passed_over() {
         assert_eq!(data.passed_over(), format!("1 {reason}"), "{name}");
         assert_eq!(data.responses().count(), 4, "{name}");
     }
+}
+
+#[test]
+fn what_was_measured_otherwise_before_is_passed_over() {
+    let mut all = runs(&places()[..2]);
+    for run in &mut all[..4] {
+        run.conditions.binary_sha256 = "older".to_owned();
+    }
+    let data = data(&all);
+    assert_eq!(
+        data.passed_over(),
+        format!("4 {}", super::data::OTHER_CONDITIONS)
+    );
+    assert_eq!(data.responses().count(), 4);
 }
 
 #[test]

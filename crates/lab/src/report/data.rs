@@ -66,13 +66,13 @@ impl Data {
     ///
     /// # Errors
     /// If the text is wrong.
-    pub(super) fn new(text: &str, figures: &str, mut runs: Vec<Run>) -> Result<Self, ReportError> {
+    pub(super) fn new(text: &str, figures: &str, runs: Vec<Run>) -> Result<Self, ReportError> {
         let all = runs.len();
+        let runs = experiment::latest(runs);
         let last = runs.last().cloned();
         let (name, conditions) = last
             .map(|run| (run.experiment, run.conditions))
             .unwrap_or_default();
-        runs.retain(|run| is_same(&run.conditions, &conditions));
         let same = runs.len();
         let runs = experiment::counted(runs);
         // Figures name the arms and values of the whole experiment, also where a part was run.
@@ -197,19 +197,6 @@ pub(super) fn bootstrap_seed(cell: &Cell, arms: &[&str]) -> u64 {
     let text = format!("{cell} {}", arms.join(" "));
     let words: Vec<u64> = text.bytes().map(u64::from).collect();
     derive_seed(0, &words)
-}
-
-/// Whether sessions may be compared: the same experiment, binary and seed.
-fn is_same(a: &Conditions, b: &Conditions) -> bool {
-    let key = |c: &Conditions| {
-        (
-            c.experiment_sha256.clone(),
-            c.binary_sha256.clone(),
-            c.quick,
-            c.seed,
-        )
-    };
-    key(a) == key(b)
 }
 
 /// What a session says of a metric; `None` if nothing.
