@@ -147,6 +147,7 @@ fn model() -> Model {
         let load_ms: Vec<f64> = (0..10_000).map(|n| factor * (1.0 + f64::from(n))).collect();
         ArmTable {
             spread: vec![0.03; load_ms.len()],
+            scatter: vec![0.1; load_ms.len()],
             load_ms,
         }
     };

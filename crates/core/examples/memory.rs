@@ -111,8 +111,8 @@ fn model() -> Model {
         "source": {"data_sha256": "", "command": "", "commit": "", "date": ""},
         "axes": {"rtt_ms": [10], "loss": [0], "rate_mbps": [20], "size_bytes": [1000000]},
         "arms": {
-            "h2-cubic": {"load_ms": [400], "spread": [0.1]},
-            "h3-cubic": {"load_ms": [400], "spread": [0.1]}
+            "h2-cubic": {"load_ms": [400], "spread": [0.1], "scatter": [0.1]},
+            "h3-cubic": {"load_ms": [400], "spread": [0.1], "scatter": [0.1]}
         }
     }"#;
     Model::from_json(json).expect("the model above is sound")

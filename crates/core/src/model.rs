@@ -120,7 +120,10 @@ impl Point<'_> {
 pub(crate) struct LogLoad {
     /// Natural logarithm of the load time in seconds.
     pub(crate) ln_secs: f32,
+    /// Its standard error.
     pub(crate) rel_sd: f32,
+    /// Standard deviation of a single response's.
+    pub(crate) scatter: f32,
 }
 
 impl LogLoad {

@@ -40,7 +40,7 @@ pub struct PolicyConfig {
     /// be proved; from 0 to 1. Default 0.01.
     pub holdback: f64,
     /// A client changes its version for an expected gain above this share of the load time; from 0 to 1.
-    /// Default 0.05.
+    /// Default 0.02.
     pub min_gain: f64,
     /// Response size to predict for while the client's own are unknown. Default `1MB`.
     pub typical_size: ByteSize,
@@ -73,7 +73,7 @@ impl Default for PolicyConfig {
             exploration: 0.02,
             trials: 2,
             holdback: 0.01,
-            min_gain: 0.05,
+            min_gain: 0.02,
             typical_size: ByteSize::from_bytes(1_000_000),
             ma_min: MINUTE,
             ma_max: DAY,

@@ -2,7 +2,7 @@
 
 use super::reason::Missing;
 use super::{Comparison, Load};
-use crate::arm::{Arm, Transport, Version};
+use crate::arm::{Arm, Version};
 use crate::estimate::LossBounds;
 use crate::model::{LogLoad, Model, Point, load_time};
 use crate::policy::PolicyConfig;
@@ -13,7 +13,7 @@ use crate::view::PathView;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compared {
     pub(super) comparison: Comparison,
-    /// By [`Transport`]: the client's own outcomes, less one standard error, are worse than what the model
+    /// By [`Transport`](crate::arm::Transport): the client's own outcomes, less one standard error, are worse than what the model
     /// says of the other version.
     pub(super) disappoints: [bool; 2],
 }
@@ -75,6 +75,11 @@ impl Predicted {
             per_loss: (high.ln_secs - mean.ln_secs) / Z,
         })
     }
+
+    /// Spread of single outcomes until a client shows its own.
+    fn outcome_sd(&self) -> f32 {
+        self.mean.scatter.hypot(CLIENT_SD)
+    }
 }
 
 /// Both arms' load times as they are to be expected after the outcomes, with the covariance of their
@@ -98,8 +103,8 @@ struct Matrix {
 
 impl Corrected {
     fn new(h2: &Predicted, h3: &Predicted, outcome: &[Stat; 2]) -> Self {
-        let outcome = Transport::ALL.map(|transport| &outcome[transport.index()]);
-        let error_sq = outcome.map(|outcome| outcome.standard_error_sq(OUTCOME_SD));
+        let error_sq = [(h2, &outcome[0]), (h3, &outcome[1])]
+            .map(|(predicted, outcome)| outcome.standard_error_sq(predicted.outcome_sd()));
         let own = |predicted: &Predicted| {
             let LogLoad { rel_sd, .. } = predicted.mean;
             rel_sd * rel_sd + MODEL_SD * MODEL_SD + predicted.per_loss * predicted.per_loss
@@ -161,7 +166,7 @@ impl Matrix {
 /// See [`Compared::disappoints`]. Nothing is borrowed here: it may be that the client is slow by both
 /// versions, but only the other's outcomes can tell.
 fn disappoints(own: &Stat, this: &Predicted, other: &Predicted, policy: &PolicyConfig) -> bool {
-    let error = own.standard_error_sq(OUTCOME_SD).sqrt();
+    let error = own.standard_error_sq(this.outcome_sd()).sqrt();
     let least = this.mean.ln_secs + own.mean - error;
     let much = (policy.min_gain as f32).ln_1p();
     own.weight >= MIN_OUTCOMES && least > other.mean.ln_secs + much
@@ -171,8 +176,9 @@ fn disappoints(own: &Stat, this: &Predicted, other: &Predicted, policy: &PolicyC
 const COMMON_SD: f32 = 0.5;
 /// How far it is off by one arm alone, besides its own uncertainty.
 const MODEL_SD: f32 = 0.05;
-/// Spread of single outcomes until a client shows its own: they differ in size and luck.
-const OUTCOME_SD: f32 = 0.2;
+/// How much a client's outcomes scatter besides what the model says of a steady path: they differ in
+/// size, and paths are not steady.
+const CLIENT_SD: f32 = 0.1;
 /// Outcomes that can disappoint: one response may have been slow for any reason.
 const MIN_OUTCOMES: f32 = 3.0;
 /// The normal distribution's 90 % quantile: bounds are one-sided.

@@ -66,6 +66,8 @@ pub struct ArmTable {
     pub load_ms: Vec<f64>,
     /// Its relative standard error as far as both versions do not share it, from 0.
     pub spread: Vec<f64>,
+    /// Relative standard deviation of single responses around it, from 0.
+    pub scatter: Vec<f64>,
 }
 
 impl ModelFile {
@@ -105,7 +107,12 @@ impl ModelFile {
 
 impl ArmTable {
     fn check(&self, arm: Arm, expected: usize) -> Result<Grid, ModelError> {
-        for (field, values) in [("load_ms", &self.load_ms), ("spread", &self.spread)] {
+        let fields = [
+            ("load_ms", &self.load_ms),
+            ("spread", &self.spread),
+            ("scatter", &self.scatter),
+        ];
+        for (field, values) in fields {
             if values.len() != expected {
                 let found = values.len();
                 return Err(ModelError::Count {
@@ -122,8 +129,10 @@ impl ArmTable {
             1e-6..=1e9,
             "a time in ms from 1e-6 to 1e9",
         );
-        let spread = (&self.spread, "spread", 0.0..=10.0, "a share from 0 to 10");
-        for (values, field, range, expected) in [load, spread] {
+        let share = |values, field| (values, field, 0.0..=10.0, "a share from 0 to 10");
+        let spread = share(&self.spread, "spread");
+        let scatter = share(&self.scatter, "scatter");
+        for (values, field, range, expected) in [load, spread, scatter] {
             if let Some(index) = values.iter().position(|value| !range.contains(value)) {
                 let value = values[index];
                 return Err(ModelError::Value {
@@ -135,6 +144,6 @@ impl ArmTable {
                 });
             }
         }
-        Ok(Grid::new(&self.load_ms, &self.spread))
+        Ok(Grid::new(self))
     }
 }

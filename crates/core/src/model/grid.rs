@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::LogLoad;
 use super::error::{AxisProblem, ModelError};
-use super::file::AxesFile;
+use super::file::{ArmTable, AxesFile};
 use crate::units::{LossRate, Rate};
 
 /// The grid's axes in the coordinates of interpolation.
@@ -181,28 +181,38 @@ impl Axis {
 /// One arm's values.
 #[derive(Debug, Clone)]
 pub(super) struct Grid {
-    /// Logarithm of the load time in seconds, and its standard error; size changes fastest.
-    cells: Vec<[f32; 2]>,
+    /// Logarithm of the load time in seconds, its standard error, and the standard deviation of a single
+    /// response's; size changes fastest.
+    cells: Vec<[f32; 3]>,
 }
 
 impl Grid {
-    pub(super) fn new(load_ms: &[f64], spread: &[f64]) -> Self {
-        let cell = |(ms, spread): (&f64, &f64)| [(ms / 1e3).ln() as f32, *spread as f32];
+    /// Of a table that has been checked.
+    pub(super) fn new(table: &ArmTable) -> Self {
+        let sds = table.spread.iter().zip(&table.scatter);
+        let cells = table.load_ms.iter().zip(sds);
         Self {
-            cells: load_ms.iter().zip(spread).map(cell).collect(),
+            cells: cells
+                .map(|(ms, (spread, scatter))| [(ms / 1e3).ln(), *spread, *scatter])
+                .map(|cell| cell.map(|value| value as f32))
+                .collect(),
         }
     }
 
     pub(super) fn log_load(&self, axes: &Axes, place: &Place, loss: Spot) -> LogLoad {
         let at = |size| self.interpolate(axes, place, loss, size);
-        let [ln_secs, spread] = at(place.size);
+        let [ln_secs, spread, scatter] = at(place.size);
         let outside = place.rtt.outside + place.rate.outside + loss.outside;
-        let rel_sd = spread + EDGE_SD * outside;
+        let within = LogLoad {
+            ln_secs,
+            rel_sd: spread + EDGE_SD * outside,
+            scatter,
+        };
         if place.beyond == 0.0 {
-            return LogLoad { ln_secs, rel_sd };
+            return within;
         }
         let ln_before = axes.size.points.len().checked_sub(2).map(|below| {
-            let [ln_before, _] = at(Spot {
+            let [ln_before, ..] = at(Spot {
                 below,
                 share: 0.0,
                 outside: 0.0,
@@ -212,12 +222,12 @@ impl Grid {
         let per_byte = marginal(ln_secs, axes.size.last(), ln_before).max(place.secs_per_byte);
         LogLoad {
             ln_secs: (ln_secs.exp() + place.beyond * per_byte).ln(),
-            rel_sd,
+            ..within
         }
     }
 
-    fn interpolate(&self, axes: &Axes, place: &Place, loss: Spot, size: Spot) -> [f32; 2] {
-        let mut sum = [0.0; 2];
+    fn interpolate(&self, axes: &Axes, place: &Place, loss: Spot, size: Spot) -> [f32; 3] {
+        let mut sum = [0.0; 3];
         for (rtt, rtt_weight) in place.rtt.sides() {
             for (loss, loss_weight) in loss.sides() {
                 for (rate, rate_weight) in place.rate.sides() {
@@ -227,25 +237,24 @@ impl Grid {
                     }
                     let row = (rtt * axes.loss.points.len() + loss) * axes.rate.points.len() + rate;
                     let at = row * axes.size.points.len() + size.below;
-                    let [load, spread] = self.along_size(at, size.share);
-                    sum[0] += weight * load;
-                    sum[1] += weight * spread;
+                    let cell = self.along_size(at, size.share);
+                    for (sum, value) in sum.iter_mut().zip(cell) {
+                        *sum += weight * value;
+                    }
                 }
             }
         }
         sum
     }
 
-    fn along_size(&self, at: usize, share: f32) -> [f32; 2] {
-        let [load, spread] = self.cells[at];
-        if share == 0.0 {
-            return [load, spread];
+    fn along_size(&self, at: usize, share: f32) -> [f32; 3] {
+        let mut cell = self.cells[at];
+        if share > 0.0 {
+            for (value, next) in cell.iter_mut().zip(self.cells[at + 1]) {
+                *value += share * (next - *value);
+            }
         }
-        let [next_load, next_spread] = self.cells[at + 1];
-        [
-            load + share * (next_load - load),
-            spread + share * (next_spread - spread),
-        ]
+        cell
     }
 }
 

@@ -34,6 +34,7 @@ pub(crate) fn synthetic_file() -> ModelFile {
         let load_ms: Vec<f64> = points(&axes).map(load).collect();
         ArmTable {
             spread: vec![0.02; load_ms.len()],
+            scatter: vec![0.2; load_ms.len()],
             load_ms,
         }
     };
@@ -179,6 +180,7 @@ fn one_point_is_a_grid() {
     let table = ArmTable {
         load_ms: vec![410.0],
         spread: vec![0.1],
+        scatter: vec![0.1],
     };
     file.arms = ["h2-cubic", "h3-cubic"]
         .map(|arm| (arm.to_owned(), table.clone()))
@@ -241,12 +243,20 @@ fn wrong_models_are_refused_with_the_place() {
             "checking a model: arm h2-bbr: 145 values of spread instead of 144",
         ),
         (
+            |f| table(f).scatter.clear(),
+            "checking a model: arm h2-bbr: 0 values of scatter instead of 144",
+        ),
+        (
             |f| table(f).load_ms[7] = f64::INFINITY,
             "checking a model: arm h2-bbr: load_ms[7] is inf, expected a time in ms from 1e-6 to 1e9",
         ),
         (
             |f| table(f).spread[9] = -0.1,
             "checking a model: arm h2-bbr: spread[9] is -0.1, expected a share from 0 to 10",
+        ),
+        (
+            |f| table(f).scatter[3] = 11.0,
+            "checking a model: arm h2-bbr: scatter[3] is 11, expected a share from 0 to 10",
         ),
     ];
     fn table(file: &mut ModelFile) -> &mut ArmTable {

@@ -8,7 +8,7 @@ use hikyaku_core::model::{
 };
 
 use super::examples::{Cell, Example, Load, VERSIONS};
-use super::lattice::{Lattice, Place, Point};
+use super::lattice::{Lattice, Point};
 use super::table::{Table, Trend};
 
 /// A longer RTT and more bytes are never faster, a higher rate never slower. Loss has no
@@ -39,6 +39,10 @@ const SPREAD_STEP: f64 = 0.1;
 const SPREAD_CENSORED: f64 = 0.15;
 /// Cells that the typical error of all is worth where few are near.
 const PRIOR_CELLS: f64 = 4.0;
+/// Degrees of freedom that the typical scatter of all is worth where few are near.
+const PRIOR_FREEDOM: f64 = 2.0;
+/// Scatter where nothing was measured twice.
+const SCATTER_UNKNOWN: f64 = 0.2;
 /// Weight of cells at a point below which it counts as a gap.
 const NEAR: f64 = 0.1;
 /// A cell in which something was extrapolated counts so much.
@@ -77,6 +81,7 @@ pub(super) fn blank() -> Model {
         let table = ArmTable {
             load_ms: vec![1.0],
             spread: vec![0.0],
+            scatter: vec![0.0],
         };
         (Arm::new(version, Congestion::Cubic).to_string(), table)
     });
@@ -188,7 +193,8 @@ impl<'a> Fit<'a> {
     fn tables(&self) -> [ArmTable; 2] {
         let fitted = [0, 1].map(|version| self.lattice.fit(&self.points(version)));
         let spread = self.spread(&fitted);
-        fitted.map(|fitted| {
+        [0, 1].map(|version| {
+            let fitted = &fitted[version];
             let mut monotone = fitted.clone();
             monotone.make_monotone(TRENDS);
             let values = || monotone.values.iter().zip(&fitted.values);
@@ -202,6 +208,12 @@ impl<'a> Fit<'a> {
                 spread: values()
                     .zip(&spread.values)
                     .map(|((monotone, fitted), spread)| rounded(spread.hypot(monotone - fitted)))
+                    .collect(),
+                scatter: self
+                    .scatter(version)
+                    .values
+                    .into_iter()
+                    .map(rounded)
                     .collect(),
             }
         })
@@ -224,7 +236,7 @@ impl<'a> Fit<'a> {
     /// Standard error of either version's table, as far as the two do not share it: what
     /// both share cancels when they are compared.
     fn spread(&self, fitted: &[Table; 2]) -> Table {
-        let errors: Vec<(Place, f64, f64)> = self
+        let squares: Vec<Point> = self
             .examples
             .iter()
             .map(|example| {
@@ -235,34 +247,78 @@ impl<'a> Fit<'a> {
                 let apart = error(0) - error(1);
                 let guessed = loads.iter().filter(|load| load.censored).count() as f64;
                 let square = apart.powi(2) + guessed * SPREAD_CENSORED.powi(2);
-                (example.places[0], example.weight, square)
+                Point {
+                    place: example.places[0],
+                    value: square,
+                    weight: example.weight,
+                }
             })
             .collect();
-        let shape = self.lattice.shape();
-        let mut near = Table::from_fn(shape, |_| 0.0);
-        let mut squares = near.clone();
-        for (place, weight, square) in &errors {
-            for (flat, share) in self.lattice.corners(place) {
+        let Pooled { near, mut mean } = Pooled::new(self.lattice, &squares, PRIOR_CELLS);
+        let steps = near.steps_from(|near| near >= NEAR);
+        for (square, steps) in mean.values.iter_mut().zip(steps) {
+            let gap = SPREAD_STEP * steps as f64;
+            // Half of the squared error of the difference is either's.
+            *square = (*square / 2.0).sqrt().hypot(SPREAD_FLOOR).hypot(gap);
+        }
+        mean
+    }
+
+    /// Standard deviation of a version's single responses.
+    fn scatter(&self, version: usize) -> Table {
+        let squares: Vec<Point> = self
+            .examples
+            .iter()
+            .filter_map(|example| {
+                let load = &self.loads[example.cell][version];
+                Some(Point {
+                    place: example.places[version],
+                    value: load.scatter?.powi(2),
+                    weight: example.weight * (load.count as f64 - 1.0),
+                })
+            })
+            .collect();
+        let Pooled { mut mean, .. } = Pooled::new(self.lattice, &squares, PRIOR_FREEDOM);
+        for square in &mut mean.values {
+            *square = if square.is_finite() {
+                square.sqrt()
+            } else {
+                SCATTER_UNKNOWN
+            };
+        }
+        mean
+    }
+}
+
+/// Scattered values, gathered at the grid's points.
+struct Pooled {
+    /// Weight of what is near.
+    near: Table,
+    /// Mean of what is near, with that of all as a prior; not a number without any.
+    mean: Table,
+}
+
+impl Pooled {
+    fn new(lattice: &Lattice, points: &[Point], prior: f64) -> Self {
+        let mut near = Table::from_fn(lattice.shape(), |_| 0.0);
+        let mut mean = near.clone();
+        for Point {
+            place,
+            value,
+            weight,
+        } in points
+        {
+            for (flat, share) in lattice.corners(place) {
                 near.values[flat] += share * weight;
-                squares.values[flat] += share * weight * square;
+                mean.values[flat] += share * weight * value;
             }
         }
-        let total: f64 = errors.iter().map(|(_, weight, _)| weight).sum();
-        let typical = errors
-            .iter()
-            .map(|(_, weight, square)| weight * square)
-            .sum::<f64>()
-            / total;
-        let steps = near.steps_from(|near| near >= NEAR);
-        let mut flat = 0;
-        Table::from_fn(shape, |_| {
-            let prior = PRIOR_CELLS * typical;
-            let square = (squares.values[flat] + prior) / (near.values[flat] + PRIOR_CELLS);
-            let gap = SPREAD_STEP * steps[flat] as f64;
-            flat += 1;
-            // Half of the squared error of the difference is either's.
-            (square / 2.0).sqrt().hypot(SPREAD_FLOOR).hypot(gap)
-        })
+        let total: f64 = points.iter().map(|point| point.weight).sum();
+        let sum: f64 = points.iter().map(|point| point.weight * point.value).sum();
+        for (mean, near) in mean.values.iter_mut().zip(&near.values) {
+            *mean = (*mean + prior * sum / total) / (near + prior);
+        }
+        Self { near, mean }
     }
 }
 

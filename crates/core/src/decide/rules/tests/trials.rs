@@ -1,9 +1,13 @@
 //! What is tried because it is in doubt.
 
-use super::{
-    BAD, EVEN, GOOD, Group, PathView, PolicyConfig, Stat, Verdict, Version, decide, known, now, on,
-    outcomes, policy, synthetic,
-};
+use super::{BAD, EVEN, GOOD, known, now, on, outcomes, policy};
+use crate::arm::Version;
+use crate::decide::{Group, decide};
+use crate::model::tests::synthetic;
+use crate::policy::PolicyConfig;
+use crate::stat::Stat;
+use crate::udp::Verdict;
+use crate::view::PathView;
 
 #[test]
 fn what_is_in_doubt_is_tried() {
