@@ -2,23 +2,34 @@
 
 use std::time::Duration;
 
-/// Histogram of how long after its due time each packet was handed over, in
-/// buckets that double: bucket `i` holds times below `2^i` µs and at least half
-/// of that.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Histogram of how long after its due time each packet was handed over. A bucket is at
+/// most an eighth as wide as its times are long; those below 8 µs have one each.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lateness {
     buckets: [u64; BUCKETS],
     total_us: u64,
     max_us: u64,
 }
 
-/// The last bucket begins at 2^22 µs, about 4 s.
-const BUCKETS: usize = 24;
+/// Each doubling is divided into `2^SUB_BITS` buckets.
+const SUB_BITS: u32 = 3;
+
+/// Whatever is later than 2^23 µs, about 8 s, is in the last bucket.
+const BUCKETS: usize = bucket((1 << 23) - 1) + 1;
+
+impl Default for Lateness {
+    fn default() -> Self {
+        Self {
+            buckets: [0; BUCKETS],
+            total_us: 0,
+            max_us: 0,
+        }
+    }
+}
 
 impl Lateness {
     pub(super) fn record(&mut self, late_us: u64) {
-        let bucket = (u64::BITS - late_us.leading_zeros()) as usize;
-        self.buckets[bucket.min(BUCKETS - 1)] += 1;
+        self.buckets[bucket(late_us).min(BUCKETS - 1)] += 1;
         self.total_us = self.total_us.saturating_add(late_us);
         self.max_us = self.max_us.max(late_us);
     }
@@ -38,19 +49,34 @@ impl Lateness {
         Duration::from_micros(self.max_us)
     }
 
-    /// Upper bound of the bucket that holds the given quantile of `0.0..=1.0`,
-    /// at most [`Self::max`]; zero if nothing was recorded.
+    /// The greatest time of the bucket that holds the given quantile of `0.0..=1.0`,
+    /// at most [`Self::max`]: less than an eighth too much. Zero if nothing was
+    /// recorded.
     pub fn quantile(&self, quantile: f64) -> Duration {
         let rank = (quantile * self.count() as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
         for (i, count) in self.buckets.iter().enumerate() {
             seen += count;
             if seen >= rank {
-                return Duration::from_micros((1 << i).min(self.max_us));
+                return Duration::from_micros(greatest(i).min(self.max_us));
             }
         }
         Duration::ZERO
     }
+}
+
+/// The bucket of a time in µs: its highest bits, counted over all doublings.
+const fn bucket(late_us: u64) -> usize {
+    let bits = u64::BITS - late_us.leading_zeros();
+    let dropped = bits.saturating_sub(SUB_BITS + 1);
+    ((dropped as usize) << SUB_BITS) + (late_us >> dropped) as usize
+}
+
+/// The greatest time in µs that a bucket holds.
+const fn greatest(bucket: usize) -> u64 {
+    let dropped = (bucket >> SUB_BITS).saturating_sub(1);
+    let highest = (bucket - (dropped << SUB_BITS)) as u64;
+    ((highest + 1) << dropped) - 1
 }
 
 #[cfg(test)]
@@ -63,20 +89,36 @@ mod tests {
         let cases: &[(&str, &[u64], f64, Duration)] = &[
             ("nothing", &[], 0.5, us(0)),
             ("on time", &[0, 0, 0], 0.99, us(0)),
-            ("median", &[0, 3, 3, 3, 900], 0.5, us(4)),
+            ("median", &[0, 3, 3, 3, 900], 0.5, us(3)),
             (
                 "p99 of few is the maximum",
                 &[0, 3, 3, 3, 900],
                 0.99,
                 us(900),
             ),
-            ("beyond the last bucket", &[u64::MAX], 0.5, us(1 << 23)),
+            (
+                "beyond the last bucket",
+                &[u64::MAX],
+                0.5,
+                us((1 << 23) - 1),
+            ),
         ];
         for (name, samples, quantile, want) in cases {
             let mut lateness = Lateness::default();
             samples.iter().for_each(|&late_us| lateness.record(late_us));
             assert_eq!(lateness.quantile(*quantile), *want, "{name}");
             assert_eq!(lateness.count(), samples.len() as u64, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_quantile_is_less_than_an_eighth_too_much() {
+        for late_us in (0..10_000).chain([1 << 20, (1 << 22) + 1, (1 << 23) - 1]) {
+            let mut lateness = Lateness::default();
+            [late_us, u64::MAX].map(|late_us| lateness.record(late_us));
+            let found = lateness.quantile(0.5).as_micros() as u64;
+            assert!(found >= late_us, "{late_us}: {found}");
+            assert!((found - late_us) * 8 <= late_us, "{late_us}: {found}");
         }
     }
 

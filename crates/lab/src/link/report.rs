@@ -90,8 +90,14 @@ mod tests {
     use super::*;
 
     fn report(late_us: u64, faults: u64, steal: f64) -> Report {
+        late(&[late_us], faults, steal)
+    }
+
+    fn late(times_us: &[u64], faults: u64, steal: f64) -> Report {
         let mut lateness = Lateness::default();
-        lateness.record(late_us);
+        times_us
+            .iter()
+            .for_each(|&late_us| lateness.record(late_us));
         Report {
             up: Counters::default(),
             down: Counters::default(),
@@ -109,6 +115,11 @@ mod tests {
     fn a_disturbance_is_named_with_its_limit() {
         let cases = [
             (report(2_000, 0, 0.05), None),
+            (
+                late(&[1_500, 1_500, 5_000], 0, 0.0),
+                Some("packets were late: p99 5.0ms, limit 2ms"),
+            ),
+            (late(&[&[1_500; 199][..], &[5_000]].concat(), 0, 0.0), None),
             (
                 report(2_001, 0, 0.0),
                 Some("packets were late: p99 2.0ms, limit 2ms"),
