@@ -52,7 +52,7 @@ impl Traffic {
         let (at_us, arrived_us, bytes) = (number(at), number(arrived), number(bytes));
         let inside = self.window.contains(&Duration::from_micros(at_us));
         self.sent[flow] += u64::from(inside);
-        if fate != "delivered" {
+        if !matches!(fate, "delivered" | "marked") {
             self.missing[flow] += u64::from(inside);
             return;
         }
@@ -123,15 +123,16 @@ mod tests {
             "1100000,1070000,down,1500,6,4430,50000,delivered",
             "1150000,1149000,down,1500,17,4431,50001,lost",
             "1250000,1229500,down,1000,17,4431,50001,delivered",
+            "1300000,1279500,down,1000,17,4431,50001,marked",
             "1250000,1229500,up,60,17,50001,4431,delivered",
             "1260000,1229500,down,60,1,,,delivered",
             "2000000,1979000,down,1500,6,4430,50000,delivered",
         ] {
             traffic.add(line);
         }
-        assert_eq!(traffic.bytes, [1500, 1000]);
-        assert_eq!((traffic.sent, traffic.missing), (vec![1, 2], vec![0, 1]));
-        assert_eq!(traffic.waits_us, [10_000, 500]);
+        assert_eq!(traffic.bytes, [1500, 2000]);
+        assert_eq!((traffic.sent, traffic.missing), (vec![1, 3], vec![0, 1]));
+        assert_eq!(traffic.waits_us, [10_000, 500, 500]);
     }
 
     #[test]
