@@ -20,16 +20,25 @@ pub(super) fn describe(packet: &[u8], len: u32) -> PacketInfo {
     let ecn = ecn(packet);
     PacketInfo {
         len,
-        udp: transport(packet).is_some_and(|(protocol, _)| protocol == UDP),
+        udp: transport(packet).is_some_and(|transport| transport.protocol == UDP),
         ect: ecn.is_some_and(|ecn| ecn != NOT_ECT && ecn != CE),
     }
 }
 
-/// Protocol, and the ports of TCP and UDP where the packet has them.
+/// Protocol, and the ports of TCP and UDP where the packet has them: a fragment
+/// behind the first one has payload there.
 pub(super) fn flow(packet: &[u8]) -> (Option<u8>, Option<[u16; 2]>) {
-    let Some((protocol, start)) = transport(packet) else {
+    let Some(Transport {
+        protocol,
+        start,
+        offset,
+    }) = transport(packet)
+    else {
         return (None, None);
     };
+    if offset != 0 {
+        return (Some(protocol), None);
+    }
     let ports = packet.get(start..start + 4).and_then(|ports| {
         let ports = [[ports[0], ports[1]], [ports[2], ports[3]]].map(u16::from_be_bytes);
         (protocol == TCP || protocol == UDP).then_some(ports)
@@ -100,26 +109,47 @@ fn ecn(packet: &[u8]) -> Option<u8> {
     }
 }
 
-/// The protocol behind the IP header and IPv6 extension headers (RFC 8200 §4),
-/// and where it begins.
-fn transport(packet: &[u8]) -> Option<(u8, usize)> {
+/// What is behind the IP header and IPv6 extension headers.
+struct Transport {
+    protocol: u8,
+    /// Where it begins.
+    start: usize,
+    /// Place within the whole packet of which this is a fragment, in units of 8 B.
+    offset: u16,
+}
+
+/// Passes over the IP header (RFC 791 §3.1) and extension headers (RFC 8200 §4).
+fn transport(packet: &[u8]) -> Option<Transport> {
     let mut start = header_len(packet)?;
     if packet[0] >> 4 == 4 {
-        return Some((packet[9], start));
+        // Above the offset are the flags.
+        let offset = u16::from_be_bytes([packet[6], packet[7]]) & 0x1fff;
+        return Some(Transport {
+            protocol: packet[9],
+            start,
+            offset,
+        });
     }
     let mut protocol = packet[6];
-    while let HOP_BY_HOP | IPV6_ROUTE | IPV6_FRAGMENT | IPV6_OPTIONS = protocol {
+    let mut offset = 0;
+    while let HOP_BY_HOP | IPV6_ROUTE | IPV6_FRAGMENT | IPV6_OPTIONS = protocol
+        && offset == 0
+    {
         let extension = packet.get(start..start + 8)?;
-        // The fragment header's second byte is reserved: its length is fixed.
-        let more = if protocol == IPV6_FRAGMENT {
-            0
-        } else {
-            extension[1]
-        };
+        let mut more = extension[1];
+        if protocol == IPV6_FRAGMENT {
+            // Its second byte is reserved: its length is fixed. Below the offset are flags.
+            more = 0;
+            offset = u16::from_be_bytes([extension[2], extension[3]]) >> 3;
+        }
         protocol = extension[0];
         start += 8 + usize::from(more) * 8;
     }
-    Some((protocol, start))
+    Some(Transport {
+        protocol,
+        start,
+        offset,
+    })
 }
 
 #[cfg(test)]
@@ -155,6 +185,12 @@ mod tests {
         let ports = [0x04, 0xd2, 0x01, 0xbb];
         let routed = [&[UDP, 2][..], &[0; 22], &ports].concat();
         let fragment = [&[UDP, 9, 0, 0, 0, 0, 0, 1][..], &ports].concat();
+        let later = [&[UDP, 0, 0, 8, 0, 0, 0, 1][..], &ports].concat();
+        let v4_fragment = |high: u8, low: u8| {
+            let mut packet = v4(UDP, 0);
+            packet[6..8].copy_from_slice(&[high, low]);
+            packet
+        };
         let tunnel = [&[41, 0, 0, 0, 0, 0, 0, 0][..], &v4(UDP, 0)].concat();
         let some = Some([1234, 443]);
         let cases = [
@@ -185,6 +221,34 @@ mod tests {
                 true,
                 false,
                 some,
+            ),
+            (
+                "a later fragment",
+                v6(0, IPV6_FRAGMENT, &later),
+                true,
+                false,
+                None,
+            ),
+            (
+                "IPv4, not to be fragmented",
+                v4_fragment(0x40, 0),
+                true,
+                false,
+                some,
+            ),
+            (
+                "IPv4, the first fragment",
+                v4_fragment(0x20, 0),
+                true,
+                false,
+                some,
+            ),
+            (
+                "IPv4, a later fragment",
+                v4_fragment(0x20, 1),
+                true,
+                false,
+                None,
             ),
             (
                 "inside a tunnel",
