@@ -70,9 +70,11 @@ pub(super) fn open(
     };
     let default = || Path::new("build/lab").join(&source.name);
     let out = args.out.clone().unwrap_or_else(default);
+    // Before the copy of the experiment's text is written: a wrong option changes nothing.
+    let cells = only(&args.only, &spec.cells(seed))?;
     let data = Data::open(&out, &source.text, &conditions, spec.stop_after_timeout)?;
     Ok(Experiment {
-        cells: only(&args.only, &spec.cells(seed))?,
+        cells,
         name: source.name,
         spec,
         conditions,
@@ -162,5 +164,27 @@ mod tests {
             let error = only_of(&[wrong]).unwrap_err();
             assert!(error.contains(&format!("`--only {wrong}`")), "{error}");
         }
+    }
+
+    #[test]
+    fn a_wrong_option_leaves_the_records_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let args = RunArgs {
+            experiments: vec!["fairness".to_owned()],
+            quick: true,
+            seed: None,
+            out: Some(directory.path().join("out")),
+            lanes: 1,
+            capacity: None,
+            repeats: None,
+            only: vec!["queue=7bdp".to_owned()],
+            arms: Vec::new(),
+            binary: None,
+            keep: false,
+        };
+        let loaded = load(&args).unwrap().remove(0);
+        let opened = open(&args, loaded, &Conditions::default(), directory.path());
+        assert!(matches!(opened, Err(RunError::Arguments(_))));
+        assert!(!directory.path().join("out").exists());
     }
 }
