@@ -10,7 +10,7 @@ use crate::report::figure::Figure;
 
 use super::axis::{Axis, Cell};
 use super::error::{Fault, fault};
-use super::spec::{Arm, Backend, Filter, Kind, OneOrMany, Server, Spec, Workload};
+use super::spec::{Arm, Backend, Change, Filter, Kind, OneOrMany, Server, Spec, Workload};
 
 /// Most cells of an experiment: more would not be measured in days.
 const MOST_CELLS: usize = 100_000;
@@ -27,6 +27,7 @@ impl Spec {
         self.check_axes()?;
         self.check_arms()?;
         self.workload.check()?;
+        self.check_changes()?;
         // All cells share the link's keys; values of axes have been checked.
         let first = self
             .axes
@@ -114,7 +115,40 @@ impl Spec {
         match (self.workload.kind, arm.flows.is_empty()) {
             (Kind::Flows, true) => Err("a workload of flows needs `flows`".to_owned()),
             (Kind::Load, false) => Err("`flows` need `workload.kind = \"flows\"`".to_owned()),
+            (Kind::Flows, false) => self.check_flows(arm),
+            (Kind::Load, true) => Ok(()),
+        }
+    }
+
+    /// They are measured from the start of the last one on.
+    fn check_flows(&self, arm: &Arm) -> Result<(), String> {
+        let starts = self.flows(arm).into_iter().map(|(_, _, start)| start);
+        match (starts.max(), self.workload.duration) {
+            (None, _) => Err("`count` must be at least 1".to_owned()),
+            (Some(last), Some(duration)) if last >= duration => Err(format!(
+                "the last flow starts after {last:?}, when the run's `duration` of {duration:?} is over"
+            )),
             _ => Ok(()),
+        }
+    }
+
+    /// Checks that there are the sessions at which the link changes.
+    fn check_changes(&self) -> Result<(), Fault> {
+        let sessions = self.arms.iter().map(|arm| {
+            let (warmup, measured) = self.sessions(arm);
+            warmup.saturating_add(measured)
+        });
+        let sessions = sessions.max().unwrap_or_default();
+        let beyond = |change: &&Change| change.session >= sessions;
+        match self.workload.change.iter().find(beyond) {
+            Some(change) => Err(fault(
+                "workload.change",
+                format!(
+                    "there is no session {}: they are counted from 0, and there are {sessions} with the warm-up",
+                    change.session
+                ),
+            )),
+            None => Ok(()),
         }
     }
 

@@ -6,7 +6,7 @@ use super::axis::{Cell, choose};
 use super::error::{Fault, SpecError, fault};
 use super::link;
 use super::record::Links;
-use super::spec::{Adjust, Arm, Server, Spec};
+use super::spec::{Adjust, Arm, Flow, Server, Spec};
 
 impl Spec {
     /// Reads an experiment's text; with `quick`, what its `[quick]` says holds.
@@ -114,6 +114,23 @@ impl Spec {
     pub fn sessions(&self, arm: &Arm) -> (u32, u32) {
         let warmup = arm.warmup.unwrap_or(self.workload.warmup);
         (warmup, arm.sessions.unwrap_or(self.workload.sessions))
+    }
+
+    /// All flows of an arm: which, its number from 1 among those of its name, and when it
+    /// starts.
+    pub fn flows<'a>(&self, arm: &'a Arm) -> Vec<(&'a Flow, u32, Duration)> {
+        let mut next = Duration::ZERO;
+        let copies = arm
+            .flows
+            .iter()
+            .flat_map(|flow| (1..=flow.count).map(move |copy| (flow, copy)));
+        copies
+            .map(|(flow, copy)| {
+                let start = flow.start.unwrap_or(next);
+                next = start + self.workload.stagger;
+                (flow, copy, start)
+            })
+            .collect()
     }
 
     /// The arm of that name.

@@ -21,7 +21,7 @@ use super::server::{Kind, Server};
 use super::session::{Recorder, pair, stop};
 use crate::experiment::files::FLOW_FILE;
 use crate::experiment::record::{Links, Outcome, Run};
-use crate::experiment::spec::{self, Flow, Spec, Transport};
+use crate::experiment::spec::{self, Flow, Transport};
 use crate::link::{Report, Topology};
 use traffic::{Traffic, jain, quantile_of};
 
@@ -44,12 +44,11 @@ pub(super) fn run(
     let arm = &experiment.spec.arms[job.arm];
     let links = experiment.links(&job.cell)?;
     let mut flows = Vec::new();
-    for (name, start, flow) in expand(&experiment.spec, &arm.flows) {
+    for (flow, copy, start) in experiment.spec.flows(arm) {
         let server = lane.start(server(flow, experiment), &arm.name)?;
-        let transport = flow.transport;
         flows.push(Running {
-            name,
-            transport,
+            name: name(flow, copy),
+            transport: flow.transport,
             start,
             server,
             client: None,
@@ -144,23 +143,11 @@ impl Running {
     }
 }
 
-/// Names, starts and settings of all flows.
-fn expand<'a>(spec: &Spec, flows: &'a [Flow]) -> Vec<(String, Duration, &'a Flow)> {
-    let mut expanded: Vec<(String, Duration, &Flow)> = Vec::new();
-    for flow in flows {
-        for number in 1..=flow.count {
-            let name = match flow.count {
-                1 => flow.name.clone(),
-                _ => format!("{}-{number}", flow.name),
-            };
-            let next = expanded
-                .last()
-                .map(|(_, before, _)| *before + spec.workload.stagger);
-            let start = flow.start.or(next).unwrap_or_default();
-            expanded.push((name, start, flow));
-        }
+fn name(flow: &Flow, copy: u32) -> String {
+    match flow.count {
+        1 => flow.name.clone(),
+        _ => format!("{}-{copy}", flow.name),
     }
-    expanded
 }
 
 fn server(flow: &Flow, experiment: &Experiment) -> Kind {

@@ -27,7 +27,11 @@ impl Default for Measured {
 }
 
 impl Measured {
+    /// What is no number is not known, and JSON could not hold it.
     pub(crate) fn metric(&mut self, name: &str, value: f64) {
+        if !value.is_finite() {
+            return;
+        }
         // Nothing here is known more exactly; ratios such as loss need the digits.
         let rounded = (value * 1e6).round() / 1e6;
         self.metrics.insert(name.to_owned(), rounded);
@@ -59,5 +63,15 @@ mod tests {
         measured.fail(Outcome::TimedOut, "late again".to_owned());
         assert_eq!(measured.outcome, Outcome::Failed);
         assert_eq!(measured.error.as_deref(), Some("broken"));
+    }
+
+    #[test]
+    fn what_is_no_number_is_not_known() {
+        let mut measured = Measured::default();
+        for value in [f64::NAN, f64::INFINITY, 1.5] {
+            measured.metric("load_ms", value);
+        }
+        measured.metric("jain", f64::NAN);
+        assert_eq!(measured.metrics, [("load_ms".to_owned(), 1.5)].into());
     }
 }

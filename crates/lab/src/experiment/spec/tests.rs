@@ -224,6 +224,12 @@ fn what_is_wrong_is_told_with_its_place() {
             "arm `h2`: a workload of flows needs `flows`",
         ),
         (
+            "change of no session",
+            "[workload]",
+            "[[workload.change]]\nsession = 1\n[workload]",
+            "workload.change: there is no session 1",
+        ),
+        (
             "bad quick value",
             "axes = { rate = [\"200Mbps\"] }",
             "axes = { rate = [\"fast\"] }",
@@ -253,4 +259,31 @@ fn without_its_part_there_is_no_quick() {
     let error = Spec::parse("test", text, true).unwrap_err().to_string();
     assert!(error.contains("there is no [quick] part"), "{error}");
     assert!(parse(text).is_ok());
+}
+
+#[test]
+fn the_last_flow_starts_before_the_end() {
+    let begin = &GOOD[..GOOD.find("[[skip]]").unwrap()];
+    let parse_with = |workload: &str, flow: &str| {
+        let flow =
+            format!("{{ name = \"a\", transport = \"quic\", congestion = \"bbr\", {flow} }}");
+        let text = format!(
+            "{begin}[workload]\nkind = \"flows\"\nduration = \"4s\"\n{workload}\n[[arm]]\nname = \"x\"\nflows = [{flow}]"
+        );
+        parse(&text)
+    };
+    let spec = parse_with("stagger = \"1s\"", "start = \"1s\", count = 3").unwrap();
+    let starts = spec.flows(&spec.arms[0]).into_iter();
+    let starts: Vec<_> = starts
+        .map(|(_, copy, start)| (copy, start.as_secs()))
+        .collect();
+    assert_eq!(starts, [(1, 1), (2, 1), (3, 1)]);
+    for (workload, flow, want) in [
+        ("", "start = \"4s\"", "starts after 4s"),
+        ("stagger = \"2s\"", "count = 3", "starts after 4s"),
+        ("", "count = 0", "`count` must be at least 1"),
+    ] {
+        let error = parse_with(workload, flow).unwrap_err().to_string();
+        assert!(error.contains(want), "{flow}: {error}");
+    }
 }

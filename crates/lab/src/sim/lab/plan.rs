@@ -56,7 +56,9 @@ pub(super) fn scenario(spec: &Spec, cell: &Cell, arm: &Arm, seed: u64) -> Result
         Kind::Load => (vec![download(spec, cell, arm)?], spec.timeout(cell, arm)),
         Kind::Flows => {
             let until = spec.workload.duration.unwrap_or_default();
-            (flows(arm, spec.workload.stagger)?, until)
+            let flows = spec.flows(arm).into_iter();
+            let flows = flows.map(|(flow, copy, start)| one(flow, copy, start));
+            (flows.collect::<Result<_, _>>()?, until)
         }
     };
     Ok(Scenario {
@@ -79,19 +81,6 @@ fn download(spec: &Spec, cell: &Cell, arm: &Arm) -> Result<Flow, String> {
         start: Duration::ZERO,
         sizes: spec.files(cell).iter().map(|file| file.bytes).collect(),
     })
-}
-
-fn flows(arm: &Arm, stagger: Duration) -> Result<Vec<Flow>, String> {
-    let mut flows = Vec::new();
-    let mut next = Duration::ZERO;
-    for flow in &arm.flows {
-        for copy in 1..=flow.count {
-            let start = flow.start.unwrap_or(next);
-            next = start + stagger;
-            flows.push(one(flow, copy, start)?);
-        }
-    }
-    Ok(flows)
 }
 
 fn one(flow: &FlowSpec, copy: u32, start: Duration) -> Result<Flow, String> {
