@@ -11,6 +11,7 @@
 //!
 //! Needs root (`CAP_NET_ADMIN`, `CAP_SYS_ADMIN`), `/dev/net/tun` and iproute2.
 
+mod awake;
 mod congestion;
 mod emulated;
 mod error;
@@ -32,6 +33,7 @@ mod topology;
 mod traces;
 mod tun;
 
+pub(crate) use awake::KeepAwake;
 pub use emulated::EmulatedLink;
 pub use error::LinkError;
 pub use lateness::Lateness;

@@ -78,10 +78,22 @@ pub(super) fn enable_offloads(tun: impl AsFd) -> io::Result<()> {
 /// # Errors
 /// `PermissionDenied` without `CAP_SYS_NICE`.
 pub(crate) fn become_realtime() -> io::Result<()> {
-    let param = libc::sched_param { sched_priority: 1 };
+    set_policy(libc::SCHED_FIFO, 1)
+}
+
+/// Lets the calling thread run only where no other wants to (`SCHED_IDLE`).
+///
+/// # Errors
+/// What the kernel says.
+pub(super) fn become_idle() -> io::Result<()> {
+    set_policy(libc::SCHED_IDLE, 0)
+}
+
+fn set_policy(policy: c_int, sched_priority: c_int) -> io::Result<()> {
+    let param = libc::sched_param { sched_priority };
     // SAFETY: the kernel reads one `sched_param` through a valid pointer; process
     // 0 is the calling thread.
-    let result: c_int = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) };
+    let result: c_int = unsafe { libc::sched_setscheduler(0, policy, &raw const param) };
     if result == 0 {
         Ok(())
     } else {

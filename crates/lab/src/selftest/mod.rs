@@ -11,7 +11,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 
-use crate::link::{LinkError, Topology};
+use crate::link::{KeepAwake, LinkError, Topology};
 use bench::Bench;
 use table::Table;
 
@@ -49,6 +49,7 @@ const ATTEMPTS: usize = 3;
 pub fn run(args: &SelftestArgs, out: &mut dyn Write) -> Result<u8, SelftestError> {
     // Without privileges every check would fail; say so once.
     drop(Topology::create().map_err(SelftestError::SetUp)?);
+    let _awake = KeepAwake::start();
     let mut bench = Bench::new(args.quick);
     let mut table = Table::begin(args.json, out)?;
     for check in figures::checks().into_iter().chain(passage::checks()) {

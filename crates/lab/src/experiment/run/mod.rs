@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use super::record::Conditions;
+use crate::link::KeepAwake;
 use certificate::Certificate;
 use experiment::Experiment;
 use lane::Shared;
@@ -165,7 +166,9 @@ fn measure(
     let about = span(std::time::Duration::from_secs_f64(least));
     tell(out, &format!("{} runs to go, at least {about}", jobs.len()))?;
     let progress = Progress::new(&jobs, capacity, lanes);
+    let awake = KeepAwake::start();
     let result = Pool::new(jobs, lanes, capacity, shared, experiments, &progress).run();
+    drop(awake);
     progress.finish();
     result
 }
