@@ -34,13 +34,15 @@ pub(crate) struct Key {
     pub(crate) session: u32,
 }
 
-/// How far a session is.
+/// How far a session is. But for the first two, of the last attempt alone: with other
+/// sessions of its run, a good one may have been measured again.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     attempts: u32,
+    /// Attempts before the last that failed.
+    failed_before: usize,
     good: bool,
     timed_out: bool,
-    /// Of the last attempt.
     outcome: Option<Outcome>,
     disturbed: bool,
 }
@@ -52,6 +54,8 @@ pub(crate) struct Tally {
     pub(crate) timed_out: usize,
     pub(crate) failed: usize,
     pub(crate) disturbed: usize,
+    /// Attempts that failed and were repeated.
+    pub(crate) failed_before: usize,
 }
 
 /// Attempts at a session that fails or is disturbed.
@@ -161,6 +165,7 @@ impl Data {
         let mut tally = Tally::default();
         for progress in self.lock().sessions.values() {
             tally.disturbed += usize::from(progress.disturbed);
+            tally.failed_before += progress.failed_before;
             match progress.outcome {
                 Some(Outcome::Complete) => tally.complete += 1,
                 Some(Outcome::TimedOut) => tally.timed_out += 1,
@@ -220,10 +225,11 @@ impl State {
         };
         let progress = self.sessions.entry(key).or_default();
         progress.attempts += 1;
+        progress.failed_before += usize::from(progress.outcome == Some(Outcome::Failed));
         progress.disturbed = run.disturbed.is_some();
         progress.outcome = Some(run.outcome);
-        progress.timed_out |= run.outcome == Outcome::TimedOut && !progress.disturbed;
-        progress.good |= run.outcome != Outcome::Failed && !progress.disturbed;
+        progress.timed_out = run.outcome == Outcome::TimedOut && !progress.disturbed;
+        progress.good = run.outcome != Outcome::Failed && !progress.disturbed;
     }
 }
 

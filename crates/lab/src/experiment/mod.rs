@@ -25,6 +25,7 @@ pub use error::SpecError;
 pub use library::{Source, find, shipped};
 pub use list::{ListArgs, list};
 pub use quick::Quick;
+pub(crate) use record::by_attempt;
 pub use record::{
     Conditions, Emulator, Links, Outcome, Point, RecordError, Run, counted, latest, read,
 };

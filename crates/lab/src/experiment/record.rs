@@ -31,8 +31,8 @@ pub struct Run {
     pub warmup: bool,
     /// Seed of the link's random streams. All arms of a cell share it.
     pub seed: u64,
-    /// How often the repeat had been tried before, because the machine disturbed
-    /// it; the last attempt counts (see [`counted`]).
+    /// How often the repeat had been tried before, because the machine disturbed it or
+    /// a session failed; the last attempt counts (see [`counted`]).
     pub attempt: u32,
     /// Where it ran.
     pub backend: Backend,
@@ -246,6 +246,11 @@ pub fn latest(mut runs: Vec<Run>) -> Vec<Run> {
 
 /// The sessions that count: of each repeat those of its last attempt.
 pub fn counted(runs: Vec<Run>) -> Vec<Run> {
+    by_attempt(runs).0
+}
+
+/// The sessions that count, and those that were repeated.
+pub(crate) fn by_attempt(runs: Vec<Run>) -> (Vec<Run>, Vec<Run>) {
     type Key = (String, Cell, String, u32, String, u64);
     let key = |run: &Run| -> Key {
         let Conditions {
@@ -269,7 +274,7 @@ pub fn counted(runs: Vec<Run>) -> Vec<Run> {
         *attempt = run.attempt.max(*attempt);
     }
     let counts = |run: &Run| last.get(&(key(run), run.session)) == Some(&run.attempt);
-    runs.into_iter().filter(counts).collect()
+    runs.into_iter().partition(counts)
 }
 
 #[cfg(test)]

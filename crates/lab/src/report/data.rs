@@ -23,8 +23,13 @@ pub(super) struct Data {
     pub(super) figures: Vec<Figure>,
     /// Sessions of other conditions than the latest, which are not shown.
     pub(super) other_conditions: usize,
-    /// Attempts that were repeated because the machine disturbed them.
+    /// Attempts that were repeated because the machine disturbed them or another
+    /// session of their run.
     pub(super) repeated: usize,
+    /// Attempts that failed and were repeated.
+    pub(super) failed_before: usize,
+    /// Why the first of these failed.
+    pub(super) failed_because: Option<String>,
     runs: Vec<Run>,
     index: BTreeMap<(String, Cell), Vec<usize>>,
 }
@@ -73,8 +78,12 @@ impl Data {
         let (name, conditions) = last
             .map(|run| (run.experiment, run.conditions))
             .unwrap_or_default();
-        let same = runs.len();
-        let runs = experiment::counted(runs);
+        let other_conditions = all - runs.len();
+        let (runs, repeated) = experiment::by_attempt(runs);
+        let failed = |run: &&Run| run.outcome == Outcome::Failed;
+        let failed_before = repeated.iter().filter(failed).count();
+        let mut errors = repeated.iter().filter(failed).map(|run| run.error.clone());
+        let failed_because = errors.next().flatten();
         // Figures name the arms and values of the whole experiment, also where a part was run.
         let whole = Spec::parse(&name, figures, false)?;
         let figures = Figure::all(&whole).map_err(|source| ReportError::Figure {
@@ -90,8 +99,10 @@ impl Data {
         }
         Ok(Self {
             spec: Spec::parse(&name, text, conditions.quick)?,
-            other_conditions: all - same,
-            repeated: same - runs.len(),
+            other_conditions,
+            repeated: repeated.len() - failed_before,
+            failed_before,
+            failed_because,
             name,
             figures,
             runs,

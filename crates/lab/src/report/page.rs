@@ -108,6 +108,13 @@ fn warnings(data: &Data) -> Vec<String> {
             plural(tally.failed, "session")
         ));
     }
+    if data.failed_before > 0 {
+        warnings.push(format!(
+            "Failed, then repeated: {}. The last attempt counts. One reason: {}",
+            plural(data.failed_before, "session"),
+            data.failed_because.as_deref().unwrap_or("none given")
+        ));
+    }
     if tally.disturbed > 0 {
         let mut reasons = data
             .runs()
@@ -143,6 +150,10 @@ fn conditions(data: &Data) -> Table {
         (
             "repeated because disturbed",
             plural(data.repeated, "session"),
+        ),
+        (
+            "failed, then repeated",
+            plural(data.failed_before, "session"),
         ),
     ];
     rows.push((

@@ -299,11 +299,17 @@ fn records_of_other_conditions_and_earlier_attempts_are_left_out_and_told() {
         disturbed: Some("late".to_owned()),
         ..runs[0].clone()
     };
-    let again = Run {
+    let failed = Run {
         attempt: 1,
+        outcome: Outcome::Failed,
+        error: Some("connection reset".to_owned()),
         ..runs[0].clone()
     };
-    all.push(disturbed);
+    let again = Run {
+        attempt: 2,
+        ..runs[0].clone()
+    };
+    all.extend([disturbed, failed]);
     all.extend(runs[1..].iter().cloned());
     all.push(again);
     let (_, markdown) = report(SMALL, &all);
@@ -314,6 +320,14 @@ fn records_of_other_conditions_and_earlier_attempts_are_left_out_and_told() {
     assert!(markdown.contains("60 sessions.\n"), "{markdown}");
     assert!(
         markdown.contains("| repeated because disturbed | 1 session |"),
+        "{markdown}"
+    );
+    assert!(
+        markdown.contains("| failed, then repeated | 1 session |"),
+        "{markdown}"
+    );
+    assert!(
+        markdown.contains("Failed, then repeated: 1 session. The last attempt counts. One reason: connection reset"),
         "{markdown}"
     );
     assert_eq!(row(&markdown, "0 %")[1], "1.00 s [1.00–1.00]");

@@ -80,6 +80,44 @@ fn a_long_run_may_have_a_few_disturbed_sessions() {
 }
 
 #[test]
+fn the_last_attempt_at_a_run_counts_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = Data::open(directory.path(), "", &conditions("a"), false).unwrap();
+    let keys = [key(0), key(1)];
+    let session = |number, attempt, disturbed| run(number, attempt, Outcome::Complete, disturbed);
+    // Each session was good once, but never both in one attempt.
+    data.add(&[session(0, 0, false), session(1, 0, true)])
+        .unwrap();
+    data.add(&[session(0, 1, true), session(1, 1, false)])
+        .unwrap();
+    assert!(!data.is_run_done(&keys));
+    data.add(&[session(0, 2, false), session(1, 2, false)])
+        .unwrap();
+    assert!(data.is_run_done(&keys));
+}
+
+#[test]
+fn failures_that_were_repeated_are_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = Data::open(directory.path(), "", &conditions("a"), false).unwrap();
+    data.add(&[
+        run(0, 0, Outcome::Failed, false),
+        run(0, 1, Outcome::Failed, false),
+        run(0, 2, Outcome::Complete, false),
+        run(1, 0, Outcome::Complete, true),
+        run(1, 1, Outcome::Failed, false),
+    ])
+    .unwrap();
+    let want = Tally {
+        complete: 1,
+        failed: 1,
+        failed_before: 2,
+        ..Tally::default()
+    };
+    assert_eq!(data.tally(), want);
+}
+
+#[test]
 fn one_time_out_may_stand_for_the_later_repeats() {
     for stop_after_timeout in [false, true] {
         let directory = tempfile::tempdir().unwrap();

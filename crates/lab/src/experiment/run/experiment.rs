@@ -88,6 +88,9 @@ impl Experiment {
                 text += &format!(", {count} {what}");
             }
         }
+        if tally.failed_before > 0 {
+            text += &format!("; failed, then repeated: {}", tally.failed_before);
+        }
         text + &format!(
             "; see them with `hikyaku lab report {}`",
             self.out.display()
