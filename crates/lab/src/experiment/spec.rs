@@ -190,7 +190,7 @@ pub struct File {
 pub struct Change {
     /// Before this session, counted from 0 with warm-up included.
     pub session: u32,
-    /// Not before it, but so long after its first request.
+    /// Not before it, but so long after its client's first packet.
     #[serde(default, with = "duration::option")]
     pub at: Option<Duration>,
     /// Keys that change in both directions.

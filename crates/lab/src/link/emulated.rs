@@ -79,18 +79,37 @@ impl EmulatedLink {
         }
     }
 
-    /// Begins changes of the present run, at times that count from now: the moment
-    /// of a request, for example. Nothing happens while stopped.
+    /// Begins changes of the present run, at times that count from now. Nothing happens
+    /// while stopped.
     ///
     /// # Errors
     /// If the pump has failed, or the back end cannot do it.
     pub fn begin_changes(&self, changes: ChangePair) -> Result<(), LinkError> {
+        self.change(changes, Pump::begin_changes)
+    }
+
+    /// As [`Self::begin_changes`], at times that count from the next packet of TCP or UDP
+    /// that goes up: the first one of a client, if the link was started for it.
+    ///
+    /// # Errors
+    /// If the pump has failed, or the back end cannot do it.
+    pub fn begin_changes_at_first_packet(&self, changes: ChangePair) -> Result<(), LinkError> {
+        self.change(changes, Pump::begin_changes_at_first_packet)
+    }
+
+    fn change(
+        &self,
+        changes: ChangePair,
+        begin: impl Fn(&Pump, ChangePair) -> Result<(), LinkError>,
+    ) -> Result<(), LinkError> {
+        if changes == ChangePair::default() {
+            return Ok(());
+        }
         match &self.carrier {
             Carrier::Tun { pump: None, .. } => Ok(()),
             Carrier::Tun {
                 pump: Some(pump), ..
-            } => pump.begin_changes(changes),
-            Carrier::Netem(_) if changes == ChangePair::default() => Ok(()),
+            } => begin(pump, changes),
             Carrier::Netem(_) => Err(LinkError::NotForNetem("scheduled changes")),
         }
     }

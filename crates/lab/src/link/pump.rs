@@ -120,6 +120,15 @@ impl Pump {
             .map_err(LinkError::Pump)
     }
 
+    /// Begins changes whose times count from the next TCP or UDP packet up.
+    pub(super) fn begin_changes_at_first_packet(
+        &self,
+        changes: ChangePair,
+    ) -> Result<(), LinkError> {
+        self.command(Command::ChangeAfterFirstPacket(changes))
+            .map_err(LinkError::Pump)
+    }
+
     /// Stops and says what happened.
     pub(super) fn stop(mut self) -> Result<Report, LinkError> {
         self.join().map_err(LinkError::Pump)

@@ -153,6 +153,47 @@ fn changes_begin_at_the_request() {
 }
 
 #[test]
+fn changes_can_begin_at_the_first_packet() {
+    let Some((_guard, mut topology)) = topology() else {
+        return;
+    };
+    topology
+        .start_link(LinkPair::symmetric(LinkConfig::default()), 1)
+        .unwrap();
+    let server = udp(topology.server(), SERVER_V4);
+    let client = udp(topology.client(), CLIENT_V4);
+    let slow = Duration::from_millis(150);
+    let slower = Change {
+        at: Duration::from_millis(200),
+        patch: LinkPatch {
+            one_way_delay: Some(slow),
+            ..LinkPatch::default()
+        },
+    };
+    let changes = ChangePair {
+        up: vec![slower],
+        ..ChangePair::default()
+    };
+    topology
+        .link()
+        .begin_changes_at_first_packet(changes)
+        .unwrap();
+    let pass = |from: &UdpSocket, to: &UdpSocket| -> Duration {
+        let sent = Instant::now();
+        from.send_to(&[1], to.local_addr().unwrap()).unwrap();
+        to.recv(&mut [0; 8]).unwrap();
+        sent.elapsed()
+    };
+    // What goes down does not count.
+    pass(&server, &client);
+    thread::sleep(Duration::from_millis(300));
+    assert!(pass(&client, &server) < slow, "the first packet");
+    thread::sleep(Duration::from_millis(250));
+    assert!(pass(&client, &server) >= slow, "after the change");
+    stop(&mut topology);
+}
+
+#[test]
 fn a_run_is_sampled_and_logged() {
     let Some((_guard, mut topology)) = topology() else {
         return;

@@ -83,7 +83,8 @@ impl<'a> Session<'a> {
         server.check()?;
         let recorder = Recorder::begin(self.job, self.attempt, self.experiment, number);
         topology.start_link(pair(&self.links)?, recorder.seed)?;
-        topology.link().begin_changes(self.changes(number)?)?;
+        let changes = self.changes(number)?;
+        topology.link().begin_changes_at_first_packet(changes)?;
         let mut measured = Measured::default();
         let finished = match self.arm.client {
             Client::Get => self.get(server, topology, &mut measured)?,

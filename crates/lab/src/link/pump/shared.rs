@@ -21,6 +21,8 @@ pub(super) enum Command {
         start: Timestamp,
         changes: ChangePair,
     },
+    /// Change the links at times after the first packet up.
+    ChangeAfterFirstPacket(ChangePair),
     /// End.
     Stop,
 }

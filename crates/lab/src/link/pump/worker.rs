@@ -14,7 +14,8 @@ use rustix::thread::{ClockId, clock_nanosleep_absolute};
 
 use super::journal::Journal;
 use super::shared::{Command, Shared};
-use super::{LinkPair, Tuns, clock, frame_buffer, timespec, timestamp};
+use super::{ChangePair, LinkPair, Tuns, clock, frame_buffer, timespec, timestamp};
+use crate::link::ip;
 use crate::link::lateness::Lateness;
 use crate::link::packet_log::PacketLog;
 use crate::link::report::{DirectionState, Report, Sample};
@@ -52,6 +53,8 @@ pub(super) struct Worker<'a> {
     headers: Vec<u8>,
     journal: Journal,
     samples: Vec<Sample>,
+    /// Changes that wait for the first packet up.
+    awaiting: Option<ChangePair>,
     faults: u64,
     realtime: bool,
 }
@@ -59,6 +62,9 @@ pub(super) struct Worker<'a> {
 /// When packets wake the pump more often than this, it sleeps to the end of the
 /// quantum and carries what has come together: a wake-up costs some 25 µs of CPU.
 const QUANTUM: Duration = Duration::from_micros(250);
+
+/// Place of the direction up among both.
+const UP: usize = 0;
 
 /// Frames read in one direction before the other gets its turn.
 const FRAMES_PER_TURN: usize = 256;
@@ -102,6 +108,7 @@ impl<'a> Worker<'a> {
                 started,
             },
             samples: Vec::new(),
+            awaiting: None,
             faults: 0,
             realtime,
         })
@@ -176,19 +183,22 @@ impl<'a> Worker<'a> {
         for command in commands.try_iter() {
             match command {
                 Command::Stop => return true,
-                Command::Change { start, changes } => {
-                    let [up, down] = &mut self.directions;
-                    up.link.schedule(start, &changes.up);
-                    down.link.schedule(start, &changes.down);
-                }
+                Command::Change { start, changes } => self.change(start, &changes),
+                Command::ChangeAfterFirstPacket(changes) => self.awaiting = Some(changes),
             }
         }
         false
     }
 
+    fn change(&mut self, start: Timestamp, changes: &ChangePair) {
+        let [up, down] = &mut self.directions;
+        up.link.schedule(start, &changes.up);
+        down.link.schedule(start, &changes.down);
+    }
+
     /// Moves frames from an interface into its link.
     fn take_in(&mut self, direction: usize) -> io::Result<()> {
-        let Direction { from, link, .. } = &mut self.directions[direction];
+        let from = self.directions[direction].from;
         for _ in 0..FRAMES_PER_TURN {
             let Some(frame) = from.read(&mut self.buffer)? else {
                 break;
@@ -199,6 +209,15 @@ impl<'a> Worker<'a> {
             };
             // After the read: a time before it would deliver the packet early.
             let at = timestamp(clock(ClockId::Monotonic));
+            // What the kernel sends by itself, such as MLD reports, has no ports.
+            if direction == UP
+                && self.awaiting.is_some()
+                && ip::flow(frame.packet()).1.is_some()
+                && let Some(changes) = self.awaiting.take()
+            {
+                self.change(at, &changes);
+            }
+            let link = &mut self.directions[direction].link;
             let info = frame.describe();
             let packet = Rc::new(Arrived { frame, at });
             for index in 0..packet.frame.segments() {
