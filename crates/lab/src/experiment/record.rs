@@ -84,7 +84,7 @@ pub struct Links {
     pub down: Table,
 }
 
-/// What the emulated link did during a session.
+/// What the emulated link and the machine did during a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Emulator {
     /// Packets delivered to the client.
@@ -105,6 +105,10 @@ pub struct Emulator {
     pub realtime: bool,
     /// Share of the machine's CPU time that its hypervisor gave to others.
     pub steal: f64,
+    /// Share of the session for which the server's or the client's threads had something
+    /// to do but no CPU: the greater of both.
+    #[serde(default)]
+    pub cpu_wait: f64,
 }
 
 /// What all runs of a measurement have in common.

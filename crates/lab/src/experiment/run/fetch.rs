@@ -58,6 +58,9 @@ pub(super) struct Fetched {
     pub(super) requests: Vec<Request>,
     /// Bytes that the link delivered to the client, over time since the start.
     pub(super) progress: Progress,
+    /// How long the client waited for a CPU, and how long it ran.
+    pub(super) waited: Duration,
+    pub(super) took: Duration,
     /// Why there is nothing.
     pub(super) error: Option<String>,
 }
@@ -126,7 +129,10 @@ pub(super) fn fetch(
         stdout.read_to_string(&mut text).map(|_| text)
     });
     let mut progress = Progress::default();
+    let mut waited = Duration::ZERO;
     let status = loop {
+        // Before it is known to have ended, when nothing is left of it.
+        waited = client.waited().max(waited);
         let ended = client
             .ended()
             .attempt(|| "waiting for `hikyaku get`".to_owned())?;
@@ -144,6 +150,7 @@ pub(super) fn fetch(
         }
         thread::sleep(tick(elapsed, series));
     };
+    let took = began.elapsed();
     let said = client.said();
     drop(client);
     let text = reader
@@ -157,6 +164,8 @@ pub(super) fn fetch(
     Ok(Some(Fetched {
         requests,
         progress,
+        waited,
+        took,
         error,
     }))
 }

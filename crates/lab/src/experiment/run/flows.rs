@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use hikyaku_core::units::Rate;
 
+use super::cpu_wait::share;
 use super::error::{Attempt, RunError};
 use super::experiment::Experiment;
 use super::lane::Lane;
@@ -31,6 +32,8 @@ struct Running {
     transport: Transport,
     start: Duration,
     server: Server,
+    /// How long the server had waited for a CPU before the run.
+    server_waited: Duration,
     client: Option<Process>,
 }
 
@@ -50,6 +53,7 @@ pub(super) fn run(
             name: name(flow, copy),
             transport: flow.transport,
             start,
+            server_waited: server.waited(),
             server,
             client: None,
         });
@@ -61,6 +65,8 @@ pub(super) fn run(
     let duration = experiment.spec.workload.duration.unwrap_or_default();
     let finished = drive(lane, &mut flows, duration);
     // The clients end before the link, or they would report that it is gone.
+    let wait = flows.iter().map(Running::waited).max().unwrap_or_default();
+    let cpu_wait = share(wait, duration);
     let ended: Vec<_> = flows.iter_mut().map(Running::end).collect();
     lane.topology.link_mut().log_packets(None);
     let report = stop(&mut lane.topology)?;
@@ -72,7 +78,7 @@ pub(super) fn run(
         measured.fail(Outcome::Failed, early);
     }
     measure(&flows, &links, duration, &log, &report, &mut measured)?;
-    Ok(Some(recorder.end(links, measured, &report)))
+    Ok(Some(recorder.end(links, measured, &report, cpu_wait)))
 }
 
 /// Starts each flow at its time and waits for the end; false if a signal to stop came
@@ -129,6 +135,14 @@ impl Running {
         ));
         self.client = Some(Process::start(topology.client(), &mut command, &log)?);
         Ok(())
+    }
+
+    /// How long the server or the client has waited for a CPU during the run: the
+    /// longer of both.
+    fn waited(&self) -> Duration {
+        let client = self.client.as_ref().map(Process::waited);
+        let server = self.server.waited().saturating_sub(self.server_waited);
+        server.max(client.unwrap_or_default())
     }
 
     /// Ends the client; says so if it had ended by itself.

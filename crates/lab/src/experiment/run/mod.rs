@@ -3,6 +3,7 @@
 mod access_log;
 mod browser;
 mod certificate;
+mod cpu_wait;
 mod error;
 mod experiment;
 mod fetch;

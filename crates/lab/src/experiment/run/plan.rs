@@ -210,9 +210,10 @@ fn runs(spec: &Spec, arm: &Arm) -> Vec<Range<u32>> {
 fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
     let rate = expected_rate(spec, cell, arm);
     if spec.workload.kind == Kind::Flows {
+        // Each flow has a server and a client, which must not wait for a CPU.
         let duration = spec.workload.duration.unwrap_or_default().as_secs_f64() + 1.0;
         return Cost {
-            weight: rate.max(LEAST_WEIGHT),
+            weight: (2.0 * rate).max(LEAST_WEIGHT),
             duration,
         };
     }

@@ -5,7 +5,9 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
+use super::cpu_wait;
 use super::error::{Attempt, RunError};
 use crate::link::Netns;
 
@@ -39,6 +41,11 @@ impl Process {
     /// How it ended, if it has.
     pub(super) fn ended(&mut self) -> io::Result<Option<std::process::ExitStatus>> {
         self.child.try_wait()
+    }
+
+    /// How long it has waited for a CPU.
+    pub(super) fn waited(&self) -> Duration {
+        cpu_wait::waited(self.child.id())
     }
 
     pub(super) fn child(&mut self) -> &mut Child {

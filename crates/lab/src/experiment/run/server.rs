@@ -38,7 +38,7 @@ pub(super) struct Server {
     arm: String,
     process: Process,
     /// The server behind a proxy.
-    _origin: Option<Process>,
+    origin: Option<Process>,
     pub(super) address: SocketAddr,
     pub(super) log: Option<AccessLog>,
     /// Asks a server that learns.
@@ -125,7 +125,7 @@ impl Server {
             kind,
             arm: arm.to_owned(),
             process,
-            _origin: origin,
+            origin,
             address,
             log: log.as_deref().map(AccessLog::new),
             binary: shared.binary.clone(),
@@ -161,6 +161,12 @@ impl Server {
             Some(status) => Err(self.error(format!("ended with {status}"))),
             None => Ok(()),
         }
+    }
+
+    /// How long it, and what is behind it, have waited for a CPU.
+    pub(super) fn waited(&self) -> Duration {
+        let origin = self.origin.as_ref().map(Process::waited);
+        self.process.waited() + origin.unwrap_or_default()
     }
 
     fn error(&self, what: String) -> RunError {

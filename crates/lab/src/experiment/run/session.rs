@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hikyaku_netsim::{Change, LinkPatch};
 use serde::Deserialize;
@@ -12,6 +12,7 @@ use time::format_description::well_known::Rfc3339;
 use toml::Table;
 
 use super::browser;
+use super::cpu_wait::share;
 use super::error::{Attempt, RunError};
 use super::experiment::Experiment;
 use super::fetch;
@@ -86,13 +87,15 @@ impl<'a> Session<'a> {
         let changes = self.changes(number)?;
         topology.link().begin_changes_at_first_packet(changes)?;
         let mut measured = Measured::default();
-        let finished = match self.arm.client {
+        let (waited, began) = (server.waited(), Instant::now());
+        let client_wait = match self.arm.client {
             Client::Get => self.get(server, topology, &mut measured)?,
             Client::Chromium => self.browse(server, topology, &mut measured)?,
         };
-        if !finished {
+        let Some(client_wait) = client_wait else {
             return Ok(None);
-        }
+        };
+        let server_wait = share(server.waited().saturating_sub(waited), began.elapsed());
         if server.kind.learns {
             let decision = server.explain(topology)?.decision;
             measured.label("decision", decision.version.name());
@@ -103,16 +106,18 @@ impl<'a> Session<'a> {
         let report = stop(topology)?;
         let links = self.links.clone();
         self.change_link(number, true);
-        Ok(Some(recorder.end(links, measured, &report)))
+        let cpu_wait = server_wait.max(client_wait);
+        Ok(Some(recorder.end(links, measured, &report, cpu_wait)))
     }
 
-    /// Whether it came to an end before a signal to stop.
+    /// Share of the session for which the client waited for a CPU; `None` if a signal to
+    /// stop came first.
     fn get(
         &self,
         server: &mut Server,
         topology: &Topology,
         measured: &mut Measured,
-    ) -> Result<bool, RunError> {
+    ) -> Result<Option<f64>, RunError> {
         let stderr = self.directory.join("client.log");
         let limit = self.timeout * 2 + Duration::from_secs(10);
         let series = self.experiment.spec.workload.series;
@@ -120,7 +125,7 @@ impl<'a> Session<'a> {
         let stop = &self.shared.stop;
         let fetched = fetch::fetch(topology, command, &stderr, limit, series, stop)?;
         let (Some(fetched), Some(file)) = (fetched, self.files.last()) else {
-            return Ok(false);
+            return Ok(None);
         };
         let get = Get {
             fetched: &fetched,
@@ -134,15 +139,16 @@ impl<'a> Session<'a> {
             let rates = fetched.progress.rates();
             measured.series.insert("goodput_mbps".to_owned(), rates);
         }
-        Ok(true)
+        Ok(Some(share(fetched.waited, fetched.took)))
     }
 
+    /// As [`Self::get`]; of a browser's many processes the wait is not known and left out.
     fn browse(
         &self,
         server: &Server,
         topology: &Topology,
         measured: &mut Measured,
-    ) -> Result<bool, RunError> {
+    ) -> Result<Option<f64>, RunError> {
         let profile = self.directory.join("profile");
         if !self.returns() {
             fresh(&profile).attempt(|| format!("emptying {}", profile.display()))?;
@@ -158,7 +164,7 @@ impl<'a> Session<'a> {
             timeout: self.timeout,
         };
         visit.run(measured)?;
-        Ok(!self.shared.stop.is_set())
+        Ok((!self.shared.stop.is_set()).then_some(0.0))
     }
 
     fn command(&self, server: &Server) -> Command {
@@ -286,8 +292,14 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// The record.
-    pub(super) fn end(self, link: Links, measured: Measured, report: &Report) -> Run {
+    /// The record. `cpu_wait` is as in [`Emulator`].
+    pub(super) fn end(
+        self,
+        link: Links,
+        measured: Measured,
+        report: &Report,
+        cpu_wait: f64,
+    ) -> Run {
         let spec = &self.experiment.spec;
         let arm = &spec.arms[self.job.arm];
         let (warmup, _) = spec.sessions(arm);
@@ -308,14 +320,32 @@ impl<'a> Recorder<'a> {
             labels: measured.labels,
             series: measured.series,
             link,
-            emulator: Some(emulator(report)),
-            disturbed: report.disturbed(),
+            emulator: Some(emulator(report, cpu_wait)),
+            disturbed: disturbed(report, cpu_wait),
             conditions: self.experiment.conditions.clone(),
         }
     }
 }
 
-fn emulator(report: &Report) -> Emulator {
+/// Share of a session for which its server or client may wait for a CPU. On a quiet
+/// machine of two CPUs it is below 6 %, with twice as many busy programs 5 to 25 %.
+const CPU_WAIT_LIMIT: f64 = 0.1;
+
+/// Why a session says more about the machine than about what is measured.
+fn disturbed(report: &Report, cpu_wait: f64) -> Option<String> {
+    let waited = (cpu_wait > CPU_WAIT_LIMIT).then(|| {
+        let (cpu_wait, limit) = (cpu_wait * 100.0, CPU_WAIT_LIMIT * 100.0);
+        format!(
+            "server or client waited for a CPU: {cpu_wait:.1} % of the time, limit {limit:.0} %"
+        )
+    });
+    match (report.disturbed(), waited) {
+        (Some(link), Some(waited)) => Some(format!("{link}; {waited}")),
+        (link, waited) => link.or(waited),
+    }
+}
+
+fn emulator(report: &Report, cpu_wait: f64) -> Emulator {
     let us = |duration: Duration| duration.as_micros() as u64;
     Emulator {
         delivered: report.down.delivered.packets,
@@ -327,5 +357,38 @@ fn emulator(report: &Report) -> Emulator {
         faults: report.faults,
         realtime: report.realtime,
         steal: report.steal,
+        cpu_wait,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::Lateness;
+    use hikyaku_netsim::Counters;
+
+    #[test]
+    fn a_session_whose_programs_starved_is_disturbed() {
+        let report = |faults| Report {
+            up: Counters::default(),
+            down: Counters::default(),
+            samples: Vec::new(),
+            lateness: Lateness::default(),
+            faults,
+            realtime: true,
+            cpu: Duration::ZERO,
+            steal: 0.0,
+            elapsed: Duration::from_secs(1),
+        };
+        let waited = "server or client waited for a CPU: 12.3 % of the time, limit 10 %";
+        let cases = [
+            (0, 0.1, None),
+            (0, 0.123, Some(waited.to_owned())),
+            (2, 0.0, Some("2 faulty frames".to_owned())),
+            (2, 0.123, Some(format!("2 faulty frames; {waited}"))),
+        ];
+        for (faults, cpu_wait, want) in cases {
+            assert_eq!(disturbed(&report(faults), cpu_wait), want);
+        }
     }
 }

@@ -126,6 +126,13 @@ fn loss_makes_cubic_light_and_leaves_bbr_heavy() {
 }
 
 #[test]
+fn flows_leave_room_for_their_programs() {
+    let (_, jobs) = planned("fairness", 1);
+    // Over a link of 50 Mbit/s.
+    assert!(jobs.iter().all(|job| job.cost.weight >= 100.0));
+}
+
+#[test]
 fn where_one_arm_remembers_all_have_runs_of_many_sessions() {
     let (spec, jobs) = planned("version-eval", 1);
     for job in &jobs {
