@@ -105,8 +105,9 @@ impl RunSize {
 
 /// All runs of some experiments, in their order.
 ///
-/// The arms of a repeat follow each other closely, in random order, so that the
-/// machine's drift hits all alike. Those that need the machine for themselves come
+/// The arms of a repeat follow each other in random order, so that the machine's drift
+/// hits all alike; the pool takes light jobs apart, so they may be begun at other times
+/// than the rest of their repeat. Those that need the machine for themselves come
 /// first, then the longest; of those alike, the first repeats.
 pub(super) fn jobs(experiments: &[Experiment], capacity: f64) -> Vec<Job> {
     let groups = experiments
