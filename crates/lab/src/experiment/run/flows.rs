@@ -227,6 +227,9 @@ fn measure(
         .collect();
     for (i, flow) in flows.iter().enumerate() {
         measured.metric(&format!("goodput_mbps.{}", flow.name), rates[i]);
+        if let Some(share) = traffic.share(i) {
+            measured.metric(&format!("share.{}", flow.name), share);
+        }
         let sent = traffic.sent[i].max(1) as f64;
         measured.metric(
             &format!("loss.{}", flow.name),

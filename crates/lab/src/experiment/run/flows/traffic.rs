@@ -65,6 +65,12 @@ impl Traffic {
         }
     }
 
+    /// Share of a flow in the bytes of all; `None` if there are none.
+    pub(super) fn share(&self, flow: usize) -> Option<f64> {
+        let all: u64 = self.bytes.iter().sum();
+        (all > 0).then(|| self.bytes[flow] as f64 / all as f64)
+    }
+
     /// Rate of a flow in Mbit/s by the end of each step, also where it is zero.
     pub(super) fn series(&self, flow: usize) -> Vec<(f64, f64)> {
         let steps = &self.steps[flow];
@@ -131,8 +137,15 @@ mod tests {
             traffic.add(line);
         }
         assert_eq!(traffic.bytes, [1500, 2000]);
+        assert_eq!(traffic.share(1), Some(2000.0 / 3500.0));
         assert_eq!((traffic.sent, traffic.missing), (vec![1, 3], vec![0, 1]));
         assert_eq!(traffic.waits_us, [10_000, 500, 500]);
+    }
+
+    #[test]
+    fn of_nothing_there_is_no_share() {
+        let traffic = Traffic::new(&[1, 2], Duration::ZERO, Duration::ZERO..Duration::MAX);
+        assert_eq!(traffic.share(0), None);
     }
 
     #[test]
