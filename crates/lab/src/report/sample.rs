@@ -215,11 +215,15 @@ pub(super) struct Excess {
 
 impl Excess {
     /// Whether it is on one side of zero with 95 % confidence; not known of fewer than two
-    /// values.
+    /// values. A median that timed out stands for more than any noise.
     pub(super) fn is_significant(&self) -> bool {
-        match self.interval {
-            Some((low, high)) => low > 0.0 || high < 0.0,
-            None => self.certainty != Certainty::Unknown,
+        match self.certainty {
+            Certainty::Exact => self
+                .interval
+                .is_some_and(|(low, high)| low > 0.0 || high < 0.0),
+            Certainty::AtLeast => self.value > 0.0,
+            Certainty::AtMost => self.value < 0.0,
+            Certainty::Unknown => false,
         }
     }
 }

@@ -83,6 +83,19 @@ fn noise_is_not_significant() {
     assert!(far.excess(&wide, 1).unwrap().is_significant());
 }
 
+#[test]
+fn one_value_is_not_significant_unless_it_timed_out() {
+    let (one, two, out) = (
+        sample(&[Exact(1.0)]),
+        sample(&[Exact(2.0)]),
+        sample(&[Over(2.0)]),
+    );
+    let is_significant = |a: &Sample, b: &Sample| a.excess(b, 1).unwrap().is_significant();
+    assert!(!is_significant(&two, &one));
+    assert!(is_significant(&out, &one) && is_significant(&one, &out));
+    assert!(!is_significant(&out, &out));
+}
+
 fn value() -> impl Strategy<Value = Value> {
     prop_oneof![
         4 => (1.0..1e6).prop_map(Exact),
