@@ -149,9 +149,7 @@ impl Data {
 
     /// A metric of these sessions.
     pub(super) fn sample(&self, cell: &Cell, arm: &str, metric: &Metric) -> Sample {
-        self.sessions(cell, arm)
-            .filter_map(|run| value(run, metric))
-            .collect()
+        sample(self.sessions(cell, arm), metric)
     }
 
     /// How many of these sessions have a label of this value, and how many have the label.
@@ -210,8 +208,14 @@ pub(super) fn bootstrap_seed(cell: &Cell, arms: &[&str]) -> u64 {
     derive_seed(0, &words)
 }
 
+/// A metric of these sessions, by their run.
+pub(super) fn sample<'a>(runs: impl IntoIterator<Item = &'a Run>, metric: &Metric) -> Sample {
+    let of_run = |run: &Run| Some((run.repeat, value(run, metric)?));
+    runs.into_iter().filter_map(of_run).collect()
+}
+
 /// What a session says of a metric; `None` if nothing.
-pub(super) fn value(run: &Run, metric: &Metric) -> Option<Value> {
+fn value(run: &Run, metric: &Metric) -> Option<Value> {
     let measured = run.metric(&metric.name);
     match run.outcome {
         Outcome::TimedOut if metric.name == "load_ms" => {

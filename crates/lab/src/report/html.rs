@@ -297,9 +297,11 @@ fn footer(out: &mut String, page: &Page) {
         escape(&page.command)
     );
     out.push_str(
-        "<p class=\"small\">Medians, with 95 % confidence intervals in brackets, by order statistics; below six \
-         values the interval is their whole range, which is less sure. Intervals of ratios are percentile \
-         bootstraps, those of shares Wilson's. Sessions that were given up at the time limit rank behind all \
+        "<p class=\"small\">Medians, with confidence intervals in brackets, by order statistics; where runs have \
+         several sessions only the runs are independent, and intervals are by a bootstrap over them. Below six \
+         values or runs an interval is their whole range, whose confidence stands beside it. Intervals of ratios \
+         are bootstraps, too, and below six values or runs those of an exact rank-sum test; those of shares are \
+         Wilson's. Sessions that were given up at the time limit rank behind all \
          that ended, failed ones behind these: a median that falls on one is shown as “&gt;” the limit. Warm-up \
          is left out of everything but plots over sessions.</p>\n</section>\n",
     );

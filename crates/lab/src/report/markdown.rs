@@ -27,7 +27,7 @@ pub(super) fn page(page: &Page) -> String {
     table(&mut out, &page.conditions);
     let _ = writeln!(
         out,
-        "Again: `{}`. Medians with 95 % confidence intervals in brackets (order statistics; of ratios by bootstrap); docs/reports.md says how everything is computed.",
+        "Again: `{}`. Medians with confidence intervals in brackets (order statistics; of ratios, and of runs of several sessions, by bootstrap over the runs; of few by rank sums); docs/reports.md says how everything is computed.",
         page.command
     );
     out

@@ -1,6 +1,7 @@
 //! Samples in which some sessions did not end: what can still be said of them.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use super::stats::{self, MedianRanks};
 
@@ -63,65 +64,139 @@ impl Value {
 
 /// The values of one metric, of sessions under the same conditions. Ascending.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Sample(Vec<Value>);
+pub(super) struct Sample {
+    values: Vec<Value>,
+    /// The same by run: sessions of one run share a server and what it learned, so that only
+    /// runs are independent.
+    runs: Vec<Vec<Value>>,
+}
 
+/// Values of runs of one session each.
 impl FromIterator<Value> for Sample {
     fn from_iter<T: IntoIterator<Item = Value>>(values: T) -> Self {
-        let mut values: Vec<Value> = values.into_iter().collect();
-        values.sort_by(Value::rank_cmp);
-        Self(values)
+        (0..).zip(values).collect()
     }
 }
 
-/// The 95 % confidence interval of a median.
+/// Values with the number of their run.
+impl FromIterator<(u32, Value)> for Sample {
+    fn from_iter<T: IntoIterator<Item = (u32, Value)>>(values: T) -> Self {
+        let mut runs: BTreeMap<u32, Vec<Value>> = BTreeMap::new();
+        for (run, value) in values {
+            runs.entry(run).or_default().push(value);
+        }
+        let runs: Vec<Vec<Value>> = runs.into_values().collect();
+        let mut values = runs.concat();
+        values.sort_by(Value::rank_cmp);
+        Self { values, runs }
+    }
+}
+
+/// The confidence interval of a median.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Interval {
     /// Lower limit.
     pub(super) low: Value,
     /// Upper limit.
     pub(super) high: Value,
-    /// How sure: below 0.95 where there are fewer than six values.
+    /// How sure: below 0.95 where there are fewer than six values or runs.
     pub(super) coverage: f64,
 }
 
 impl Sample {
     /// All values, ascending.
     pub(super) fn values(&self) -> &[Value] {
-        &self.0
+        &self.values
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.values.len()
     }
 
     /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.values.is_empty()
+    }
+
+    /// How many runs the values are of.
+    pub(super) fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// How many there are, for people: `30`, or `3 × 10` for three runs of ten sessions.
+    pub(super) fn size(&self) -> String {
+        let (values, runs) = (self.len(), self.runs());
+        match self.runs.first() {
+            Some(run) if run.len() > 1 && run.len() * runs == values => {
+                format!("{runs} × {}", run.len())
+            }
+            _ if runs < values => format!("{values} of {runs} runs"),
+            _ => values.to_string(),
+        }
     }
 
     /// Those that were measured, ascending.
     pub(super) fn exact(&self) -> Vec<f64> {
-        self.0.iter().filter_map(|value| value.exact()).collect()
+        self.values
+            .iter()
+            .filter_map(|value| value.exact())
+            .collect()
     }
 
     /// The median. With an even number it is half-way between the two middle values.
     pub(super) fn median(&self) -> Option<Value> {
-        median(&self.0)
+        median(&self.values)
     }
 
-    /// The confidence interval of the median, by order statistics.
+    /// The confidence interval of the median: by order statistics, or where runs have several
+    /// sessions by a bootstrap over the runs. Below six runs it is the range of their medians.
     pub(super) fn interval(&self) -> Option<Interval> {
+        let several = self.runs() < self.len();
+        if several && self.runs() >= stats::BOOTSTRAP_LEAST {
+            return self.bootstrapped();
+        }
+        let values = if several {
+            self.run_medians()
+        } else {
+            self.values.clone()
+        };
         let MedianRanks {
             low,
             high,
             coverage,
-        } = stats::median_ranks(self.len())?;
+        } = stats::median_ranks(values.len())?;
         Some(Interval {
-            low: self.0[low],
-            high: self.0[high],
+            low: values[low],
+            high: values[high],
             coverage,
         })
+    }
+
+    fn bootstrapped(&self) -> Option<Interval> {
+        let mut medians = stats::resampled(&self.runs, &[], 0, |values, _| {
+            values.sort_by(Value::rank_cmp);
+            median(values).unwrap_or(Value::Failed)
+        });
+        medians.sort_by(Value::rank_cmp);
+        let (low, high) = stats::middle_ranks(medians.len())?;
+        Some(Interval {
+            low: medians[low],
+            high: medians[high],
+            coverage: stats::CONFIDENCE,
+        })
+    }
+
+    /// The median of each run, ascending.
+    fn run_medians(&self) -> Vec<Value> {
+        let of_run = |run: &Vec<Value>| {
+            let mut values = run.clone();
+            values.sort_by(Value::rank_cmp);
+            median(&values)
+        };
+        let mut medians: Vec<Value> = self.runs.iter().filter_map(of_run).collect();
+        medians.sort_by(Value::rank_cmp);
+        medians
     }
 
     /// The quantile `p`, type 7 as [`stats::quantile`].
@@ -129,8 +204,8 @@ impl Sample {
         let last = self.len().checked_sub(1)?;
         let position = last as f64 * p.clamp(0.0, 1.0);
         let (below, above) = (
-            self.0[position.floor() as usize],
-            self.0[position.ceil() as usize],
+            self.values[position.floor() as usize],
+            self.values[position.ceil() as usize],
         );
         Some(match (below, above) {
             (Value::Exact(low), Value::Exact(high)) => {
@@ -152,18 +227,48 @@ impl Sample {
             _ => Certainty::Unknown,
         };
         let value = relative(a, b);
-        let interval = stats::bootstrap(&self.0, &other.0, seed, |a, b| {
+        let limits = match certainty {
+            Certainty::Exact => self.excess_limits(other, seed),
+            _ => None,
+        };
+        Some(Excess {
+            value,
+            certainty,
+            interval: limits.map(|(limits, _)| limits),
+            coverage: limits.map_or(0.0, |(_, coverage)| coverage),
+        })
+    }
+
+    /// Between which the excess lies, and how surely: by a bootstrap over the runs, and where
+    /// these are too few for one by the exact rank-sum test of the runs' medians.
+    fn excess_limits(&self, other: &Self, seed: u64) -> Option<((f64, f64), f64)> {
+        if self.runs().min(other.runs()) < stats::BOOTSTRAP_LEAST {
+            return self.rank_sum_limits(other);
+        }
+        let mut values = stats::resampled(&self.runs, &other.runs, seed, |a, b| {
             a.sort_by(Value::rank_cmp);
             b.sort_by(Value::rank_cmp);
             median(a)
                 .zip(median(b))
                 .map_or(0.0, |(a, b)| relative(a, b))
         });
-        Some(Excess {
-            value,
-            certainty,
-            interval: interval.filter(|_| certainty == Certainty::Exact),
-        })
+        values.sort_by(f64::total_cmp);
+        Some((stats::middle(&values)?, stats::CONFIDENCE))
+    }
+
+    fn rank_sum_limits(&self, other: &Self) -> Option<((f64, f64), f64)> {
+        if self.runs().min(other.runs()) < 2 {
+            return None;
+        }
+        let (left_out, coverage) = stats::shift_ranks(self.runs(), other.runs())?;
+        let (ours, others) = (self.run_medians(), other.run_medians());
+        let pairs = ours
+            .iter()
+            .flat_map(|a| others.iter().map(|b| relative(*a, *b)));
+        let mut values: Vec<f64> = pairs.collect();
+        values.sort_by(f64::total_cmp);
+        let limits = (values[left_out], values[values.len() - 1 - left_out]);
+        Some((limits, coverage))
     }
 }
 
@@ -189,6 +294,23 @@ fn relative(a: Value, b: Value) -> f64 {
     (a - b) / b
 }
 
+/// The confidence of intervals in words: `95 % confidence interval`, `75–94 % ..` where it
+/// differs, `no interval` where there is none. 95 % stands for that and more.
+pub(super) fn confidence(coverages: impl IntoIterator<Item = f64>) -> String {
+    let percent = |coverage: f64| (coverage.min(stats::CONFIDENCE) * 100.0).floor();
+    let mut percents: Vec<f64> = coverages
+        .into_iter()
+        .filter(|coverage| *coverage > 0.0)
+        .map(percent)
+        .collect();
+    percents.sort_by(f64::total_cmp);
+    match (percents.first(), percents.last()) {
+        (Some(low), Some(high)) if low == high => format!("{low} % confidence interval"),
+        (Some(low), Some(high)) => format!("{low}–{high} % confidence interval"),
+        _ => "no interval of one value".to_owned(),
+    }
+}
+
 /// How surely an [`Excess`] is its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Certainty {
@@ -209,18 +331,22 @@ pub(super) struct Excess {
     pub(super) value: f64,
     /// Whether the medians were known.
     pub(super) certainty: Certainty,
-    /// 95 % bootstrap interval of the value.
+    /// Interval of the value; `None` with fewer than two runs.
     pub(super) interval: Option<(f64, f64)>,
+    /// How sure the interval is: 0.95 at least, but of two or three runs, where that cannot
+    /// be had.
+    pub(super) coverage: f64,
 }
 
 impl Excess {
-    /// Whether it is on one side of zero with 95 % confidence; not known of fewer than two
-    /// values. A median that timed out stands for more than any noise.
+    /// Whether it is on one side of zero with 95 % confidence; not known of few runs. A
+    /// median that timed out stands for more than any noise.
     pub(super) fn is_significant(&self) -> bool {
         match self.certainty {
-            Certainty::Exact => self
-                .interval
-                .is_some_and(|(low, high)| low > 0.0 || high < 0.0),
+            Certainty::Exact => {
+                let apart = |(low, high)| low > 0.0 || high < 0.0;
+                self.coverage >= stats::CONFIDENCE && self.interval.is_some_and(apart)
+            }
             Certainty::AtLeast => self.value > 0.0,
             Certainty::AtMost => self.value < 0.0,
             Certainty::Unknown => false,

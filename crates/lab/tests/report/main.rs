@@ -200,7 +200,8 @@ fn a_choice_is_held_against_the_best_fixed_arm() {
             "80 %",
             "either",
             "+5.0 %",
-            "12.5 %"
+            "12.5 %",
+            "10"
         ]
     );
     assert_eq!(

@@ -22,6 +22,7 @@ struct Row<'a> {
     excess: Excess,
     /// Sessions that chose right, and all whose choice is known.
     right: (usize, usize),
+    runs: usize,
     paper_excess: Option<f64>,
 }
 
@@ -71,9 +72,8 @@ fn row<'a>(
         .map(|arm| view.candidate(cell, arm, &choice.label))
         .collect();
     let best = compare::best(&candidates, choice.differ)?;
-    let excess = view
-        .sample(cell, arm)
-        .excess(&best.sample, bootstrap_seed(cell, &[arm, best.arm]))?;
+    let sample = view.sample(cell, arm);
+    let excess = sample.excess(&best.sample, bootstrap_seed(cell, &[arm, best.arm]))?;
     let labels = view
         .data
         .sessions(cell, arm)
@@ -94,6 +94,7 @@ fn row<'a>(
         arm,
         excess,
         right,
+        runs: sample.runs(),
         paper_excess: of_paper(arm)
             .zip(paper_best)
             .map(|(value, best)| value / best - 1.0),
@@ -108,6 +109,8 @@ struct Reached {
     worst: Option<f64>,
     /// Over all sessions of cells in which the arms differ.
     right: (usize, usize),
+    /// Runs of these cells.
+    deciding_runs: usize,
     right_worst: Option<f64>,
 }
 
@@ -124,6 +127,7 @@ fn reached(rows: &[Row], arm: &str) -> Reached {
         right: deciding().fold((0, 0), |(hits, all), row| {
             (hits + row.right.0, all + row.right.1)
         }),
+        deciding_runs: deciding().map(|row| row.runs).sum(),
         right_worst: deciding()
             .map(|row| row.right.0 as f64 / row.right.1 as f64)
             .reduce(f64::min),

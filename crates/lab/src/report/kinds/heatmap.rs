@@ -77,7 +77,7 @@ fn gain_map(view: &View, map: &Heatmap, panel: &Panel, [a, b]: &[String; 2]) -> 
             format!(
                 "{} (n = {})",
                 view.metric.median(median, sample.interval()),
-                sample.len()
+                sample.size()
             )
         };
         let place = axis::cell(cell, &view.data.varied(&view.cells));
@@ -107,7 +107,7 @@ fn arm_map(view: &View, map: &Heatmap, panel: &Panel, arm: &str) -> Map {
         Some(Square {
             value: median.exact().unwrap_or(f64::NAN),
             text: view.metric.value(median),
-            hint: format!("{arm}: {text} (n = {})", sample.len()),
+            hint: format!("{arm}: {text} (n = {})", sample.size()),
         })
     };
     Map {

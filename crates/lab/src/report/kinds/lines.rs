@@ -195,8 +195,9 @@ fn legend(view: &View, drawn: &[(&Panel, Vec<Line>)]) -> Vec<Key> {
     keys.push(Key {
         mark: Mark::None,
         text: format!(
-            "{}: medians, with 95 % confidence intervals",
-            view.metric.label
+            "{}: medians [{}]",
+            view.metric.label,
+            super::confidence(points().map(|point| point.sample.clone()))
         ),
     });
     keys
@@ -261,7 +262,7 @@ fn picture(view: &View, mut frame: Frame, lines: &[Line]) -> String {
                 Marker::Up
             };
             let text = view.metric.median(*median, point.sample.interval());
-            let hint = format!("{}: {text} (n = {})", line.name, point.sample.len());
+            let hint = format!("{}: {text} (n = {})", line.name, point.sample.size());
             frame.marker(
                 (*x, median.at_least()),
                 shape,

@@ -18,7 +18,7 @@ use super::content::Section;
 use super::data::Data;
 use super::figure::{Axes, Common, Figure, Kind};
 use super::metric::Metric;
-use super::sample::Sample;
+use super::sample::{self, Sample};
 use crate::experiment::{Axis, Cell};
 
 /// What a figure shows of the data. A figure without data says so.
@@ -89,6 +89,15 @@ impl<'a> View<'a> {
         self.data.sample(cell, arm, &self.metric)
     }
 
+    /// The samples of all cells and arms shown.
+    fn samples<'s>(&'s self, metric: &'s Metric) -> impl Iterator<Item = Sample> + 's {
+        let of_cell = move |cell: &'s Cell| {
+            let of_arm = move |arm: &&str| self.data.sample(cell, arm, metric);
+            self.arms.iter().map(of_arm)
+        };
+        self.cells.iter().flat_map(of_cell)
+    }
+
     fn values(&self, axis: Axis) -> Vec<String> {
         self.data.values(axis, &self.cells)
     }
@@ -149,6 +158,22 @@ impl Panel {
             _ => format!("{}, {more}", self.title),
         }
     }
+}
+
+/// How sure the intervals of these samples' medians are, and what `3 × 10` means where runs
+/// have several sessions.
+fn confidence(samples: impl IntoIterator<Item = Sample>) -> String {
+    let mut several = false;
+    let mut coverages = vec![];
+    for sample in samples {
+        several |= sample.runs() < sample.len();
+        coverages.extend(sample.interval().map(|interval| interval.coverage));
+    }
+    let mut words = sample::confidence(coverages);
+    if several {
+        words.push_str("; n: runs × sessions, of which only the runs are independent");
+    }
+    words
 }
 
 /// Width of a plot that stands alone.

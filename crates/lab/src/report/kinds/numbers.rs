@@ -84,7 +84,7 @@ fn by_arm(view: &View, numbers: &Numbers, metrics: &[Metric], axes: &[Axis]) -> 
         let mut counts = vec![];
         for arm in &view.arms {
             let sample = view.data.sample(cell, arm, metric);
-            counts.push(sample.len());
+            counts.push(sample.size());
             row.push(median(metric, &sample));
             let paper = view.paper(cell, Some(arm));
             if view.is_in_paper(arm) {
@@ -94,11 +94,12 @@ fn by_arm(view: &View, numbers: &Numbers, metrics: &[Metric], axes: &[Axis]) -> 
                 row.push(share_text(view, cell, arm, share));
             }
         }
+        counts.retain(|n| n != "0");
         row.push(count(&counts));
-        counts.iter().any(|n| *n > 0).then_some(row)
+        (!counts.is_empty()).then_some(row)
     };
     Table {
-        caption: format!("{}: median [95 % confidence interval]", metric.label),
+        caption: format!("{}: median [{}]", metric.label, confidence(view, metrics)),
         columns,
         rows: view.cells.iter().filter_map(row).collect(),
         names: axes.len(),
@@ -133,16 +134,16 @@ fn by_metric(view: &View, numbers: &Numbers, metrics: &[Metric], axes: &[Axis]) 
                 .as_ref()
                 .map(|share| share_text(view, cell, arm, share)),
         );
-        let most = samples.iter().map(Sample::len).max().unwrap_or(0);
-        row.push(most.to_string());
-        (most > 0).then_some(row)
+        let most = samples.iter().max_by_key(|sample| sample.len())?;
+        row.push(most.size());
+        (!most.is_empty()).then_some(row)
     };
     let rows = view
         .cells
         .iter()
         .flat_map(|cell| view.arms.iter().filter_map(move |arm| row(cell, arm)));
     Table {
-        caption: "medians [95 % confidence interval]".to_owned(),
+        caption: format!("medians [{}]", confidence(view, metrics)),
         columns,
         rows: rows.collect(),
         names: axes.len() + 1,
@@ -162,13 +163,21 @@ fn share_text(view: &View, cell: &Cell, arm: &str, share: &Share) -> String {
     }
 }
 
-/// `30`, or `5–30` where arms have different numbers.
-fn count(counts: &[usize]) -> String {
-    match (counts.iter().min(), counts.iter().max()) {
-        (Some(low), Some(high)) if low != high => format!("{low}–{high}"),
-        (_, Some(high)) => high.to_string(),
-        _ => String::new(),
+/// Of the intervals of all medians, and what `3 × 10` means.
+fn confidence(view: &View, metrics: &[Metric]) -> String {
+    let samples = metrics.iter().flat_map(|metric| view.samples(metric));
+    super::confidence(samples)
+}
+
+/// `30`, or `5, 30` where arms have different numbers.
+fn count(counts: &[String]) -> String {
+    let mut different: Vec<&str> = vec![];
+    for count in counts {
+        if !different.contains(&count.as_str()) {
+            different.push(count);
+        }
     }
+    different.join(", ")
 }
 
 /// Goals of a metric hold for every median shown.

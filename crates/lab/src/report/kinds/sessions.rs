@@ -11,7 +11,7 @@ use crate::report::data;
 use crate::report::figure::Sessions;
 use crate::report::metric::{self, percent};
 use crate::report::plot::{self, Axis, Frame, Marker, Scale};
-use crate::report::sample::{Sample, Value};
+use crate::report::sample::{self, Value};
 use crate::report::stats;
 
 /// One arm's value at a session: over all repeats, with its interval.
@@ -19,6 +19,8 @@ struct Step {
     session: u32,
     value: f64,
     interval: Option<(f64, f64)>,
+    /// How sure the interval is.
+    coverage: f64,
     ended: bool,
 }
 
@@ -26,9 +28,10 @@ pub(super) fn draw(view: &View, sessions: &Sessions, section: &mut Section) {
     let arms = arms(view, sessions);
     let panels = view.panels(&[], &sessions.panel, section);
     let mut chart = Chart {
-        legend: legend(view, sessions, &arms),
+        legend: vec![],
         panels: vec![],
     };
+    let mut coverages = vec![];
     for panel in &panels {
         let lines: Vec<(&str, Vec<Step>)> = arms
             .iter()
@@ -36,6 +39,8 @@ pub(super) fn draw(view: &View, sessions: &Sessions, section: &mut Section) {
             .filter(|(_, steps)| !steps.is_empty())
             .collect();
         if !lines.is_empty() {
+            let steps = lines.iter().flat_map(|(_, steps)| steps);
+            coverages.extend(steps.map(|step| step.coverage));
             let drawn = picture(view, sessions, panel, &lines, panels.len());
             chart.panels.push(drawn);
         }
@@ -43,6 +48,7 @@ pub(super) fn draw(view: &View, sessions: &Sessions, section: &mut Section) {
     if chart.panels.is_empty() {
         return;
     }
+    chart.legend = legend(view, sessions, &arms, coverages);
     section.blocks.push(Block::Chart(chart));
     let phases = phases_of(view, &arms);
     let medians = table(view, sessions, &panels, &phases, &arms);
@@ -101,9 +107,7 @@ fn table(
             let count = hits.iter().filter(|hit| **hit).count();
             return (!hits.is_empty()).then(|| percent(count as f64 / hits.len() as f64));
         }
-        let sample: Sample = runs()
-            .filter_map(|run| data::value(run, &view.metric))
-            .collect();
+        let sample = data::sample(runs(), &view.metric);
         Some(view.metric.median(sample.median()?, sample.interval()))
     };
     let row = |panel: &Panel, phase: &Phase| {
@@ -144,35 +148,35 @@ fn steps(view: &View, sessions: &Sessions, panel: &Panel, arm: &str) -> Vec<Step
         if let Some(share) = &sessions.share {
             let labels: Vec<&str> = at().filter_map(|run| run.label(&share.label)).collect();
             let hits = labels.iter().filter(|label| **label == share.value).count();
-            let interval = stats::share_interval(hits, labels.len())?;
             let value = hits as f64 / labels.len() as f64;
+            let interval = stats::share_interval(value, labels.len())?;
             return Some(Step {
                 session,
                 value,
                 interval: Some(interval),
+                coverage: stats::CONFIDENCE,
                 ended: true,
             });
         }
-        let sample: Sample = at()
-            .filter_map(|run| data::value(run, &view.metric))
-            .collect();
+        let sample = data::sample(at().copied(), &view.metric);
         let median = sample
             .median()
             .filter(|median| median.at_least().is_finite())?;
-        let interval = sample
-            .interval()
-            .map(|i| (i.low.at_least(), i.high.at_least()));
+        let interval = sample.interval();
+        let coverage = interval.map_or(0.0, |interval| interval.coverage);
+        let interval = interval.map(|i| (i.low.at_least(), i.high.at_least()));
         Some(Step {
             session,
             value: median.at_least(),
             interval: interval.filter(|(_, high)| high.is_finite()),
+            coverage,
             ended: median.exact().is_some(),
         })
     };
     last.map_or_else(Vec::new, |last| (0..=last).filter_map(step).collect())
 }
 
-fn legend(view: &View, sessions: &Sessions, arms: &[&str]) -> Vec<Key> {
+fn legend(view: &View, sessions: &Sessions, arms: &[&str], coverages: Vec<f64>) -> Vec<Key> {
     let mut keys: Vec<Key> = arms
         .iter()
         .map(|arm| Key {
@@ -183,8 +187,9 @@ fn legend(view: &View, sessions: &Sessions, arms: &[&str]) -> Vec<Key> {
     let text = match &sessions.share {
         Some(share) => format!("Share of runs with {} {}", share.label, share.value),
         None => format!(
-            "{}: median over the runs, with its 95 % confidence interval",
-            view.metric.label
+            "{}: median over the runs [{}]",
+            view.metric.label,
+            sample::confidence(coverages)
         ),
     };
     keys.push(Key {

@@ -57,6 +57,67 @@ fn the_interval_is_made_of_order_statistics() {
     assert_eq!(sample(&values[..1]).interval(), None);
 }
 
+/// `runs` runs of ten sessions that hardly differ within a run.
+fn clustered(runs: u32, least: f64) -> Sample {
+    let sessions = (0..runs * 10).map(|i| {
+        let (run, session) = (i / 10, i % 10);
+        let value = least + 10.0 * f64::from(run) + 0.1 * f64::from(session);
+        (run, Exact(value))
+    });
+    sessions.collect()
+}
+
+#[test]
+fn sessions_of_one_run_are_not_independent() {
+    let three = clustered(3, 100.0);
+    assert_eq!((three.len(), three.runs()), (30, 3));
+    assert_eq!(three.size(), "3 × 10");
+    // The range of the runs' medians.
+    let interval = three.interval().unwrap();
+    assert_eq!(
+        (interval.low, interval.high),
+        (Exact(100.45), Exact(120.45))
+    );
+    assert_eq!(interval.coverage, 0.75);
+    let ten = clustered(10, 100.0).interval().unwrap();
+    let (low, high) = (ten.low.at_least(), ten.high.at_least());
+    assert!(low < 130.0 && high > 160.0, "{low} to {high}");
+    assert_eq!(clustered(1, 100.0).interval(), None);
+    let same = sample(&[Exact(1.0); 3]);
+    assert_eq!((same.size().as_str(), same.runs()), ("3", 3));
+}
+
+#[test]
+fn few_runs_are_significant_only_where_a_rank_sum_test_says_so() {
+    let excess = |runs| {
+        clustered(runs, 200.0)
+            .excess(&clustered(runs, 100.0), 1)
+            .unwrap()
+    };
+    // Of three runs each, one of ten orders has all of one side first by chance.
+    let three = excess(3);
+    assert!((three.coverage - 0.9).abs() < 1e-12 && !three.is_significant());
+    assert!(three.interval.unwrap().0 > 0.5);
+    for runs in [4, 5, 6, 10] {
+        assert!(excess(runs).is_significant(), "{runs}");
+    }
+    let near = clustered(5, 101.0).excess(&clustered(5, 100.0), 1).unwrap();
+    assert!(!near.is_significant());
+}
+
+#[test]
+fn confidence_is_what_the_intervals_have() {
+    let cases: &[(&[f64], &str)] = &[
+        (&[], "no interval of one value"),
+        (&[0.75, 0.75], "75 % confidence interval"),
+        (&[0.9785, 0.95], "95 % confidence interval"),
+        (&[0.96875, 0.9375, 0.75], "75–95 % confidence interval"),
+    ];
+    for (coverages, want) in cases {
+        assert_eq!(confidence(coverages.iter().copied()), *want);
+    }
+}
+
 #[test]
 fn excess_of_known_and_unknown_medians() {
     let (one, two) = (sample(&[Exact(1.0); 8]), sample(&[Exact(2.0); 8]));

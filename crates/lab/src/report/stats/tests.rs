@@ -48,11 +48,11 @@ fn ranks_of_the_median_s_interval() {
 #[test]
 fn shares_have_wilson_s_interval() {
     // 8 of 10 in the literature: 0.490 to 0.943.
-    let (low, high) = share_interval(8, 10).unwrap();
+    let (low, high) = share_interval(0.8, 10).unwrap();
     assert!((low - 0.490).abs() < 5e-4 && (high - 0.943).abs() < 5e-4);
-    let (low, high) = share_interval(0, 30).unwrap();
+    let (low, high) = share_interval(0.0, 30).unwrap();
     assert!(low.abs() < 1e-12 && (high - 0.1135).abs() < 5e-4);
-    assert_eq!(share_interval(0, 0), None);
+    assert_eq!(share_interval(0.0, 0), None);
 }
 
 #[test]
@@ -67,14 +67,52 @@ fn jain_s_index_of_the_paper() {
 #[test]
 fn a_bootstrap_is_repeatable_and_covers_a_known_ratio() {
     let ratio = |a: &mut [f64], b: &mut [f64]| mean(a).unwrap() / mean(b).unwrap();
-    let a: Vec<f64> = (0..40).map(|i| 195.0 + f64::from(i % 11)).collect();
-    let b: Vec<f64> = (0..40).map(|i| 95.0 + f64::from(i % 11)).collect();
-    let first = bootstrap(&a, &b, 7, ratio).unwrap();
-    assert_eq!(bootstrap(&a, &b, 7, ratio).unwrap(), first);
-    assert_ne!(bootstrap(&a, &b, 8, ratio).unwrap(), first);
+    let runs = |low: f64| -> Vec<Vec<f64>> {
+        let run = |i| vec![low + f64::from(i % 11)];
+        (0..40).map(run).collect()
+    };
+    let (a, b) = (runs(195.0), runs(95.0));
+    let limits = |seed| {
+        let mut values = resampled(&a, &b, seed, ratio);
+        values.sort_by(f64::total_cmp);
+        middle(&values).unwrap()
+    };
+    let first = limits(7);
+    assert_eq!(limits(7), first);
+    assert_ne!(limits(8), first);
     assert!(first.0 < 2.0 && 2.0 < first.1, "{first:?}");
     assert!(first.1 - first.0 < 0.05, "{first:?}");
-    assert_eq!(bootstrap(&a[..1], &b, 7, ratio), None);
+}
+
+#[test]
+fn a_bootstrap_draws_whole_runs() {
+    let sums = resampled(&[vec![1, 2], vec![30, 40, 50]], &[], 1, |drawn, none| {
+        assert!(none.is_empty());
+        drawn.iter().sum::<i32>()
+    });
+    let possible = [6, 123, 240];
+    assert!(sums.iter().all(|sum| possible.contains(sum)));
+    assert!(possible.iter().all(|sum| sums.contains(sum)));
+}
+
+#[test]
+fn ranks_of_a_shift_s_interval() {
+    // Critical values of U, two-sided at 5 % (Mann and Whitney, 1947): one less than is left out.
+    let cases = [
+        (2, 2, 0, 0.6667),
+        (3, 3, 0, 0.9),
+        (4, 4, 0, 0.9714),
+        (3, 5, 0, 0.9643),
+        (5, 5, 2, 0.9683),
+        (5, 10, 8, 0.9600),
+        (10, 5, 8, 0.9600),
+    ];
+    for (m, n, left_out, coverage) in cases {
+        let (got, sure) = shift_ranks(m, n).unwrap();
+        assert_eq!(got, left_out, "{m} and {n}: {sure}");
+        assert!((sure - coverage).abs() < 1e-4, "{m} and {n}: {sure}");
+    }
+    assert_eq!(shift_ranks(0, 3), None);
 }
 
 proptest! {
@@ -103,7 +141,7 @@ proptest! {
     #[test]
     fn a_share_lies_in_its_interval(n in 1..200_usize, part in 0.0..=1.0) {
         let hits = (n as f64 * part) as usize;
-        let (low, high) = share_interval(hits, n).unwrap();
+        let (low, high) = share_interval(hits as f64 / n as f64, n).unwrap();
         let share = hits as f64 / n as f64;
         prop_assert!(low <= share + 1e-12 && share <= high + 1e-12 && low < high);
     }

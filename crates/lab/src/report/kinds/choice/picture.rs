@@ -8,7 +8,7 @@ use crate::report::content::{Key, Mark};
 use crate::report::figure::Choice;
 use crate::report::metric::signed_percent;
 use crate::report::plot::{self, Anchor, Axis, Frame, Marker, Scale};
-use crate::report::sample::Certainty;
+use crate::report::sample::{self, Certainty};
 
 pub(super) fn legend(view: &View, choice: &Choice, rows: &[Row]) -> Vec<Key> {
     let mut keys: Vec<Key> = choice
@@ -27,7 +27,10 @@ pub(super) fn legend(view: &View, choice: &Choice, rows: &[Row]) -> Vec<Key> {
     }
     keys.push(Key {
         mark: Mark::None,
-        text: "Excess of the adaptive arm's median over the best fixed arm's, with its 95 % bootstrap interval; left of 0 it was faster".to_owned(),
+        text: format!(
+            "Excess of the adaptive arm's median over the best fixed arm's [{}]; left of 0 it was faster",
+            sample::confidence(rows.iter().map(|row| row.excess.coverage))
+        ),
     });
     keys
 }

@@ -26,7 +26,7 @@ pub(super) fn table(
         .collect();
     columns.extend(fixed.iter().map(|arm| (*arm).to_owned()));
     columns.extend([arm, "excess", &chosen, "right choice", "paper's excess"].map(str::to_owned));
-    columns.push(format!("paper's {chosen}"));
+    columns.extend([format!("paper's {chosen}"), "n".to_owned()]);
     let median = |cell: &Cell, arm: &str| {
         let sample = view.sample(cell, arm);
         let median = sample.median();
@@ -55,13 +55,20 @@ pub(super) fn table(
             },
             row.paper_excess.map_or(String::new(), signed_percent),
             paper_share.map_or(String::new(), |share| percent(share / 100.0)),
+            view.sample(row.cell, row.arm).size(),
         ]);
         line
     };
+    let shown = rows.iter().flat_map(|row| {
+        let arms = fixed.iter().copied().chain([row.arm]);
+        arms.map(|arm| view.sample(row.cell, arm))
+    });
+    let confidence = super::super::confidence(shown);
     Table {
         caption: format!(
-            "{} of {arm} beside the fixed arms: median [95 % confidence interval]; \"either\": these differ by at most {} %",
+            "{} of {arm} beside the fixed arms: median [{}]; \"either\": the fixed arms differ by at most {} %",
             view.metric.label,
+            confidence,
             trimmed(choice.differ)
         ),
         columns,
@@ -110,7 +117,8 @@ pub(super) fn summary(choice: &Choice, rows: &[Row]) -> Table {
     let line = |arm: &String| {
         let reached = reached(rows, arm);
         let signed = |value: Option<f64>| value.map_or(String::new(), signed_percent);
-        let interval = stats::share_interval(reached.right.0, reached.right.1);
+        let share = reached.right.0 as f64 / reached.right.1 as f64;
+        let interval = stats::share_interval(share, reached.deciding_runs);
         vec![
             arm.clone(),
             signed(reached.mean),
@@ -123,7 +131,7 @@ pub(super) fn summary(choice: &Choice, rows: &[Row]) -> Table {
         ]
     };
     Table {
-        caption: "over all cells".to_owned(),
+        caption: "over all cells; the interval counts all sessions of a run as one".to_owned(),
         columns: columns.map(str::to_owned).to_vec(),
         rows: choice.adaptive.iter().map(line).collect(),
         names: 1,

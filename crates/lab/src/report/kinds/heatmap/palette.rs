@@ -96,7 +96,7 @@ impl Palette {
             Key {
                 mark: Mark::None,
                 text: format!(
-                    "Numbers: gain of {b} over {a}, ({a} − {b}) / {b}, in %; in parentheses where its 95 % interval includes zero; > and < where one timed out"
+                    "Numbers: gain of {b} over {a}, ({a} − {b}) / {b}, in %; in parentheses where no 95 % interval excludes zero, as none of three values an arm can; > and < where one timed out"
                 ),
             },
         ]

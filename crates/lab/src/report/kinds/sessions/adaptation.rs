@@ -9,7 +9,7 @@ use crate::report::data;
 use crate::report::figure::Sessions;
 use crate::report::goal::Goal;
 use crate::report::metric::{self, percent};
-use crate::report::sample::{Sample, Value};
+use crate::report::sample::Value;
 use crate::report::stats;
 
 /// How an adaptive arm found the right choice in one phase of a cell.
@@ -55,10 +55,7 @@ fn adaptation<'a>(
         let all = view.data.all_sessions(cell, arm);
         all.filter(|run| phase.has(run.session)).collect()
     };
-    let sample = |runs: &[&Run]| -> Sample {
-        let values = runs.iter().filter_map(|run| data::value(run, &view.metric));
-        values.collect()
-    };
+    let sample = |runs: &[&Run]| data::sample(runs.iter().copied(), &view.metric);
     let candidate = |fixed: &'a String| {
         let runs = runs(fixed);
         let labels = runs.iter().filter_map(|run| run.label(&sessions.label));
