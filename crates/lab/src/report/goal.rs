@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::metric::{self, Unit};
+use super::sample::Value;
 
 /// A limit of a result: `<= 2%`, `>= 95%`, `<= 300ms`, `<= 2`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -54,15 +55,16 @@ impl Bound {
         unit.map_or(1.0, |(_, factor)| *factor)
     }
 
-    /// Whether a result meets it. Shares are given as such: 0.02 meets `<= 2%`.
-    pub(super) fn met(&self, result: f64) -> bool {
+    /// Whether a result meets it. Shares are given as such: 0.02 meets `<= 2%`. Nothing says of
+    /// what is only known to be more than some value that it is at most the bound.
+    pub(super) fn met(&self, result: Value) -> bool {
         let limit = self.limit();
         // 95 % is not exactly 0.95.
         let rounding = limit.abs() * 1e-9;
-        if self.most {
-            result <= limit + rounding
-        } else {
-            result >= limit - rounding
+        match result {
+            Value::Exact(value) if self.most => value <= limit + rounding,
+            Value::Exact(value) | Value::Over(value) if !self.most => value >= limit - rounding,
+            _ => false,
         }
     }
 
@@ -75,8 +77,16 @@ impl Bound {
             .to_owned()
     }
 
-    /// A result in the bound's unit.
-    pub(super) fn result(&self, result: f64) -> String {
+    /// A result in the bound's unit; `> 2 %` where it is more than that.
+    pub(super) fn result(&self, result: Value) -> String {
+        match result {
+            Value::Exact(value) => self.number(value),
+            Value::Over(value) => format!("> {}", self.number(value)),
+            Value::Failed => "failed".to_owned(),
+        }
+    }
+
+    fn number(&self, result: f64) -> String {
         if result.is_infinite() {
             return "∞".to_owned();
         }
@@ -110,7 +120,7 @@ pub(super) struct Goal {
 
 impl Goal {
     /// Holds a result against its bound.
-    pub(super) fn of(what: String, bound: &Bound, result: Option<f64>) -> Self {
+    pub(super) fn of(what: String, bound: &Bound, result: Option<Value>) -> Self {
         Self {
             what,
             bound: bound.text(),
@@ -135,7 +145,8 @@ mod tests {
         ];
         for (text, good, bad, words) in cases {
             let bound = Bound::parse(text).unwrap();
-            assert!(bound.met(good) && !bound.met(bad), "{text}");
+            let met = |value| bound.met(Value::Exact(value));
+            assert!(met(good) && !met(bad), "{text}");
             assert_eq!(bound.text(), words);
         }
         for text in ["", "2%", "< 2%", "<= x", "<= 2 parsecs", "<="] {
@@ -144,11 +155,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_only_known_to_be_more_meets_no_upper_bound() {
+        let most = Bound::parse("<= 2%").unwrap();
+        assert!(!most.met(Value::Over(0.01)) && !most.met(Value::Failed));
+        assert_eq!(most.result(Value::Over(0.01)), "> 1.00 %");
+        let least = Bound::parse(">= 2%").unwrap();
+        assert!(least.met(Value::Over(0.02)) && !least.met(Value::Over(0.01)));
+        assert!(!least.met(Value::Failed));
+    }
+
+    #[test]
     fn nothing_measured_is_not_reached() {
         let bound = Bound::parse("<= 2%").unwrap();
         let goal = Goal::of("excess".into(), &bound, None);
         assert!(!goal.met && goal.reached.is_none());
-        let goal = Goal::of("excess".into(), &bound, Some(0.0123));
+        let goal = Goal::of("excess".into(), &bound, Some(Value::Exact(0.0123)));
         assert_eq!(goal.reached.as_deref(), Some("1.23 %"));
     }
 }

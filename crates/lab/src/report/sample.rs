@@ -51,6 +51,15 @@ impl Value {
         class.cmp(&other_class).then(value.total_cmp(&other_value))
     }
 
+    /// The same of a function of it that never falls.
+    pub(super) fn map(self, f: impl Fn(f64) -> f64) -> Self {
+        match self {
+            Self::Exact(value) => Self::Exact(f(value)),
+            Self::Over(value) => Self::Over(f(value)),
+            Self::Failed => Self::Failed,
+        }
+    }
+
     /// Half-way between two values that follow each other.
     fn midpoint(low: Self, high: Self) -> Self {
         let middle = f64::midpoint(low.at_least(), high.at_least());
@@ -199,6 +208,18 @@ impl Sample {
         medians
     }
 
+    /// The mean: more than that of what is known where a value is not.
+    pub(super) fn mean(&self) -> Option<Value> {
+        let known: Vec<f64> = self.values.iter().map(|value| value.at_least()).collect();
+        let mean = stats::mean(&known)?;
+        Some(self.worst()?.map(|_| mean))
+    }
+
+    /// The last by rank.
+    pub(super) fn worst(&self) -> Option<Value> {
+        self.values.last().copied()
+    }
+
     /// The quantile `p`, type 7 as [`stats::quantile`].
     pub(super) fn quantile(&self, p: f64) -> Option<Value> {
         let last = self.len().checked_sub(1)?;
@@ -339,6 +360,17 @@ pub(super) struct Excess {
 }
 
 impl Excess {
+    /// As a value of its own, over where it is this or more; `None` if nothing is known.
+    pub(super) fn known(&self) -> Option<Value> {
+        match self.certainty {
+            // What is at most this counts as no better.
+            Certainty::Exact | Certainty::AtMost => Some(Value::Exact(self.value)),
+            Certainty::AtLeast if self.value.is_infinite() => Some(Value::Failed),
+            Certainty::AtLeast => Some(Value::Over(self.value)),
+            Certainty::Unknown => None,
+        }
+    }
+
     /// Whether it is on one side of zero with 95 % confidence; not known of few runs. A
     /// median that timed out stands for more than any noise.
     pub(super) fn is_significant(&self) -> bool {

@@ -256,6 +256,28 @@ fn regret_is_held_against_the_best_arm_and_the_physical_limit() {
 }
 
 #[test]
+fn a_timed_out_median_meets_no_goal() {
+    // 5 % over the best arm at the time limit, which is less than the goals allow.
+    let runs = small(|arm, cell, _| match (arm, cell) {
+        (_, "loss 0%") => 1000.0,
+        ("adaptive", _) => 9999.0,
+        _ => 1905.0,
+    });
+    let (_, markdown) = report(SMALL, &runs);
+    assert_eq!(
+        row(&markdown, "adaptive: worst excess over the best fixed arm")[1..],
+        ["at most 10 %", "> 4.99 %", "**no**"]
+    );
+    assert_eq!(
+        row(&markdown, "adaptive: mean regret")[1..],
+        ["at most 8 %", "> 2.49 %", "**no**"]
+    );
+    let of_regret = markdown.split("## Regret").nth(1).unwrap();
+    let adaptive = row(of_regret, "adaptive");
+    assert_eq!(adaptive[5..7], ["> 5 %", "> +2.5 %"]);
+}
+
+#[test]
 fn sessions_that_did_not_end_are_told_and_rank_last() {
     let mut runs = small(|arm, _, repeat| match arm {
         "h2" if repeat < 6 => 9999.0,

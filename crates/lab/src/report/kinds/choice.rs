@@ -3,7 +3,7 @@
 mod picture;
 mod table;
 
-pub(super) use self::table::excess_text;
+pub(super) use self::table::{excess_text, excess_value};
 use super::View;
 use super::compare::{self, Best};
 use crate::experiment::Cell;
@@ -11,8 +11,7 @@ use crate::report::content::{Block, Chart, Section};
 use crate::report::data::bootstrap_seed;
 use crate::report::figure::Choice;
 use crate::report::goal::Goal;
-use crate::report::sample::{Certainty, Excess};
-use crate::report::stats;
+use crate::report::sample::{Excess, Sample, Value};
 
 /// One adaptive arm in one cell.
 struct Row<'a> {
@@ -105,8 +104,9 @@ fn row<'a>(
 /// What one adaptive arm reached over all cells.
 #[derive(Default)]
 struct Reached {
-    mean: Option<f64>,
-    worst: Option<f64>,
+    /// More than this where some cell's excess is.
+    mean: Option<Value>,
+    worst: Option<Value>,
     /// Over all sessions of cells in which the arms differ.
     right: (usize, usize),
     /// Runs of these cells.
@@ -116,14 +116,11 @@ struct Reached {
 
 fn reached(rows: &[Row], arm: &str) -> Reached {
     let of_arm = || rows.iter().filter(|row| row.arm == arm);
-    let excesses: Vec<f64> = of_arm()
-        .filter(|row| row.excess.certainty != Certainty::Unknown)
-        .map(|row| row.excess.value)
-        .collect();
+    let excesses: Sample = of_arm().filter_map(|row| row.excess.known()).collect();
     let deciding = || of_arm().filter(|row| row.best.differ && row.right.1 > 0);
     Reached {
-        mean: stats::mean(&excesses),
-        worst: excesses.iter().copied().reduce(f64::max),
+        mean: excesses.mean(),
+        worst: excesses.worst(),
         right: deciding().fold((0, 0), |(hits, all), row| {
             (hits + row.right.0, all + row.right.1)
         }),
@@ -142,15 +139,15 @@ fn goals(view: &View, choice: &Choice, rows: &[Row], section: &mut Section) {
     {
         let reached = reached(rows, arm);
         for (name, bound) in &view.common.goal {
-            let share =
-                (reached.right.1 > 0).then(|| reached.right.0 as f64 / reached.right.1 as f64);
+            let share = (reached.right.1 > 0)
+                .then(|| Value::Exact(reached.right.0 as f64 / reached.right.1 as f64));
             let (words, result) = match name.as_str() {
                 "excess_worst" => ("worst excess over the best fixed arm", reached.worst),
                 "excess_mean" => ("mean excess over the best fixed arm", reached.mean),
                 "right_share" => ("right choice where arms differ", share),
                 _ => (
                     "right choice, lowest cell in which arms differ",
-                    reached.right_worst,
+                    reached.right_worst.map(Value::Exact),
                 ),
             };
             section

@@ -191,7 +191,7 @@ fn goals(view: &View, metrics: &[Metric], section: &mut Section) {
                 .iter()
                 .filter_map(|arm| view.data.sample(cell, arm, metric).median())
         });
-        let medians: Vec<f64> = medians.map(Value::at_least).collect();
+        let medians: Vec<Value> = medians.collect();
         let worst = medians.iter().copied().find(|value| !bound.met(*value));
         let shown = worst.or_else(|| medians.first().copied());
         section.goals.push(Goal::of(

@@ -2,6 +2,7 @@
 
 use super::View;
 use super::cdf::distribution;
+use super::choice::excess_value;
 use super::compare;
 use crate::experiment::Cell;
 use crate::report::axis;
@@ -10,10 +11,9 @@ use crate::report::data::bootstrap_seed;
 use crate::report::figure::Regret;
 use crate::report::goal::Goal;
 use crate::report::limit::limit_ms;
-use crate::report::metric::{percent, signed_percent};
+use crate::report::metric::percent;
 use crate::report::plot::{self, Axis, Scale};
-use crate::report::sample::{Certainty, Excess, Value};
-use crate::report::stats;
+use crate::report::sample::{Certainty, Excess, Sample, Value};
 
 /// One arm in one cell.
 struct Row<'a> {
@@ -23,19 +23,19 @@ struct Row<'a> {
     /// Over the best fixed arm.
     regret: Excess,
     /// Over the physical limit.
-    over_limit: Option<f64>,
+    over_limit: Option<Value>,
 }
 
 /// Regrets of one arm over all cells, shares. Regret is never negative: where the arm was
 /// faster than the best fixed one, by chance or by its merit, it is 0.
 struct Summary {
     cells: usize,
-    mean_excess: f64,
-    mean: f64,
-    p50: f64,
-    p95: f64,
-    worst: f64,
-    over_limit: Option<f64>,
+    mean_excess: Value,
+    mean: Value,
+    p50: Value,
+    p95: Value,
+    worst: Value,
+    over_limit: Option<Value>,
 }
 
 pub(super) fn draw(view: &View, regret: &Regret, section: &mut Section) {
@@ -94,42 +94,40 @@ fn rows_of<'a>(
     let limit = limit_ms(&view.data.spec, cell, &view.metric);
     let row = |arm: &&'a str| {
         let sample = view.sample(cell, arm);
-        let median = sample.median()?.at_least();
+        let median = sample.median()?;
         Some(Row {
             cell,
             arm,
             best: best.arm,
             regret: sample.excess(&best.sample, bootstrap_seed(cell, &[arm, best.arm]))?,
-            over_limit: limit
-                .filter(|_| median.is_finite())
-                .map(|limit| median / limit - 1.0),
+            over_limit: limit.map(|limit| median.map(|median| median / limit - 1.0)),
         })
     };
     arms.iter().filter_map(row).collect()
 }
 
-fn known<'r>(rows: &'r [Row<'r>], arm: &str) -> Vec<&'r Row<'r>> {
-    let mut known: Vec<&Row> = rows
-        .iter()
-        .filter(|row| row.arm == arm && row.regret.certainty != Certainty::Unknown)
-        .collect();
-    known.sort_by(|a, b| a.regret.value.total_cmp(&b.regret.value));
-    known
+/// What is known of an arm's excesses over all cells.
+fn known(rows: &[Row], arm: &str) -> Sample {
+    let of_arm = rows.iter().filter(|row| row.arm == arm);
+    of_arm.filter_map(|row| row.regret.known()).collect()
 }
 
 fn summary(rows: &[Row], arm: &str) -> Option<Summary> {
-    let known = known(rows, arm);
-    let excesses: Vec<f64> = known.iter().map(|row| row.regret.value).collect();
-    let regrets: Vec<f64> = excesses.iter().map(|excess| excess.max(0.0)).collect();
-    let over: Vec<f64> = known.iter().filter_map(|row| row.over_limit).collect();
+    let excesses = known(rows, arm);
+    let regrets = excesses.values().iter();
+    let regrets: Sample = regrets.map(|value| value.map(|v| v.max(0.0))).collect();
+    let counted = rows
+        .iter()
+        .filter(|row| row.arm == arm && row.regret.known().is_some());
+    let over: Sample = counted.filter_map(|row| row.over_limit).collect();
     Some(Summary {
         cells: regrets.len(),
-        mean_excess: stats::mean(&excesses)?,
-        mean: stats::mean(&regrets)?,
-        p50: stats::quantile(&regrets, 0.5)?,
-        p95: stats::quantile(&regrets, 0.95)?,
-        worst: *regrets.last()?,
-        over_limit: stats::mean(&over),
+        mean_excess: excesses.mean()?,
+        mean: regrets.mean()?,
+        p50: regrets.quantile(0.5)?,
+        p95: regrets.quantile(0.95)?,
+        worst: regrets.worst()?,
+        over_limit: over.mean(),
     })
 }
 
@@ -139,12 +137,13 @@ fn chart(view: &View, arms: &[&str], rows: &[Row]) -> Chart {
     let line = |arm: &&str| {
         let known = known(rows, arm);
         let n = known.len() as f64;
-        let corner = |(i, row): (usize, &&Row)| {
-            let x = row.regret.value.clamp(LEAST, 100.0);
+        let corner = |(i, value): (usize, f64)| {
+            let x = value.clamp(LEAST, 100.0);
             [(x, i as f64 / n), (x, (i + 1) as f64 / n)]
         };
         let mut points = vec![(LEAST, 0.0)];
-        points.extend(known.iter().enumerate().flat_map(corner));
+        // Where the arm timed out its regret is not known: the line stays below 100 %.
+        points.extend(known.exact().into_iter().enumerate().flat_map(corner));
         (plot::series_class(view.data.arm_index(arm)), points)
     };
     let mut lines: Vec<(String, Vec<(f64, f64)>)> = arms.iter().map(line).collect();
@@ -154,7 +153,8 @@ fn chart(view: &View, arms: &[&str], rows: &[Row]) -> Chart {
         .map(|(x, _)| *x)
         .fold(0.1, f64::max);
     for (_, points) in &mut lines {
-        points.push((most, 1.0));
+        let share = points.last().map_or(0.0, |(_, share)| *share);
+        points.push((most, share));
     }
     let scale = Scale::Log {
         low: LEAST,
@@ -189,6 +189,15 @@ fn chart(view: &View, arms: &[&str], rows: &[Row]) -> Chart {
     }
 }
 
+/// `9.5 %`, `> 9.5 %`.
+fn share_text(value: Value) -> String {
+    match value {
+        Value::Exact(value) => percent(value),
+        Value::Over(value) => format!("> {}", percent(value)),
+        Value::Failed => "failed".to_owned(),
+    }
+}
+
 fn summary_table(arms: &[&str], rows: &[Row]) -> Table {
     let columns = [
         "arm",
@@ -202,11 +211,11 @@ fn summary_table(arms: &[&str], rows: &[Row]) -> Table {
     ];
     let row = |arm: &&str| {
         let summary = summary(rows, arm)?;
-        let over = summary.over_limit.map_or(String::new(), signed_percent);
+        let over = summary.over_limit.map_or(String::new(), excess_value);
         let mut row = vec![(*arm).to_owned(), summary.cells.to_string()];
         let shares = [summary.mean, summary.p50, summary.p95, summary.worst];
-        row.extend(shares.map(percent));
-        row.push(signed_percent(summary.mean_excess));
+        row.extend(shares.map(share_text));
+        row.push(excess_value(summary.mean_excess));
         row.push(over);
         Some(row)
     };
@@ -220,12 +229,12 @@ fn summary_table(arms: &[&str], rows: &[Row]) -> Table {
 }
 
 fn worst(view: &View, regret: &Regret, rows: &[Row]) -> Table {
-    let mut worst: Vec<&Row> = rows
+    let mut worst: Vec<(Value, &Row)> = rows
         .iter()
         .filter(|row| regret.adaptive.iter().any(|arm| arm == row.arm))
-        .filter(|row| row.regret.certainty != Certainty::Unknown)
+        .filter_map(|row| Some((row.regret.known()?, row)))
         .collect();
-    worst.sort_by(|a, b| b.regret.value.total_cmp(&a.regret.value));
+    worst.sort_by(|(a, _), (b, _)| b.rank_cmp(a));
     worst.truncate(regret.worst);
     let axes = view.data.varied(&view.cells);
     let median = |cell: &Cell, arm: &str| {
@@ -234,14 +243,14 @@ fn worst(view: &View, regret: &Regret, rows: &[Row]) -> Table {
             view.metric.median(median, sample.interval())
         })
     };
-    let line = |row: &&Row| {
+    let line = |(_, row): &(Value, &Row)| {
         vec![
             axis::cell(row.cell, &axes),
             row.arm.to_owned(),
             median(row.cell, row.arm),
             row.best.to_owned(),
             super::choice::excess_text(&row.regret),
-            row.over_limit.map_or(String::new(), signed_percent),
+            row.over_limit.map_or(String::new(), excess_value),
         ]
     };
     Table {

@@ -7,7 +7,7 @@ use crate::report::axis;
 use crate::report::content::Table;
 use crate::report::figure::Choice;
 use crate::report::metric::{percent, signed_percent, trimmed};
-use crate::report::sample::{Certainty, Excess};
+use crate::report::sample::{Certainty, Excess, Value};
 use crate::report::stats;
 
 /// One adaptive arm beside the fixed ones, a row for each cell.
@@ -97,6 +97,15 @@ pub(in crate::report) fn excess_text(excess: &Excess) -> String {
     }
 }
 
+/// `+1.2 %`, `> +1.2 %`.
+pub(in crate::report) fn excess_value(value: Value) -> String {
+    match value {
+        Value::Exact(value) => signed_percent(value),
+        Value::Over(value) => format!("> {}", signed_percent(value)),
+        Value::Failed => "failed".to_owned(),
+    }
+}
+
 fn share_text((hits, all): (usize, usize)) -> String {
     match all {
         0 => String::new(),
@@ -116,7 +125,7 @@ pub(super) fn summary(choice: &Choice, rows: &[Row]) -> Table {
     ];
     let line = |arm: &String| {
         let reached = reached(rows, arm);
-        let signed = |value: Option<f64>| value.map_or(String::new(), signed_percent);
+        let signed = |value: Option<Value>| value.map_or(String::new(), excess_value);
         let share = reached.right.0 as f64 / reached.right.1 as f64;
         let interval = stats::share_interval(share, reached.deciding_runs);
         vec![

@@ -22,7 +22,7 @@ pub(super) struct Adaptation<'a> {
     until: Vec<usize>,
     never: usize,
     /// How much longer the phase's first session took than the best arm's median.
-    first_excess: Option<f64>,
+    first_excess: Option<Value>,
 }
 
 pub(super) fn adaptations<'a>(
@@ -97,7 +97,7 @@ fn adaptation<'a>(
         panel,
         phase: phase.clone(),
         arm,
-        first_excess: medians.map(|(first, best)| first.at_least() - best),
+        first_excess: medians.map(|(first, best)| first.map(|first| first - best)),
         never: found.iter().filter(|found| found.is_err()).count(),
         until: found
             .into_iter()
@@ -128,10 +128,6 @@ pub(super) fn table(view: &View, panels: &[Panel], adaptations: &[Adaptation]) -
     ];
     let row = |adaptation: &Adaptation| {
         let best = &adaptation.best;
-        let first = |excess: f64| match excess.is_infinite() {
-            true => "failed".to_owned(),
-            false => view.metric.unit.text(excess),
-        };
         vec![
             panels[adaptation.panel].title.clone(),
             adaptation.phase.first.to_string(),
@@ -146,7 +142,9 @@ pub(super) fn table(view: &View, panels: &[Panel], adaptations: &[Adaptation]) -
                 .max()
                 .map_or(String::new(), usize::to_string),
             format!("{} of {}", adaptation.never, adaptation.until.len()),
-            adaptation.first_excess.map_or(String::new(), first),
+            adaptation
+                .first_excess
+                .map_or(String::new(), |excess| view.metric.value(excess)),
         ]
     };
     Table {
@@ -185,17 +183,17 @@ pub(super) fn goals(
             let (words, result) = match name.as_str() {
                 "until_worst" => (
                     "wrong sessions before the right choice, most",
-                    until().max().map(|n| *n as f64),
+                    until().max().map(|n| Value::Exact(*n as f64)),
                 ),
                 "until_median" => (
                     "wrong sessions before the right choice, median",
-                    median_of(until()),
+                    median_of(until()).map(Value::Exact),
                 ),
                 _ => {
                     let excesses = of_arm().filter_map(|adaptation| adaptation.first_excess);
                     (
                         "first session over the best fixed arm, worst",
-                        excesses.reduce(f64::max),
+                        excesses.max_by(Value::rank_cmp),
                     )
                 }
             };
