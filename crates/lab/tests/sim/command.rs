@@ -138,17 +138,23 @@ flows = [
     sim(&text, out.path(), |_| {}).unwrap();
     for run in records(out.path()) {
         let metric = |name| run.metric(name).unwrap();
-        let shares = ["share.cubic-1", "share.cubic-2", "share.bbr"].map(metric);
-        assert!(
-            (shares.iter().sum::<f64>() - 1.0).abs() < 1e-5,
-            "{shares:?}"
-        );
-        assert!((1.0 / 3.0..=1.0).contains(&metric("jain")));
         assert!(metric("utilisation") > 0.7);
         assert!(metric("queue_delay_p50_ms") <= metric("queue_delay_p95_ms"));
         assert!(run.series.is_empty());
         let broken = metric("broken_flows") > 0.0;
         assert_eq!(broken, run.label("broken").is_some());
+        assert_eq!(
+            run.label("flows"),
+            Some(if broken { "broke" } else { "lasted" })
+        );
+        assert_eq!(broken, run.metric("jain").is_none());
+        if broken {
+            continue;
+        }
+        let shares = ["share.cubic-1", "share.cubic-2", "share.bbr"].map(metric);
+        let sum: f64 = shares.iter().sum();
+        assert!((sum - 1.0).abs() < 1e-5, "{shares:?}");
+        assert!((1.0 / 3.0..=1.0).contains(&metric("jain")));
     }
 }
 

@@ -42,31 +42,34 @@ pub(super) fn download(scenario: &Scenario, outcome: &Outcome, series: bool) -> 
     measured
 }
 
-/// Of flows that share the path, all measured from the start of the last one on. A flow that
-/// breaks does not fail the run: it is what the others made of it.
+/// Of flows that share the path, all measured from the start of the last one to the time that
+/// the scenario was to last. A flow that breaks does not fail the run, but then nothing is
+/// said of fairness: one that is gone takes no share.
 pub(super) fn flows(scenario: &Scenario, outcome: &Outcome, series: bool) -> Measured {
     let mut measured = Measured::default();
     measured.metric("load_ms", millis(outcome.ended));
     let starts = scenario.flows.iter().map(|flow| flow.start);
     let from = starts.max().unwrap_or_default();
-    let rates = goodputs(outcome, from);
+    let rates = goodputs(&outcome.samples, from, scenario.until);
     let total: f64 = rates.iter().sum();
+    let broken = broken(&mut measured, scenario, outcome);
     for ((flow, came), rate) in scenario.flows.iter().zip(&outcome.flows).zip(&rates) {
         let name = &flow.name;
         measured.metric(&format!("goodput_mbps.{name}"), *rate);
-        measured.metric(&format!("share.{name}"), ratio(*rate, total));
+        if !broken {
+            measured.metric(&format!("share.{name}"), ratio(*rate, total));
+        }
         let loss = ratio(came.packets_lost as f64, came.packets_sent as f64);
         measured.metric(&format!("loss.{name}"), loss);
     }
     measured.metric("goodput_mbps", total);
-    if let Some(jain) = jain(&rates) {
+    if let Some(jain) = jain(&rates).filter(|_| !broken) {
         measured.metric("jain", jain);
     }
     if let Capacity::Rate(rate) = &scenario.down.rate {
         measured.metric("utilisation", ratio(total, rate.mbps()));
     }
     queue(&mut measured, outcome, from);
-    broken(&mut measured, scenario, outcome);
     if series {
         for (i, flow) in scenario.flows.iter().enumerate() {
             flow_series(&mut measured, outcome, i, &format!(".{}", flow.name));
@@ -76,15 +79,20 @@ pub(super) fn flows(scenario: &Scenario, outcome: &Outcome, series: bool) -> Mea
     measured
 }
 
-fn broken(measured: &mut Measured, scenario: &Scenario, outcome: &Outcome) {
+/// Whether a connection ended before its time.
+fn broken(measured: &mut Measured, scenario: &Scenario, outcome: &Outcome) -> bool {
     let flows = scenario.flows.iter().zip(&outcome.flows);
     let broken: Vec<String> = flows
         .filter_map(|(flow, came)| Some(format!("{}: {}", flow.name, came.error.as_ref()?)))
         .collect();
     measured.metric("broken_flows", broken.len() as f64);
-    if !broken.is_empty() {
-        measured.label("broken", &broken.join("; "));
+    if broken.is_empty() {
+        measured.label("flows", "lasted");
+        return false;
     }
+    measured.label("flows", "broke");
+    measured.label("broken", &broken.join("; "));
+    true
 }
 
 /// Load time of the last file as the model has it: from the request's arrival to the
@@ -118,16 +126,22 @@ fn server(measured: &mut Measured, flow: &FlowOutcome, outcome: &Outcome) {
     }
 }
 
-/// What each flow carried from a time on to the end, in Mbit/s.
-fn goodputs(outcome: &Outcome, from: Duration) -> Vec<f64> {
+/// What each flow carried on average from one time to another, in Mbit/s. If all connections
+/// broke before, nothing was carried from then on.
+fn goodputs(samples: &[Sample], from: Duration, until: Duration) -> Vec<f64> {
     let earlier = |sample: &&Sample| sample.at <= from;
-    let begin = outcome.samples.iter().take_while(earlier).last();
-    let (Some(begin), Some(end)) = (begin, outcome.samples.last()) else {
+    let begin = samples.iter().take_while(earlier).last();
+    let (Some(begin), Some(end)) = (begin, samples.last()) else {
         return Vec::new();
     };
     let received = end.flows.iter().zip(&begin.flows);
     received
-        .map(|(end_flow, flow)| mbps(end_flow.received - flow.received, end.at - begin.at))
+        .map(|(end_flow, flow)| {
+            mbps(
+                end_flow.received - flow.received,
+                until.saturating_sub(begin.at),
+            )
+        })
         .collect()
 }
 
@@ -208,4 +222,28 @@ fn mbps(bytes: u64, time: Duration) -> f64 {
 /// `a / b`, or 0 where there is nothing to divide by.
 fn ratio(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(at: u64, received: u64) -> Sample {
+        Sample {
+            at: Duration::from_secs(at),
+            packets: 0,
+            waited: 0,
+            flows: vec![FlowSample {
+                received,
+                ..FlowSample::default()
+            }],
+        }
+    }
+
+    #[test]
+    fn a_connection_that_broke_carries_nothing_from_then_on() {
+        let samples = [sample(0, 0), sample(10, 1_000_000), sample(20, 6_000_000)];
+        let [from, until] = [10, 50].map(Duration::from_secs);
+        assert_eq!(goodputs(&samples, from, until), [1.0]);
+    }
 }
