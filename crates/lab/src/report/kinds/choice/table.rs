@@ -7,7 +7,7 @@ use crate::report::axis;
 use crate::report::content::Table;
 use crate::report::figure::Choice;
 use crate::report::metric::{percent, signed_percent, trimmed};
-use crate::report::sample::{Certainty, Excess, Value};
+use crate::report::sample::{self, Certainty, Excess, Value};
 use crate::report::stats;
 
 /// One adaptive arm beside the fixed ones, a row for each cell.
@@ -66,9 +66,10 @@ pub(super) fn table(
     let confidence = super::super::confidence(shown);
     Table {
         caption: format!(
-            "{} of {arm} beside the fixed arms: median [{}]; \"either\": the fixed arms differ by at most {} %",
+            "{} of {arm} beside the fixed arms: median [{}]; excess [{}]; \"either\": the fixed arms differ by at most {} %",
             view.metric.label,
             confidence,
+            sample::confidence(rows.iter().map(|row| row.excess.coverage)),
             trimmed(choice.differ)
         ),
         columns,
