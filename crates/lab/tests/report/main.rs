@@ -235,6 +235,44 @@ fn a_choice_is_held_against_the_best_fixed_arm() {
 }
 
 #[test]
+fn sessions_of_an_hour_are_counted_by_the_server_s_clock() {
+    // Ten sessions of 0.5 s and pauses of 1 s: 15 s, an hour of a clock 240 times as fast.
+    let text = SMALL
+        .replace("repeats = 10", "repeats = 2")
+        .replace("[workload]", "[workload]\nsessions = 10\npause = \"1s\"")
+        .replace(
+            "[quick]",
+            r#"[[figure]]
+kind = "sessions"
+title = "Probes"
+arms = ["h3"]
+share = { label = "http", value = "2" }
+clock = 240
+goal = { per_hour_worst = "<= 2" }
+
+[quick]"#,
+        );
+    let mut runs = synthetic::runs("small", &text);
+    for run in &mut runs {
+        run.outcome = Outcome::Complete;
+        run.metrics.insert("load_ms".to_owned(), 500.0);
+        let http = if run.session < 2 + run.repeat {
+            "2"
+        } else {
+            "3"
+        };
+        run.labels.insert("http".to_owned(), http.to_owned());
+    }
+    let (_, markdown) = report(&text, &runs);
+    let probes = markdown.split("## Probes").nth(1).unwrap();
+    assert!(probes.contains("240 times as fast"), "{probes}");
+    let hours = row(probes, "loss 0 % | h3");
+    assert_eq!(hours[2..], ["2.50 [2.00–3.00]", "3.00", "2"]);
+    let goal = row(&markdown, "sessions with http 2 per hour, most of a run");
+    assert_eq!(goal[1..], ["at most 2", "3", "**no**"]);
+}
+
+#[test]
 fn regret_is_held_against_the_best_arm_and_the_physical_limit() {
     // 1000 packets of 1 ms, without delay: the limit is 1 s, and 1/0.99 s with loss.
     let runs = small(|arm, cell, _| match (arm, cell) {

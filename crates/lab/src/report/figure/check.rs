@@ -12,6 +12,7 @@ const CHOICE: [&str; 4] = [
 ];
 const REGRET: [&str; 4] = ["regret_mean", "regret_p95", "regret_worst", "limit_mean"];
 const SESSIONS: [&str; 3] = ["until_worst", "until_median", "first_excess_worst"];
+const PER_HOUR: &str = "per_hour_worst";
 
 impl Figure {
     /// Checks names against the experiment's, and goals against what the kind gives.
@@ -43,6 +44,12 @@ impl Figure {
                 names.join(", ")
             ));
         }
+        if let Kind::Sessions(sessions) = &self.kind
+            && let Some(clock) = sessions.clock
+            && (sessions.share.is_none() || clock.is_nan() || clock <= 0.0)
+        {
+            return Err("`clock` is a factor above 0 and needs `share`".to_owned());
+        }
         self.check_goal()
     }
 
@@ -51,6 +58,7 @@ impl Figure {
             Kind::Choice(_) => CHOICE.to_vec(),
             Kind::Regret(_) => REGRET.to_vec(),
             Kind::Sessions(sessions) if !sessions.fixed.is_empty() => SESSIONS.to_vec(),
+            Kind::Sessions(sessions) if sessions.clock.is_some() => vec![PER_HOUR],
             Kind::Table(numbers) => numbers.metrics(&self.common),
             _ => vec![],
         };
@@ -58,7 +66,7 @@ impl Figure {
         match self.common.goal.keys().find(unknown) {
             None => Ok(()),
             Some(unknown) if results.is_empty() => Err(format!(
-                "`goal.{unknown}`: only choice, regret, table, and sessions with `adaptive` and `fixed` arms have goals"
+                "`goal.{unknown}`: only choice, regret, table, and sessions with `adaptive` and `fixed` arms or with `clock` have goals"
             )),
             Some(unknown) => Err(format!(
                 "`goal.{unknown}`: there is no such result; expected {}",

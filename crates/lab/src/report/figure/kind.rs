@@ -227,6 +227,9 @@ const fn five() -> f64 {
 pub struct Sessions {
     /// Shows the share of runs with this label instead of the metric.
     pub share: Option<Share>,
+    /// With `share`: also how many such sessions there are in an hour of the server, whose
+    /// clock the experiment's settings make this many times as fast.
+    pub clock: Option<f64>,
     /// Arms that choose: how long until they choose right is counted.
     #[serde(default)]
     pub adaptive: Vec<String>,

@@ -1,6 +1,7 @@
 //! What happens from session to session: learning, and following changes of the link.
 
 mod adaptation;
+mod per_hour;
 mod phase;
 
 use self::phase::{Phase, change_text};
@@ -53,6 +54,9 @@ pub(super) fn draw(view: &View, sessions: &Sessions, section: &mut Section) {
     let phases = phases_of(view, &arms);
     let medians = table(view, sessions, &panels, &phases, &arms);
     section.blocks.push(Block::Table(medians));
+    if let (Some(share), Some(clock)) = (&sessions.share, sessions.clock) {
+        per_hour::draw(view, share, clock, (&panels, &arms), section);
+    }
     if sessions.adaptive.is_empty() || sessions.fixed.is_empty() {
         return;
     }
