@@ -13,6 +13,7 @@ use super::examples::{Cell, VERSIONS};
 use super::print::percent;
 use super::replay::{Replayed, predicted};
 use crate::experiment::Links;
+use crate::report::stats;
 
 /// Cells shown that cost most.
 const WORST: usize = 10;
@@ -271,13 +272,9 @@ fn describe(path: &str) -> String {
     )
 }
 
-/// The value that this share of the ascending values does not exceed (nearest rank).
+/// The value that this share of the ascending values does not exceed; `NaN` without values.
 fn quantile(ascending: &[f64], share: f64) -> f64 {
-    let rank = (share * ascending.len() as f64).ceil() as usize;
-    ascending
-        .get(rank.saturating_sub(1))
-        .copied()
-        .unwrap_or(f64::NAN)
+    stats::quantile(ascending, share).unwrap_or(f64::NAN)
 }
 
 /// Four digits behind the point at most, so that the last bit of a sum does not show.
