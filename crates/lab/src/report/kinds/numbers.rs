@@ -72,6 +72,7 @@ fn by_arm(view: &View, numbers: &Numbers, metrics: &[Metric], axes: &[Axis]) -> 
     for arm in &view.arms {
         columns.push((*arm).to_owned());
         if view.is_in_paper(arm) {
+            columns.push(format!("{arm}, mean"));
             columns.push(format!("{arm}, paper"));
         }
         if let Some(share) = &numbers.share {
@@ -88,6 +89,8 @@ fn by_arm(view: &View, numbers: &Numbers, metrics: &[Metric], axes: &[Axis]) -> 
             row.push(median(metric, &sample));
             let paper = view.paper(cell, Some(arm));
             if view.is_in_paper(arm) {
+                let mean = sample.mean().filter(|_| paper.is_some());
+                row.push(mean.map_or(String::new(), |mean| metric.value(mean)));
                 row.push(paper.map_or(String::new(), |paper| metric.unit.text(paper.value)));
             }
             if let Some(share) = &numbers.share {
@@ -99,7 +102,16 @@ fn by_arm(view: &View, numbers: &Numbers, metrics: &[Metric], axes: &[Axis]) -> 
         (!counts.is_empty()).then_some(row)
     };
     Table {
-        caption: format!("{}: median [{}]", metric.label, confidence(view, metrics)),
+        caption: format!(
+            "{}: median [{}]{}",
+            metric.label,
+            confidence(view, metrics),
+            if view.common.paper_values.is_empty() {
+                ""
+            } else {
+                "; the paper has means, ours stand beside them"
+            }
+        ),
         columns,
         rows: view.cells.iter().filter_map(row).collect(),
         names: axes.len(),

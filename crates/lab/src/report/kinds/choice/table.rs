@@ -66,11 +66,16 @@ pub(super) fn table(
     let confidence = super::super::confidence(shown);
     Table {
         caption: format!(
-            "{} of {arm} beside the fixed arms: median [{}]; excess [{}]; \"either\": the fixed arms differ by at most {} %",
+            "{} of {arm} beside the fixed arms: median [{}]; excess [{}]; \"either\": the fixed arms differ by at most {} %{}",
             view.metric.label,
             confidence,
             sample::confidence(rows.iter().map(|row| row.excess.coverage)),
-            trimmed(choice.differ)
+            trimmed(choice.differ),
+            if rows.iter().any(|row| row.paper_excess.is_some()) {
+                "; the paper's excess is that of means, not of medians"
+            } else {
+                ""
+            }
         ),
         columns,
         rows: rows.iter().map(line).collect(),
