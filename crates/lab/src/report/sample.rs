@@ -318,7 +318,7 @@ fn relative(a: Value, b: Value) -> f64 {
 /// The confidence of intervals in words: `95 % confidence interval`, `75–94 % ..` where it
 /// differs, `no interval` where there is none. 95 % stands for that and more.
 pub(super) fn confidence(coverages: impl IntoIterator<Item = f64>) -> String {
-    let percent = |coverage: f64| (coverage.min(stats::CONFIDENCE) * 100.0).floor();
+    let percent = |coverage: f64| (coverage.min(stats::CONFIDENCE) * 100.0).round();
     let mut percents: Vec<f64> = coverages
         .into_iter()
         .filter(|coverage| *coverage > 0.0)

@@ -110,6 +110,7 @@ fn confidence_is_what_the_intervals_have() {
     let cases: &[(&[f64], &str)] = &[
         (&[], "no interval of one value"),
         (&[0.75, 0.75], "75 % confidence interval"),
+        (&[0.9375], "94 % confidence interval"),
         (&[0.9785, 0.95], "95 % confidence interval"),
         (&[0.96875, 0.9375, 0.75], "75–95 % confidence interval"),
     ];
