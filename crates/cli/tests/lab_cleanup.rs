@@ -181,7 +181,14 @@ fn wrong_invocations_are_told_what_to_do() {
 
 #[test]
 fn without_privileges_one_message_says_all_that_is_missing() {
-    for args in [["lab", "shell", "pair"].as_slice(), &["lab", "clean"]] {
+    let directory = tempfile::tempdir().unwrap();
+    let commands: [&[&str]; 4] = [
+        &["lab", "shell", "pair"],
+        &["lab", "clean"],
+        &["lab", "run", "version-sweep", "--quick"],
+        &["lab", "selftest"],
+    ];
+    for args in commands {
         let mut command = match rustix::process::geteuid().is_root() {
             true => Command::new("setpriv"),
             false => Command::new("env"),
@@ -189,7 +196,8 @@ fn without_privileges_one_message_says_all_that_is_missing() {
         if rustix::process::geteuid().is_root() {
             command.args(["--bounding-set=-all", "--inh-caps=-all"]);
         }
-        let output = command.arg(BINARY).args(args).output().unwrap();
+        command.arg(BINARY).args(args).current_dir(&directory);
+        let output = command.output().unwrap();
         let (_, err) = text(&output);
         assert_eq!(output.status.code(), Some(1), "{err}");
         for word in [
@@ -201,6 +209,8 @@ fn without_privileges_one_message_says_all_that_is_missing() {
         ] {
             assert!(err.contains(word), "{args:?}: no `{word}` in: {err}");
         }
+        let written = fs::read_dir(&directory).unwrap().count();
+        assert_eq!(written, 0, "{args:?} began to write");
     }
 
     let mut command = Command::new(BINARY);

@@ -9,7 +9,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 use super::error::LinkError;
 
 /// Refuses with everything that is missing at once.
-pub(super) fn check() -> Result<(), LinkError> {
+pub(crate) fn check() -> Result<(), LinkError> {
     let mut missing = Vec::new();
     // Without /proc the kernel has the last word.
     let effective = capabilities(None).map_or(CapabilitySet::all(), |sets| sets.effective);

@@ -18,13 +18,8 @@ pub enum RunError {
     /// Options that make no sense together or for these experiments.
     #[error("{0}")]
     Arguments(String),
-    /// Namespaces and links need privileges.
-    #[error(
-        "emulated links need root (CAP_NET_ADMIN and CAP_SYS_ADMIN); `hikyaku lab sim` runs simulated experiments without"
-    )]
-    Privileges,
-    /// A namespace or link failed.
-    #[error(transparent)]
+    /// A namespace or link failed, or the privileges for them are missing.
+    #[error("measuring over emulated links")]
     Link(#[from] LinkError),
     /// The system refused something.
     #[error("{what}")]

@@ -28,6 +28,7 @@ use std::thread;
 
 use super::record::Conditions;
 use crate::link::KeepAwake;
+use crate::link::privileges;
 use certificate::Certificate;
 use experiment::Experiment;
 use lane::Shared;
@@ -108,9 +109,8 @@ const DEFAULT_LANES: u16 = 64;
 /// If an experiment or an option is wrong, or nothing can be measured.
 pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<u8, RunError> {
     let sources = setup::load(args)?;
-    if !rustix::process::geteuid().is_root() {
-        return Err(RunError::Privileges);
-    }
+    // Before anything is written.
+    privileges::check()?;
     let scratch = scratch(args.keep)?;
     let binary = copy_binary(args.binary.as_deref(), scratch.path())?;
     let conditions = Conditions::collect(&binary)?;
