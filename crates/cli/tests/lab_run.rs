@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -326,6 +327,19 @@ fn namespaces(pid: u32) -> BTreeSet<String> {
         .collect()
 }
 
+/// Temporary directories of the process `pid`.
+fn scratch(pid: u32) -> Vec<PathBuf> {
+    let entries = fs::read_dir(std::env::temp_dir()).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let prefix = format!("hikyaku-lab-{pid}-");
+    paths
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default();
+            name.to_string_lossy().starts_with(&prefix)
+        })
+        .collect()
+}
+
 fn lines(path: &Path) -> usize {
     fs::read_to_string(path).unwrap_or_default().lines().count()
 }
@@ -338,9 +352,10 @@ fn wait_for(what: &str, mut test: impl FnMut() -> bool) {
     }
 }
 
-/// Runs [`SLOW`] on two lanes until it has some records, and then sends it a signal.
-/// Gives its process id and exit status.
-fn interrupted(file: &Path, out: &Path, signal: Signal) -> (u32, Option<i32>) {
+/// Runs [`SLOW`] on two lanes until it has some records, and then sends it a signal, or
+/// several. Gives its process id and exit status, 128 and the signal's number if it died
+/// of one.
+fn interrupted(file: &Path, out: &Path, signals: &[Signal]) -> (u32, Option<i32>) {
     let arguments = [
         "run",
         file.to_str().unwrap(),
@@ -357,8 +372,13 @@ fn interrupted(file: &Path, out: &Path, signal: Signal) -> (u32, Option<i32>) {
     let pid = child.id();
     let runs = out.join("runs.jsonl");
     wait_for("some records", || lines(&runs) >= 3);
-    kill_process(Pid::from_child(&child), signal).unwrap();
-    (pid, child.wait().unwrap().code())
+    for &signal in signals {
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        thread::sleep(Duration::from_millis(50));
+    }
+    let status = child.wait().unwrap();
+    let died = status.signal().map(|signal| 128 + signal);
+    (pid, status.code().or(died))
 }
 
 #[test]
@@ -373,10 +393,12 @@ fn a_killed_measurement_goes_on_and_leaves_nothing_behind() {
     );
     fs::write(&file, SLOW).unwrap();
     let runs = out.join("runs.jsonl");
-    let (pid, _) = interrupted(&file, &out, Signal::KILL);
+    let (pid, _) = interrupted(&file, &out, &[Signal::KILL]);
     assert!(!namespaces(pid).is_empty(), "a kill leaves namespaces");
+    assert_eq!(scratch(pid).len(), 1, "and its temporary directory");
     assert!(lab(&["clean"]).status().unwrap().success());
     assert_eq!(namespaces(pid), BTreeSet::new());
+    assert_eq!(scratch(pid), Vec::<PathBuf>::new());
 
     let kept = read(&runs).unwrap();
     let mut append = fs::OpenOptions::new().append(true).open(&runs).unwrap();
@@ -417,11 +439,21 @@ fn a_signal_ends_it_cleanly() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("slow.toml");
     fs::write(&file, SLOW).unwrap();
-    for (signal, code) in [(Signal::INT, 130), (Signal::HUP, 129)] {
-        let out = directory.path().join(code.to_string());
-        let (pid, status) = interrupted(&file, &out, signal);
-        assert_eq!(status, Some(code));
-        assert_eq!(namespaces(pid), BTreeSet::new());
+    // It may end before the second signal comes.
+    let cases: [(&[Signal], &[i32]); 3] = [
+        (&[Signal::INT], &[130]),
+        (&[Signal::HUP], &[129]),
+        (&[Signal::INT, Signal::TERM], &[130, 143]),
+    ];
+    for (i, (signals, codes)) in cases.into_iter().enumerate() {
+        let out = directory.path().join(i.to_string());
+        let (pid, status) = interrupted(&file, &out, signals);
+        assert!(codes.contains(&status.unwrap()), "{signals:?}: {status:?}");
+        assert_eq!(namespaces(pid), BTreeSet::new(), "{signals:?}");
+        assert_eq!(scratch(pid), Vec::<PathBuf>::new(), "{signals:?}");
+        let runs = read(&out.join("runs.jsonl")).unwrap();
+        let failed = runs.iter().filter(|run| run.outcome == Outcome::Failed);
+        assert_eq!(failed.count(), 0, "{signals:?}");
         let bytes = fs::read(out.join("runs.jsonl")).unwrap();
         assert_eq!(bytes.last(), Some(&b'\n'));
     }

@@ -26,7 +26,7 @@ pub enum CleanError {
 }
 
 /// Removes the namespaces of labs that do not run any more, with the interfaces
-/// and processes inside, and takes back what they added to the machine's list of
+/// and processes inside, and their temporary directories, and takes back what they added to the machine's list of
 /// allowed congestion controls. Running labs, and whatever is not a lab's, are
 /// left alone. Writes one line for each thing removed.
 ///
@@ -60,6 +60,8 @@ fn lines(leftovers: &Leftovers) -> Vec<String> {
         let namespaces = leftover.namespaces.iter();
         lines.extend(namespaces.map(|name| format!("namespace {name}")));
     }
+    let directories = leftovers.directories.iter();
+    lines.extend(directories.map(|path| format!("directory {}", path.display())));
     let names = leftovers.congestion_controls.iter();
     lines.extend(names.map(|name| format!("`{name}` from tcp_allowed_congestion_control")));
     lines

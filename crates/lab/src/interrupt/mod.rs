@@ -10,7 +10,7 @@ use std::thread;
 
 use rustix::process::Signal;
 
-use crate::link::owner;
+use crate::link::{owner, scratch};
 use sys::Requests;
 
 /// A request to end.
@@ -23,7 +23,7 @@ pub(crate) struct Interrupt {
 }
 
 /// From now on, a request to end first removes what this process has made in the
-/// kernel, with all processes inside, and then ends this process as it would have
+/// kernel, with all processes inside, and its temporary directories, and then ends this process as it would have
 /// done at once. What was to be ignored (`nohup`) is ignored.
 ///
 /// # Errors
@@ -57,5 +57,6 @@ pub(crate) fn handle(mut handler: impl FnMut(Interrupt) + Send + 'static) -> io:
 pub(crate) fn end(signal: Signal) {
     // What stays is found by `lab clean`.
     let _ = owner::abandon();
+    scratch::abandon();
     sys::die_of(signal);
 }

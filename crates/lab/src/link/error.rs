@@ -25,6 +25,15 @@ pub enum LinkError {
         #[source]
         source: io::Error,
     },
+    /// A temporary directory of a lab cannot be made or removed.
+    #[error("using the temporary directory `{}`", path.display())]
+    Scratch {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// Another process has this one's entry.
     #[error(
         "registering this lab: `{}` belongs to a running lab of another PID namespace; \

@@ -1,9 +1,11 @@
 //! What labs left behind that were killed before they could clean up.
 
+use std::path::PathBuf;
+
 use super::error::LinkError;
 use super::owner::{Register, prefix};
 use super::processes::{self, Process};
-use super::{congestion, netns, privileges};
+use super::{congestion, netns, privileges, scratch};
 
 /// What one dead owner left.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(crate) struct Leftovers {
     pub(crate) found: Vec<Leftover>,
     /// Congestion controls that no running lab needs on the machine's list.
     pub(crate) congestion_controls: Vec<String>,
+    /// Temporary directories.
+    pub(crate) directories: Vec<PathBuf>,
 }
 
 impl Leftovers {
@@ -47,6 +51,7 @@ impl Leftovers {
             false => congestion::added(),
         };
         Ok(Self {
+            directories: scratch::left(&register, &std::env::temp_dir()),
             register,
             found,
             congestion_controls,
@@ -70,6 +75,9 @@ impl Leftovers {
         }
         for leftover in &self.found {
             self.register.sweep(leftover.owner)?;
+        }
+        for path in &self.directories {
+            scratch::remove(path)?;
         }
         if !self.register.is_used()? {
             congestion::restore(&self.register)?;

@@ -26,6 +26,7 @@ pub(crate) mod privileges;
 pub(crate) mod processes;
 mod pump;
 mod report;
+pub(crate) mod scratch;
 mod steal;
 mod super_packet;
 mod sys;

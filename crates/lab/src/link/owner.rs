@@ -91,7 +91,7 @@ pub(crate) fn stay() -> impl Drop {
 
 /// The register of all lab processes, locked against changes by others.
 #[derive(Debug)]
-pub(super) struct Register {
+pub(crate) struct Register {
     _lock: File,
 }
 

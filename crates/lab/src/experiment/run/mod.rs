@@ -29,6 +29,7 @@ use std::thread;
 use super::record::Conditions;
 use crate::link::KeepAwake;
 use crate::link::privileges;
+use crate::link::scratch::Scratch;
 use certificate::Certificate;
 use experiment::Experiment;
 use lane::Shared;
@@ -111,7 +112,9 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<u8, RunError> {
     let sources = setup::load(args)?;
     // Before anything is written.
     privileges::check()?;
-    let scratch = scratch(args.keep)?;
+    // Before there is anything that a signal would leave behind.
+    let stop = Stop::on_signal()?;
+    let scratch = Scratch::create(args.keep)?;
     let binary = copy_binary(args.binary.as_deref(), scratch.path())?;
     let conditions = Conditions::collect(&binary)?;
     let experiments = sources
@@ -137,7 +140,7 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<u8, RunError> {
         binary,
         scratch: scratch.path().to_owned(),
         certificate: Certificate::create(scratch.path())?,
-        stop: Stop::on_signal()?,
+        stop,
     };
     measure(args, &experiments, &shared, out)?;
     if args.keep {
@@ -198,14 +201,6 @@ fn tell(out: &mut dyn Write, line: &str) -> Result<(), RunError> {
 /// What a machine of so many CPUs can carry, in Mbit/s.
 fn default_capacity() -> f64 {
     300.0 * thread::available_parallelism().map_or(1, usize::from) as f64
-}
-
-fn scratch(keep: bool) -> Result<tempfile::TempDir, RunError> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("hikyaku-lab-").disable_cleanup(keep);
-    builder
-        .tempdir()
-        .attempt(|| "creating a temporary directory".to_owned())
 }
 
 /// Copies the program to be measured, so that a new build does not change it.
