@@ -17,10 +17,17 @@ use super::measured::Measured;
 use super::process::Process;
 use crate::experiment::record::Outcome;
 use crate::link::Topology;
+use crate::link::privileges::is_program;
 use devtools::DevTools;
 
-/// The browser's program.
-pub(super) const PROGRAM: &str = "chromium";
+/// Names under which Chromium is installed, the one to be told first.
+const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// The browser's program: the first that is on PATH.
+pub(super) fn program() -> &'static str {
+    let found = PROGRAMS.into_iter().find(|name| is_program(name.as_ref()));
+    found.unwrap_or(PROGRAMS[0])
+}
 
 /// How long the browser may take to start, to answer, or to end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -97,7 +104,7 @@ impl Visit<'_> {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.args([
             "--headless",
             "--no-sandbox",

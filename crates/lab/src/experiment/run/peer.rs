@@ -1,9 +1,8 @@
 //! Other servers as arms: nginx, Caddy, h2o, `HAProxy`.
 
-use std::env;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use super::certificate::Certificate;
@@ -70,20 +69,23 @@ impl Server {
 
     /// Whether the installed program has HTTP/3, as it says itself.
     fn has_http3(self) -> bool {
-        let says = |argument: &str, word: &str| {
+        let says = |argument: &str| {
             let output = Command::new(self.program().unwrap_or_default())
                 .arg(argument)
                 .output();
-            output.is_ok_and(|output| {
-                let text = [output.stdout, output.stderr].concat();
-                String::from_utf8_lossy(&text).contains(word)
-            })
+            output.map_or_else(
+                |_| String::new(),
+                |output| {
+                    let text = [output.stdout, output.stderr].concat();
+                    String::from_utf8_lossy(&text).into_owned()
+                },
+            )
         };
         match self {
             Self::Hikyaku | Self::Caddy => true,
-            Self::Nginx => says("-V", "http_v3_module"),
-            Self::H2o => says("--version", "h2o version 2.3"),
-            Self::Haproxy => says("-vv", "+QUIC"),
+            Self::Nginx => says("-V").contains("http_v3_module"),
+            Self::H2o => is_h2o_with_http3(&says("--version")),
+            Self::Haproxy => says("-vv").contains("+QUIC"),
         }
     }
 }
@@ -153,17 +155,21 @@ fn fill(template: &str, place: &Place<'_>, http3: bool) -> String {
     text
 }
 
-/// Where a program is, by `PATH`.
-pub(super) fn find(program: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path)
-        .map(|directory| directory.join(program))
-        .find(|file| file.is_file())
+/// Whether `h2o --version` names a release with HTTP/3: 2.3 or later.
+fn is_h2o_with_http3(says: &str) -> bool {
+    let version = says.split_once("h2o version ").map(|(_, version)| version);
+    let mut numbers = version
+        .unwrap_or_default()
+        .split(|character: char| !character.is_ascii_digit())
+        .map(|number| number.parse::<u32>().unwrap_or(0));
+    let (major, minor) = (numbers.next(), numbers.next());
+    (major, minor) >= (Some(2), Some(3))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::privileges::is_program;
 
     fn place<'a>(directory: &'a Path, certificate: &'a Certificate) -> Place<'a> {
         Place {
@@ -176,6 +182,22 @@ mod tests {
     }
 
     const PEERS: [Server; 4] = [Server::Nginx, Server::Caddy, Server::H2o, Server::Haproxy];
+
+    #[test]
+    fn h2o_has_http3_from_2_3_on() {
+        let cases = [
+            ("h2o version 2.2.6\nOpenSSL: OpenSSL 3.0.17", false),
+            ("h2o version 2.3.0-DEV@87ff2ea\nOpenSSL: 3.0", true),
+            ("h2o version 2.3.0-beta2", true),
+            ("h2o version 2.10.1", true),
+            ("h2o version 3.0.0", true),
+            ("h2o version 1.9", false),
+            ("", false),
+        ];
+        for (says, want) in cases {
+            assert_eq!(is_h2o_with_http3(says), want, "{says}");
+        }
+    }
 
     #[test]
     fn every_placeholder_is_filled_in() {
@@ -219,7 +241,7 @@ mod tests {
             (Server::Haproxy, vec!["-c"]),
         ] {
             let program = server.program().unwrap();
-            if find(program).is_none() {
+            if !is_program(program.as_ref()) {
                 eprintln!("SKIPPED: {program} is not on PATH");
                 continue;
             }

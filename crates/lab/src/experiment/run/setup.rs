@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::experiment::Experiment;
-use super::{RunArgs, RunError, browser, peer};
+use super::{RunArgs, RunError, browser};
 use crate::experiment::axis::{Axis, Cell};
 use crate::experiment::conditions::sha256;
 use crate::experiment::data::Data;
 use crate::experiment::library::{self, Source};
 use crate::experiment::record::Conditions;
 use crate::experiment::spec::{Backend, Client, Spec};
+use crate::link::privileges::is_program;
 
 /// An experiment's text, and what it says.
 pub(super) struct Loaded {
@@ -91,12 +92,12 @@ fn arms(args: &RunArgs, spec: &Spec) -> (Vec<String>, Vec<String>) {
     let mut names = Vec::new();
     let mut left_out = Vec::new();
     for arm in &spec.arms {
-        let browser = (arm.client == Client::Chromium).then_some(browser::PROGRAM);
+        let browser = (arm.client == Client::Chromium).then(browser::program);
         let mut needed = arm.server.program().into_iter().chain(browser);
         if !args.arms.is_empty() && !args.arms.contains(&arm.name) {
             continue;
         }
-        match needed.find(|program| peer::find(program).is_none()) {
+        match needed.find(|program| !is_program(program.as_ref())) {
             Some(program) => left_out.push(format!(
                 "the arm `{}` is left out: `{program}` is not on PATH",
                 arm.name
