@@ -97,6 +97,29 @@ fn records_repeat_bit_for_bit_and_are_not_made_twice() {
 
 #[test]
 fn a_session_that_takes_too_long_is_a_record() {
+#[test]
+fn a_failure_repeats_and_is_not_tried_again() {
+    let out = tempfile::tempdir().unwrap();
+    sim(EXPERIMENT, out.path(), |_| {}).unwrap();
+    let path = out.path().join("runs.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let failed = "\"outcome\":\"failed\"";
+    let text = text.replacen("\"outcome\":\"complete\"", failed, 1);
+    std::fs::write(&path, text).unwrap();
+    let told = sim_with_failures(EXPERIMENT, out.path());
+    assert!(told.contains("0 of 8 sessions to go"), "{told}");
+}
+
+/// As [`sim`], where sessions fail.
+fn sim_with_failures(text: &str, out: &Path) -> String {
+    let file = out.join("test.toml");
+    std::fs::write(&file, text).unwrap();
+    let mut told = Vec::new();
+    let status = run(&args(file.to_str().unwrap(), out), &mut told).unwrap();
+    assert_eq!(status, 1);
+    String::from_utf8(told).unwrap()
+}
+
     let out = tempfile::tempdir().unwrap();
     let text = EXPERIMENT.replace("300kB", "100MB");
     sim(&text, out.path(), |args| {
