@@ -5,6 +5,7 @@ mod explain;
 mod hint;
 mod lab;
 mod serve;
+mod version;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -15,7 +16,7 @@ use hikyaku_lab::client::{self, GetArgs};
 /// Serves each client over the HTTP version that is fastest for it, measures every
 /// response, and says why.
 #[derive(Debug, Parser)]
-#[command(name = "hikyaku", version, max_term_width = 100)]
+#[command(name = "hikyaku", version = version::SHORT.as_str(), long_version = version::LONG.as_str(), max_term_width = 100)]
 struct Args {
     #[command(subcommand)]
     command: Command,

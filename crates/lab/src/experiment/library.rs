@@ -97,6 +97,8 @@ const SHIPPED: &[(&str, &str)] = &[
 pub struct Source {
     /// Its name: that of a shipped one, or the file's without `.toml`.
     pub name: String,
+    /// What it is asked for by: its name, or the file's path.
+    pub argument: String,
     /// The file's text.
     pub text: String,
 }
@@ -115,6 +117,7 @@ impl Source {
 pub fn shipped() -> impl Iterator<Item = Source> {
     SHIPPED.iter().map(|(name, text)| Source {
         name: (*name).to_owned(),
+        argument: (*name).to_owned(),
         text: (*text).to_owned(),
     })
 }
@@ -140,6 +143,7 @@ pub fn find(name: &str) -> Result<Source, SpecError> {
     let stem = path.file_stem().unwrap_or_default();
     Ok(Source {
         name: stem.to_string_lossy().into_owned(),
+        argument: name.to_owned(),
         text,
     })
 }

@@ -114,8 +114,8 @@ pub struct Emulator {
 /// What all runs of a measurement have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conditions {
-    /// Commit that the measured binary was built from, or of the working tree;
-    /// empty if not known.
+    /// Commit that the measured binary says it was built from, with `-dirty` where the
+    /// sources were changed; `unknown` or empty if it does not know.
     pub commit: String,
     /// SHA-256 of the measured binary.
     pub binary_sha256: String,
@@ -123,7 +123,7 @@ pub struct Conditions {
     pub kernel: String,
     /// CPUs: how many, and their model.
     pub cpu: String,
-    /// SHA-256 of the model that the server decides by.
+    /// SHA-256 of the model that is built into the measured binary.
     pub model_sha256: String,
     /// SHA-256 of the experiment's file.
     pub experiment_sha256: String,
@@ -131,6 +131,10 @@ pub struct Conditions {
     pub quick: bool,
     /// Seed of the whole measurement.
     pub seed: u64,
+    /// The experiment as it was named, a shipped one or a file, and further options
+    /// that changed what was measured; empty in records that do not tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
 }
 
 impl Conditions {

@@ -36,7 +36,6 @@ impl Page {
             .figures
             .iter()
             .map(|figure| kinds::section(data, figure));
-        let quick = data.conditions().is_some_and(|conditions| conditions.quick);
         Self {
             name: data.name.clone(),
             title: data.spec.title.clone(),
@@ -46,14 +45,7 @@ impl Page {
             warnings: warnings(data),
             sections: sections.collect(),
             conditions: conditions(data),
-            command: format!(
-                "{} {}{} --seed {}",
-                data.spec.backend.command(),
-                data.name,
-                if quick { " --quick" } else { "" },
-                data.conditions()
-                    .map_or(data.spec.seed, |conditions| conditions.seed)
-            ),
+            command: command(data),
         }
     }
 
@@ -79,6 +71,46 @@ impl Page {
                 .map(|(n, what)| format!("{n} {what}")),
         );
         parts.join(", ")
+    }
+}
+
+/// Measures the same again, with the commit that was measured as the shell's comment.
+fn command(data: &Data) -> String {
+    let unknown = Conditions {
+        seed: data.spec.seed,
+        ..Conditions::default()
+    };
+    let conditions = data.conditions().unwrap_or(&unknown);
+    let mut command = backend(data).command().to_owned();
+    if conditions.arguments.is_empty() {
+        command = format!("{command} {}", data.name);
+    }
+    for argument in &conditions.arguments {
+        command = format!("{command} {}", quoted(argument));
+    }
+    if conditions.quick {
+        command += " --quick";
+    }
+    command += &format!(" --seed {}", conditions.seed);
+    if !conditions.commit.is_empty() {
+        command += &format!("  # hikyaku of commit {}", conditions.commit);
+    }
+    command
+}
+
+/// Where the sessions ran: a cross-check is not where the experiment says.
+fn backend(data: &Data) -> Backend {
+    let run = data.runs().first();
+    run.map_or(data.spec.backend, |run| run.backend)
+}
+
+/// For a shell.
+fn quoted(argument: &str) -> String {
+    let plain =
+        |character: char| character.is_ascii_alphanumeric() || "-_=.,/%:+".contains(character);
+    match !argument.is_empty() && argument.chars().all(plain) {
+        true => argument.to_owned(),
+        false => format!("'{}'", argument.replace('\'', r"'\''")),
     }
 }
 
@@ -158,7 +190,7 @@ fn conditions(data: &Data) -> Table {
     ];
     rows.push((
         "where",
-        match data.spec.backend {
+        match backend(data) {
             Backend::Link => {
                 "real programs in network namespaces, joined by emulated links".to_owned()
             }
@@ -210,4 +242,22 @@ fn lateness(runs: &[Run]) -> Option<String> {
     Some(format!(
         "p99 of a session: median {median:.0} µs, at most {worst:.0} µs"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_quoted_where_a_shell_needs_it() {
+        let cases = [
+            ("rate=50Mbps", "rate=50Mbps"),
+            ("loss=1%", "loss=1%"),
+            ("my own.toml", "'my own.toml'"),
+            ("it's", r"'it'\''s'"),
+        ];
+        for (argument, want) in cases {
+            assert_eq!(quoted(argument), want);
+        }
+    }
 }

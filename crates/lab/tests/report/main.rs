@@ -401,10 +401,16 @@ fn a_quick_run_shows_what_there_is_and_says_so() {
     runs.retain(|run| run.cell.to_string().contains("loss 5%") && run.repeat == 0);
     for run in &mut runs {
         run.conditions.quick = true;
+        run.backend = hikyaku_lab::experiment::Backend::Simulation;
+        let arguments = ["my own/eval.toml", "--only", "loss=5%", "--cross-check"];
+        run.conditions.arguments = arguments.map(str::to_owned).into();
     }
     let (page, markdown) = report(text, &runs);
     assert!(markdown.contains("> Measured with --quick"), "{markdown}");
-    assert!(markdown.contains("hikyaku lab run eval --quick --seed 1"));
+    let command = "hikyaku lab sim 'my own/eval.toml' --only loss=5% --cross-check --quick --seed 1  \
+                   # hikyaku of commit 0123456789ab`";
+    assert!(markdown.contains(command), "{markdown}");
+    assert!(markdown.contains("simulation in virtual time"));
     // A figure of cells that were not run, and a series that nobody recorded.
     let spread = markdown.split("## Spread without loss").nth(1).unwrap();
     assert!(

@@ -71,6 +71,7 @@ fn blank(spec: &Spec, name: &str, cell: &Cell) -> Run {
             experiment_sha256: "ef".repeat(32),
             quick: false,
             seed: spec.seed,
+            arguments: Vec::new(),
         },
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::experiment::Experiment;
 use super::{RunArgs, RunError, browser};
 use crate::experiment::axis::{Axis, Cell};
-use crate::experiment::conditions::sha256;
+use crate::experiment::conditions::{arguments, sha256};
 use crate::experiment::data::Data;
 use crate::experiment::library::{self, Source};
 use crate::experiment::record::Conditions;
@@ -67,6 +67,7 @@ pub(super) fn open(
         experiment_sha256: sha256(source.text.as_bytes()),
         quick: args.quick,
         seed,
+        arguments: arguments(&source.argument, args.repeats, &args.only, &args.arms),
         ..conditions.clone()
     };
     let default = || Path::new("build/lab").join(&source.name);

@@ -102,7 +102,13 @@ fn one(
     let seed = args.seed.unwrap_or(spec.seed);
     let cells = only(&args.only, &spec.cells(seed))?;
     let mut jobs = jobs::all(&spec, &cells, seed).map_err(RunError::Arguments)?;
+    let mut arguments =
+        experiment::arguments(&source.argument, args.repeats, &args.only, &args.arms);
+    if spec.backend == Backend::Link {
+        arguments.push("--cross-check".to_owned());
+    }
     let conditions = Conditions {
+        arguments,
         experiment_sha256: sha256(source.text.as_bytes()),
         quick: args.quick,
         seed,
