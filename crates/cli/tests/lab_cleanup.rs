@@ -118,6 +118,35 @@ fn a_command_runs_inside_the_node_and_knows_the_others() {
 }
 
 #[test]
+fn a_shell_tells_what_the_links_did_and_writes_their_packets() {
+    let Some(_guard) = root("a_shell_tells_what_the_links_did_and_writes_their_packets") else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let logs = directory.path().join("logs");
+    let mut shell = Command::new(BINARY)
+        .args(["lab", "shell", "pair", "--packet-log"])
+        .arg(&logs)
+        .env("SHELL", "/bin/sh")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let refused = format!("{BINARY} get https://10.104.121.2:1/ --http 2; exit 0\n");
+    let mut stdin = shell.stdin.take().unwrap();
+    stdin.write_all(refused.as_bytes()).unwrap();
+    drop(stdin);
+    let (out, _) = text(&shell.wait_with_output().unwrap());
+    assert!(out.contains(" packets delivered, 0 lost,"), "{out}");
+    assert!(out.contains("99 % of the packets at most"), "{out}");
+    let file = std::fs::read_dir(&logs).unwrap().next().unwrap().unwrap();
+    assert_eq!(file.path().extension().unwrap(), "csv");
+    let lines = std::fs::read_to_string(file.path()).unwrap();
+    let to_port_1 = |line: &&str| line.contains(",up,") && line.ends_with(",1,delivered");
+    assert_eq!(lines.lines().filter(to_port_1).count(), 1, "{lines}");
+}
+
+#[test]
 fn a_shell_says_where_one_is_and_how_to_enter_the_other_nodes() {
     let Some(_guard) = root("a_shell_says_where_one_is_and_how_to_enter_the_other_nodes") else {
         return;

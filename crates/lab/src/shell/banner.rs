@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
-use hikyaku_netsim::LinkConfig;
+use hikyaku_netsim::{Counters, LinkConfig};
 
+use crate::link::Report;
 use crate::topology::{EndSpec, Network, TopologySpec};
 
 /// Nodes with their addresses, links, and how to enter the other nodes.
@@ -43,6 +44,34 @@ pub(super) fn write(
         writeln!(out, "  {name:width$}  ip netns exec {netns} $SHELL")?;
     }
     writeln!(out, "When this shell ends, everything is removed.")?;
+    out.flush()
+}
+
+/// What a link did until the end.
+pub(super) fn end(out: &mut dyn Write, name: &str, report: &Report) -> io::Result<()> {
+    for (direction, counters) in [("up", &report.up), ("down", &report.down)] {
+        let Counters {
+            delivered,
+            lost,
+            dropped,
+            policed,
+            ..
+        } = counters;
+        writeln!(
+            out,
+            "link {name} {direction:4}  {} packets delivered, {} lost, {} dropped by the queue, \
+             {} by the policy on UDP",
+            delivered.packets, lost.packets, dropped.packets, policed.packets
+        )?;
+    }
+    let late = report.lateness.quantile(0.99);
+    writeln!(
+        out,
+        "link {name}: 99 % of the packets at most {late:.1?} late"
+    )?;
+    if let Some(why) = report.disturbed() {
+        writeln!(out, "link {name} was disturbed: {why}")?;
+    }
     out.flush()
 }
 

@@ -5,7 +5,7 @@ mod child;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::link::privileges::is_program;
@@ -24,6 +24,9 @@ pub struct ShellArgs {
     /// Seed of the links' losses and jitter
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Write one CSV line for each packet of each link into this directory: LINK.csv
+    #[arg(long, value_name = "DIR")]
+    pub packet_log: Option<PathBuf>,
     /// Command to run in place of a shell
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -64,6 +67,18 @@ pub enum ShellError {
         #[source]
         source: io::Error,
     },
+    /// There is no place for packet logs.
+    #[error("creating {} for packet logs", directory.display())]
+    PacketLog {
+        /// As on the command line.
+        directory: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// What the links did is not known, or not all of it was written.
+    #[error("stopping the links")]
+    Stop(#[source] LinkError),
     /// Nobody reads what is written.
     #[error("writing how to use the network")]
     Write(#[from] io::Error),
@@ -94,7 +109,7 @@ pub fn run(args: &ShellArgs, out: &mut dyn Write) -> Result<u8, ShellError> {
         return Err(failed(io::ErrorKind::NotFound.into()));
     }
     let child = Child::prepare().map_err(failed)?;
-    let network = build(args, &spec)?;
+    let mut network = build(args, &spec)?;
     let netns = network
         .node(node)
         .ok_or_else(|| no_node(args, node, &spec))?;
@@ -108,7 +123,14 @@ pub fn run(args: &ShellArgs, out: &mut dyn Write) -> Result<u8, ShellError> {
     network
         .begin_changes()
         .map_err(|source| not_built(args, source))?;
-    child.run(&mut command).map_err(failed)
+    let status = child.run(&mut command).map_err(failed)?;
+    for (name, report) in network.stop_links().map_err(ShellError::Stop)? {
+        // A command's output is its own.
+        if args.command.is_empty() {
+            banner::end(out, name, &report)?;
+        }
+    }
+    Ok(status)
 }
 
 fn choose_node<'a>(args: &'a ShellArgs, spec: &'a TopologySpec) -> Result<&'a str, ShellError> {
@@ -132,8 +154,17 @@ fn no_node(args: &ShellArgs, node: &str, spec: &TopologySpec) -> ShellError {
 }
 
 fn build(args: &ShellArgs, spec: &TopologySpec) -> Result<Network, ShellError> {
+    if let Some(directory) = &args.packet_log {
+        std::fs::create_dir_all(directory).map_err(|source| ShellError::PacketLog {
+            directory: directory.clone(),
+            source,
+        })?;
+    }
     let build = || {
         let mut network = Network::create(spec)?;
+        if let Some(directory) = &args.packet_log {
+            network.log_packets(directory);
+        }
         network.start_links(args.seed)?;
         Ok(network)
     };

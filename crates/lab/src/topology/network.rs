@@ -1,5 +1,6 @@
 //! A network in the kernel.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use hikyaku_netsim::derive_seed;
@@ -8,7 +9,7 @@ use super::error::SpecProblem;
 use super::node;
 use super::spec::{EndSpec, LinkSpec, TopologySpec};
 use crate::link::owner::Claim;
-use crate::link::{Backend, EmulatedLink, LinkError, Netns, processes};
+use crate::link::{Backend, EmulatedLink, LinkError, Netns, Report, processes};
 
 /// Nodes and what joins them, built from a [`TopologySpec`].
 ///
@@ -128,6 +129,27 @@ impl Network {
             begun.map_err(part("link", &spec.name))?;
         }
         Ok(())
+    }
+
+    /// Has every emulated link write a [packet log](EmulatedLink::log_packets) from its next
+    /// start on: the link's name and `.csv`, in `directory`.
+    pub fn log_packets(&mut self, directory: &Path) {
+        for Link { spec, link } in &mut self.links {
+            link.log_packets(Some(directory.join(format!("{}.csv", spec.name))));
+        }
+    }
+
+    /// Stops every emulated link, and tells what each that ran did.
+    ///
+    /// # Errors
+    /// If a pump had failed, or a packet log could not be written.
+    pub fn stop_links(&mut self) -> Result<Vec<(&str, Report)>, LinkError> {
+        let mut reports = Vec::new();
+        for Link { spec, link } in &mut self.links {
+            let report = link.stop().map_err(part("link", &spec.name))?;
+            reports.extend(report.map(|report| (spec.name.as_str(), report)));
+        }
+        Ok(reports)
     }
 
     fn join(&mut self, claim: &Arc<Claim>, spec: &TopologySpec) -> Result<(), LinkError> {
