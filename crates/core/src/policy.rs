@@ -34,7 +34,7 @@ pub struct PolicyConfig {
     /// 0.02.
     pub exploration: f64,
     /// Where it is in doubt which version is faster, one with fewer outcomes than this gets the next
-    /// session; 0: never. Default 2.
+    /// session; 0: never. Default 3.
     pub trials: u8,
     /// Share of clients that always get the plain choice (`unknown`), so that the gain of the others can
     /// be proved; from 0 to 1. Default 0.01.
@@ -71,7 +71,7 @@ impl Default for PolicyConfig {
             unknown: Plain::H3,
             min_samples: 8,
             exploration: 0.02,
-            trials: 2,
+            trials: 3,
             holdback: 0.01,
             min_gain: 0.02,
             typical_size: ByteSize::from_bytes(1_000_000),

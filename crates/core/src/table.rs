@@ -339,7 +339,8 @@ impl ClientTable {
         }
         let view = self.view(addr, now);
         let loss = view.loss_for(outcome.arm.version).mean;
-        let point = self.model.at(view.min_rtt?, view.rate?, outcome.size);
+        let rate = view.rate_for(outcome.arm.version)?;
+        let point = self.model.at(view.min_rtt?, rate, outcome.size);
         let predicted = point.log_load(outcome.arm, loss)?;
         Some(outcome.duration.as_secs_f32().ln() - predicted.ln_secs)
     }

@@ -40,6 +40,8 @@ pub struct PathView {
     /// The path's rate: the larger of the transports' mean delivery rates, since what one delivered, the
     /// path can carry.
     pub rate: Option<Rate>,
+    /// Mean delivery rates by [`Transport`], where known.
+    pub rates: [Option<Rate>; 2],
     /// The client's typical response.
     pub size: Option<ByteSize>,
     /// Whether HTTP/3 may be advertised.
@@ -55,6 +57,20 @@ pub struct PathView {
 }
 
 impl PathView {
+    /// The rate that the model is asked with for a version: its own transport's once it has outcomes, until
+    /// then the path's.
+    ///
+    /// Under loss each congestion control delivers at a rate of its own. Were the larger one taken for both,
+    /// what is predicted for one version would change once the other is seen, and its past outcomes would be
+    /// held against a prediction that they were not made with. Without outcomes a transport has shown what
+    /// small responses show.
+    #[must_use]
+    pub fn rate_for(&self, version: Version) -> Option<Rate> {
+        let own = version.transport().index();
+        let measured = self.outcome[own].weight >= MEASURED;
+        self.rates[own].filter(|_| measured).or(self.rate)
+    }
+
     /// The loss that the model is asked with for a version.
     ///
     /// For HTTP/3 it is QUIC's, but no more than TCP's: what QUIC loses beyond that it does to itself by
@@ -89,6 +105,7 @@ impl Knowledge {
         let faded = self.faded_to(now, policy);
         let own = faded.own.unwrap_or_default();
         let (udp, udp_prefix) = faded.udp(&own, now);
+        let rates = faded.rates(&own);
         PathView {
             client: client_number(self.addr),
             session,
@@ -97,7 +114,8 @@ impl Knowledge {
             }),
             min_rtt: faded.first(&own, |estimate| estimate.min_rtt.get()),
             loss: faded.losses(&own),
-            rate: faded.rate(&own),
+            rate: rates.into_iter().flatten().max(),
+            rates,
             size: faded.first(&own, Estimate::response_size),
             udp,
             udp_prefix,
@@ -152,7 +170,7 @@ impl Knowledge {
         })
     }
 
-    fn rate(&self, own: &Estimate) -> Option<Rate> {
+    fn rates(&self, own: &Estimate) -> [Option<Rate>; 2] {
         let rates = Transport::ALL.map(|transport| {
             let add = |sum: Stat, prefix: &Estimate, part| {
                 sum.joined(&prefix.rate[transport.index()], PREFIX_RATES * part)
@@ -161,10 +179,7 @@ impl Knowledge {
         });
         let fresh = rates[0].weight.max(rates[1].weight) * STALE_RATE;
         let known = |rate: &&Stat| rate.weight > 0.0 && rate.weight >= fresh;
-        let log_rate = rates.iter().filter(known).map(|rate| rate.mean);
-        log_rate
-            .reduce(f32::max)
-            .map(|log| Rate::from_bits_per_sec(log.exp() as u64))
+        rates.map(|rate| known(&&rate).then(|| Rate::from_bits_per_sec(rate.mean.exp() as u64)))
     }
 
     fn outcomes(&self, own: &Estimate, policy: &PolicyConfig) -> [Stat; 2] {
@@ -220,6 +235,9 @@ fn client_number(addr: IpAddr) -> u64 {
         Key::Prefix(_) => 0,
     }
 }
+
+/// Outcomes, in responses of the typical size, from which on a transport is predicted with its own rate.
+const MEASURED: f32 = 0.5;
 
 /// See [`PathView::loss_for`].
 const UNKNOWN_LOSS: LossBounds = LossBounds {

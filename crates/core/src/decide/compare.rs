@@ -27,8 +27,9 @@ pub(super) fn compare(
     let min_rtt = view.min_rtt.ok_or(Missing::Rtt)?;
     let rate = view.rate.ok_or(Missing::Rate)?;
     let size = view.size.unwrap_or(policy.typical_size);
-    let point = model.at(min_rtt, rate, size.bytes());
     let predicted = |version| {
+        let rate = view.rate_for(version).ok_or(Missing::Rate)?;
+        let point = model.at(min_rtt, rate, size.bytes());
         let arm = Arm::new(version, policy.congestion);
         Predicted::new(&point, arm, &view.loss_for(version)).ok_or(Missing::Arm)
     };

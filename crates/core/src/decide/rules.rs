@@ -275,7 +275,7 @@ const ENOUGH_OUTCOMES: f32 = 2.0;
 /// An arm that is expected to take longer than this many times is not explored.
 const MAX_EXPLORE_COST: f32 = 2.0;
 /// As [`MAX_EXPLORE_COST`], for trials.
-const MAX_TRIAL_COST: f32 = 1.3;
+const MAX_TRIAL_COST: f32 = 1.5;
 /// Keep the two draws independent.
 const HOLD_BACK: u64 = 1;
 const EXPLORE: u64 = 2;

@@ -166,11 +166,13 @@ pub(super) fn examples(cells: &[Cell<'_>], any: &Arc<Model>) -> Vec<Example> {
 /// cannot.
 fn places(view: &PathView, size: u64) -> Option<[Place; 2]> {
     let rtt = rtt_coordinate(view.min_rtt?.as_secs_f64() * 1e3);
-    let rate = view.rate?.mbps().max(LEAST_MBPS).ln();
-    Some(VERSIONS.map(|version| {
+    let place = |version| {
+        let rate = view.rate_for(version)?.mbps().max(LEAST_MBPS).ln();
         let loss = loss_coordinate(view.loss_for(version).mean.fraction());
-        [rtt, loss, rate, (size as f64).ln()]
-    }))
+        Some([rtt, loss, rate, (size as f64).ln()])
+    };
+    let [h2, h3] = VERSIONS.map(place);
+    Some([h2?, h3?])
 }
 
 /// A rate of nothing has no logarithm.

@@ -110,7 +110,8 @@ pub(super) fn predicted(cell: &Cell<'_>, model: &Arc<Model>) -> [Option<f64>; 2]
     VERSIONS.map(|version| {
         let arm = Arm::new(version, cell.congestion);
         let loss = view.loss_for(version).mean;
-        let prediction = model.predict(arm, view.min_rtt?, loss, view.rate?, cell.size)?;
+        let prediction =
+            model.predict(arm, view.min_rtt?, loss, view.rate_for(version)?, cell.size)?;
         Some(prediction.load_time.as_secs_f64().ln())
     })
 }
