@@ -381,12 +381,12 @@ mod tests {
             steal: 0.0,
             elapsed: Duration::from_secs(1),
         };
-        let waited = "server or client waited for a CPU: 12.3 % of the time, limit 10 %";
+        let waited = "server or client waited for a CPU: 52.3 % of the time, limit 50 %";
         let cases = [
-            (0, 0.1, None),
-            (0, 0.123, Some(waited.to_owned())),
+            (0, 0.4, None),
+            (0, 0.523, Some(waited.to_owned())),
             (2, 0.0, Some("2 faulty frames".to_owned())),
-            (2, 0.123, Some(format!("2 faulty frames; {waited}"))),
+            (2, 0.523, Some(format!("2 faulty frames; {waited}"))),
         ];
         for (faults, cpu_wait, want) in cases {
             assert_eq!(disturbed(&report(faults), cpu_wait), want);

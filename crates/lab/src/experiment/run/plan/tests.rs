@@ -42,7 +42,7 @@ fn every_session_is_planned_once() {
     let cases = [
         ("version-sweep", 5 * 6 * 6 * 2 * 2 * 5),
         ("model", 6 * 6 * 5 * 4 * (5 + 3 + 3 + 3)),
-        ("version-eval", (6 * 10 + 12 * 3) * (2 * 10 + 3 * 18)),
+        ("version-eval", 18 * 6 * (2 * 5 + 3 * 13)),
     ];
     for (name, want) in cases {
         let (spec, jobs) = planned(name, 1);
@@ -138,7 +138,7 @@ fn where_one_arm_remembers_all_have_runs_of_many_sessions() {
     for job in &jobs {
         // Fixed arms have no warm-up, and count their sessions as the others do.
         let fixed = spec.memoryless(&spec.arms[job.arm]);
-        let want = if fixed { 8..18 } else { 0..18 };
+        let want = if fixed { 8..13 } else { 0..13 };
         assert_eq!(job.sessions, want, "{}", spec.arms[job.arm].name);
     }
     let (_, jobs) = planned("version-sweep", 1);
