@@ -93,7 +93,7 @@ impl Model {
         })
     }
 
-    /// The part of a prediction that all arms share.
+    /// The part of a prediction that hangs neither on the arm nor on its loss.
     pub(crate) fn at(&self, min_rtt: Duration, rate: Rate, size: u64) -> Point<'_> {
         Point {
             model: self,

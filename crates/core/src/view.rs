@@ -178,8 +178,8 @@ impl Knowledge {
             self.blend(own.rate[transport.index()], add)
         });
         let fresh = rates[0].weight.max(rates[1].weight) * STALE_RATE;
-        let known = |rate: &&Stat| rate.weight > 0.0 && rate.weight >= fresh;
-        rates.map(|rate| known(&&rate).then(|| Rate::from_bits_per_sec(rate.mean.exp() as u64)))
+        let known = |rate: &Stat| rate.weight > 0.0 && rate.weight >= fresh;
+        rates.map(|rate| known(&rate).then(|| Rate::from_bits_per_sec(rate.mean.exp() as u64)))
     }
 
     fn outcomes(&self, own: &Estimate, policy: &PolicyConfig) -> [Stat; 2] {

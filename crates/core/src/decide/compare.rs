@@ -13,8 +13,8 @@ use crate::view::PathView;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compared {
     pub(super) comparison: Comparison,
-    /// By [`Transport`](crate::arm::Transport): the client's own outcomes, less one standard error, are worse than what the model
-    /// says of the other version.
+    /// By [`Transport`](crate::arm::Transport): the client's own outcomes, less one standard error, are
+    /// worse than what the model says of the other version.
     pub(super) disappoints: [bool; 2],
 }
 

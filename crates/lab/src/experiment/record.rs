@@ -140,15 +140,9 @@ pub struct Conditions {
 impl Conditions {
     /// Whether sessions may be compared: the same experiment, binary and seed.
     fn is_same(&self, other: &Self) -> bool {
-        let key = |conditions: &Self| {
-            (
-                conditions.experiment_sha256.clone(),
-                conditions.binary_sha256.clone(),
-                conditions.quick,
-                conditions.seed,
-            )
-        };
-        key(self) == key(other)
+        self.experiment_sha256 == other.experiment_sha256
+            && self.binary_sha256 == other.binary_sha256
+            && (self.quick, self.seed) == (other.quick, other.seed)
     }
 }
 
