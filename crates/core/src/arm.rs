@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::serde_as_text;
+use crate::units::{LossRate, Rate, serde_as_text};
 
 /// An HTTP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -98,6 +99,23 @@ impl Congestion {
             Self::Bbr => "bbr",
         }
     }
+
+    /// The rate that it gets at random losses of any path, however fast; `None` where losses do not
+    /// limit it.
+    ///
+    /// CUBIC's mean window for packets of 1460 bytes: RFC 9438 §5.1 (equation 6), and as that of Reno
+    /// where this is larger (Mathis et al., "The macroscopic behavior of the TCP congestion avoidance
+    /// algorithm", CCR 1997).
+    pub(crate) fn rate_at_loss(self, loss: LossRate, rtt: Duration) -> Option<Rate> {
+        let (loss, rtt) = (loss.fraction(), rtt.as_secs_f64());
+        if self == Self::Bbr || loss <= 0.0 || rtt <= 0.0 {
+            return None;
+        }
+        let cubic = 1.054 * (rtt / loss).powf(0.75);
+        let reno = (1.5 / loss).sqrt();
+        let bits = cubic.max(reno) * 1460.0 * 8.0 / rtt;
+        Some(Rate::from_bits_per_sec(bits as u64))
+    }
 }
 
 /// A way to send a response. As text `h2-cubic`.
@@ -158,7 +176,10 @@ serde_as_text!(Arm);
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::{Arm, Congestion, Version};
+    use crate::units::LossRate;
 
     #[test]
     fn arms_read_what_they_print() {
@@ -183,5 +204,21 @@ mod tests {
             serde_json::to_string(&Arm::new(Version::H2, Congestion::Bbr)).unwrap(),
             r#""h2-bbr""#
         );
+    }
+
+    #[test]
+    fn losses_limit_cubic_alone() {
+        let rate = |congestion: Congestion, loss, ms| {
+            let loss = LossRate::from_fraction(loss);
+            let rate = congestion.rate_at_loss(loss, Duration::from_millis(ms));
+            rate.map(|rate| (rate.mbps() * 10.0).round() / 10.0)
+        };
+        // Reno: sqrt(1.5 / 0.05) = 5.5 packets a round trip.
+        assert_eq!(rate(Congestion::Cubic, 0.05, 50), Some(1.3));
+        // CUBIC: 1.054 x (0.1 / 0.00001)^0.75 = 1054 packets.
+        assert_eq!(rate(Congestion::Cubic, 0.00001, 100), Some(123.1));
+        assert_eq!(rate(Congestion::Cubic, 0.0, 50), None);
+        assert_eq!(rate(Congestion::Cubic, 0.05, 0), None);
+        assert_eq!(rate(Congestion::Bbr, 0.05, 50), None);
     }
 }

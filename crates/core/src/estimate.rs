@@ -9,8 +9,9 @@ use crate::decide::{Decided, Group, Session};
 use crate::policy::PolicyConfig;
 use crate::sample::{Outcome, PathSample, UdpEvent};
 use crate::stat::{Stat, faded};
-use crate::udp::{RateVerdict, Rates, UdpHealth};
+use crate::udp::{PROBED_WEIGHT, RateVerdict, Rates, UdpHealth};
 use crate::units::{ByteSize, Rate, Secs, Timestamp};
+use crate::view::LOSS_LIMITED;
 
 pub use codec::{DecodeError, ENCODED_LEN};
 pub use loss::{LossBounds, LossCount};
@@ -144,7 +145,8 @@ impl Estimate {
     ) -> Option<RateVerdict> {
         self.update_path(sample, now, policy, CLIENT);
         let [tcp, quic] = self.rate;
-        let best = (self.best_rate > 0.0).then_some(self.best_rate);
+        let explained = tcp.weight > APP_LIMITED_WEIGHT && self.limited_by_loss(sample);
+        let best = (self.best_rate > 0.0 && !explained).then_some(self.best_rate);
         let was_throttled = self.udp.is_throttled();
         let rates = Rates { tcp, quic, best };
         let verdict = self.udp.judge_rates(&rates, self.at, &policy.udp);
@@ -152,6 +154,23 @@ impl Estimate {
             self.forget_throttling();
         }
         verdict
+    }
+
+    /// Whether losses alone explain QUIC's rate: then it falls behind the path's best, which begins with
+    /// the rate of slow start, without being throttled. A policer's losses explain it as well, so a
+    /// session on TCP has to show first that it is no faster.
+    fn limited_by_loss(&self, sample: &PathSample) -> bool {
+        let quic = Transport::Quic.index();
+        let explained = || {
+            let loss = self.loss[quic].bounds()?.mean;
+            let limit = sample.congestion.rate_at_loss(loss, self.min_rtt.get()?)?;
+            let limit = LOSS_LIMITED.saturating_mul(limit.bits_per_sec()) as f32;
+            // The mean follows the fall from slow start's rate slowly.
+            let mean = self.rate[quic].mean.exp();
+            let newest = sample.delivery_rate.map(|rate| rate.bits_per_sec() as f32);
+            Some(newest.map_or(mean, |rate| rate.min(mean)) <= limit)
+        };
+        explained().unwrap_or(false)
     }
 
     /// Takes a measurement of a connection in this prefix, and what it says of its client.
@@ -208,16 +227,19 @@ impl Estimate {
         let log_rate = (rate.bits_per_sec() as f32).ln();
         let known = &mut self.rate[transport.index()];
         // App-limited samples understate the path, so they may raise the estimate but never lower it.
-        if sample.app_limited && (known.weight == 0.0 || log_rate <= known.mean) {
-            if known.weight == 0.0 {
-                // The first sample is better than none, but any other outweighs it.
+        if sample.app_limited {
+            if log_rate <= known.mean && known.weight > 0.0 {
+                return;
+            }
+            if known.weight <= APP_LIMITED_WEIGHT {
+                // Better than nothing, but any other outweighs it.
                 *known = Stat {
                     mean: log_rate,
                     var: 0.0,
                     weight: APP_LIMITED_WEIGHT,
                 };
+                return;
             }
-            return;
         }
         known.push(log_rate, max);
         self.best_rate = self.best_rate.max(known.mean);
@@ -245,7 +267,9 @@ impl Estimate {
         let log_size = (outcome.size.max(1) as f32).ln();
         self.size_weight = (self.size_weight + 1.0).min(window.outcomes);
         let (mean, size) = (self.size.exp(), log_size.exp());
+        let before = self.size;
         self.size = (mean + (size - mean) / self.size_weight).max(1.0).ln();
+        self.outweigh(before);
         let Some(log_ratio) = log_ratio.filter(|ratio| ratio.is_finite()) else {
             return;
         };
@@ -260,6 +284,16 @@ impl Estimate {
         let log_ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO);
         let weight = (log_size - self.size).exp().clamp(LEAST_WEIGHT, 1.0);
         self.outcome[version.transport().index()].push_weighted(log_ratio, weight, window.outcomes);
+    }
+
+    /// Has outcomes of much smaller responses than the present mean count as little as if they came now.
+    fn outweigh(&mut self, mean_before: f32) {
+        let share = (mean_before - self.size).exp();
+        if share < MUCH_SMALLER {
+            for outcome in &mut self.outcome {
+                outcome.weight *= share.max(LEAST_WEIGHT);
+            }
+        }
     }
 
     /// Takes an event of UDP; for a client address.
@@ -354,12 +388,12 @@ pub(crate) const PREFIX: Window = Window {
     rates: 256.0,
     outcomes: 256.0,
 };
-/// Weight of a first rate when it is app-limited.
+/// Weight of a rate while all were app-limited.
 const APP_LIMITED_WEIGHT: f32 = 0.1;
-/// Weight of the rate from before a probe: a single new sample outweighs it.
-const PROBED_WEIGHT: f32 = 0.25;
 /// A response counts as an outcome as far as it is as large as the mean one, but at least so much.
-const LEAST_WEIGHT: f32 = 0.05;
+const LEAST_WEIGHT: f32 = 0.001;
+/// Part of the mean size.
+const MUCH_SMALLER: f32 = 0.5;
 /// A response that stalled for a client's own reasons must not count for ever: at most e^2, 7 times.
 const MAX_LOG_RATIO: f32 = 2.0;
 

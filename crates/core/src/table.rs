@@ -339,7 +339,7 @@ impl ClientTable {
         }
         let view = self.view(addr, now);
         let loss = view.loss_for(outcome.arm.version).mean;
-        let rate = view.rate_for(outcome.arm.version)?;
+        let rate = view.rate_for(outcome.arm.version, outcome.arm.congestion)?;
         let point = self.model.at(view.min_rtt?, rate, outcome.size);
         let predicted = point.log_load(outcome.arm, loss)?;
         Some(outcome.duration.as_secs_f32().ln() - predicted.ln_secs)

@@ -13,7 +13,7 @@ use crate::policy::UdpPolicy;
 use crate::sample::UdpEvent;
 use crate::units::{Secs, Timestamp};
 
-pub(crate) use throttling::{RateVerdict, Rates};
+pub(crate) use throttling::{PROBED_WEIGHT, RateVerdict, Rates};
 
 /// What is known of UDP, in 20 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::arm::{Transport, Version};
+use crate::arm::{Congestion, Transport, Version};
 use crate::decide::Session;
 use crate::estimate::{Choice, Estimate, LossBounds, LossCount};
 use crate::key::{Key, Prefix};
@@ -40,8 +40,6 @@ pub struct PathView {
     /// The path's rate: the larger of the transports' mean delivery rates, since what one delivered, the
     /// path can carry.
     pub rate: Option<Rate>,
-    /// Mean delivery rates by [`Transport`], where known.
-    pub rates: [Option<Rate>; 2],
     /// The client's typical response.
     pub size: Option<ByteSize>,
     /// Whether HTTP/3 may be advertised.
@@ -57,18 +55,23 @@ pub struct PathView {
 }
 
 impl PathView {
-    /// The rate that the model is asked with for a version: its own transport's once it has outcomes, until
-    /// then the path's.
+    /// The rate that the model is asked with for a version: the path's, but where losses limit
+    /// `congestion`, three times what it can get at them.
     ///
-    /// Under loss each congestion control delivers at a rate of its own. Were the larger one taken for both,
-    /// what is predicted for one version would change once the other is seen, and its past outcomes would be
-    /// held against a prediction that they were not made with. Without outcomes a transport has shown what
-    /// small responses show.
+    /// There, what a transport delivers is its own doing: it scatters, differs from what the other
+    /// delivers, and says nothing of the path. Were the model asked with it, what is predicted for one
+    /// version would change with what was last measured over the other, and past outcomes would be held
+    /// against predictions that they were not made with.
     #[must_use]
-    pub fn rate_for(&self, version: Version) -> Option<Rate> {
-        let own = version.transport().index();
-        let measured = self.outcome[own].weight >= MEASURED;
-        self.rates[own].filter(|_| measured).or(self.rate)
+    pub fn rate_for(&self, version: Version, congestion: Congestion) -> Option<Rate> {
+        let (rate, loss) = (self.rate?, self.loss_for(version).mean);
+        let Some(limit) = congestion.rate_at_loss(loss, self.min_rtt?) else {
+            return Some(rate);
+        };
+        let [rate_bits, limit_bits] = [rate, limit].map(Rate::bits_per_sec);
+        let limited = rate_bits >= limit_bits / PATH_LIMITED;
+        let least = Rate::from_bits_per_sec(LOSS_LIMITED.saturating_mul(limit_bits));
+        Some(if limited { rate.max(least) } else { rate })
     }
 
     /// The loss that the model is asked with for a version.
@@ -105,7 +108,6 @@ impl Knowledge {
         let faded = self.faded_to(now, policy);
         let own = faded.own.unwrap_or_default();
         let (udp, udp_prefix) = faded.udp(&own, now);
-        let rates = faded.rates(&own);
         PathView {
             client: client_number(self.addr),
             session,
@@ -114,8 +116,7 @@ impl Knowledge {
             }),
             min_rtt: faded.first(&own, |estimate| estimate.min_rtt.get()),
             loss: faded.losses(&own),
-            rate: rates.into_iter().flatten().max(),
-            rates,
+            rate: faded.rate(&own),
             size: faded.first(&own, Estimate::response_size),
             udp,
             udp_prefix,
@@ -170,7 +171,7 @@ impl Knowledge {
         })
     }
 
-    fn rates(&self, own: &Estimate) -> [Option<Rate>; 2] {
+    fn rate(&self, own: &Estimate) -> Option<Rate> {
         let rates = Transport::ALL.map(|transport| {
             let add = |sum: Stat, prefix: &Estimate, part| {
                 sum.joined(&prefix.rate[transport.index()], PREFIX_RATES * part)
@@ -179,7 +180,9 @@ impl Knowledge {
         });
         let fresh = rates[0].weight.max(rates[1].weight) * STALE_RATE;
         let known = |rate: &Stat| rate.weight > 0.0 && rate.weight >= fresh;
-        rates.map(|rate| known(&rate).then(|| Rate::from_bits_per_sec(rate.mean.exp() as u64)))
+        let known = rates.into_iter().filter(known);
+        let best = known.map(|rate| rate.mean).reduce(f32::max)?;
+        Some(Rate::from_bits_per_sec(best.exp() as u64))
     }
 
     fn outcomes(&self, own: &Estimate, policy: &PolicyConfig) -> [Stat; 2] {
@@ -236,8 +239,11 @@ fn client_number(addr: IpAddr) -> u64 {
     }
 }
 
-/// Outcomes, in responses of the typical size, from which on a transport is predicted with its own rate.
-const MEASURED: f32 = 0.5;
+/// Rates while losses limit a transport scatter from a half to three and a half times their mean. Both
+/// bounds were fitted: [`PathView::rate_for`].
+pub(crate) const LOSS_LIMITED: u64 = 3;
+/// A path that delivers less than this part of what losses allow is the limit itself.
+const PATH_LIMITED: u64 = 2;
 
 /// See [`PathView::loss_for`].
 const UNKNOWN_LOSS: LossBounds = LossBounds {

@@ -28,7 +28,9 @@ pub(super) fn compare(
     let rate = view.rate.ok_or(Missing::Rate)?;
     let size = view.size.unwrap_or(policy.typical_size);
     let predicted = |version| {
-        let rate = view.rate_for(version).ok_or(Missing::Rate)?;
+        let rate = view
+            .rate_for(version, policy.congestion)
+            .ok_or(Missing::Rate)?;
         let point = model.at(min_rtt, rate, size.bytes());
         let arm = Arm::new(version, policy.congestion);
         Predicted::new(&point, arm, &view.loss_for(version)).ok_or(Missing::Arm)

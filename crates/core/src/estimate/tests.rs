@@ -78,6 +78,11 @@ fn app_limited_samples_raise_but_never_lower() {
         ),
         ("higher counts", &[(20, false), (80, true)], Some(40.0)),
         (
+            "a higher one of no real ones takes its place",
+            &[(5, true), (20, true), (20, true), (80, false)],
+            Some(80.0 * (20f64 / 80.0).powf(0.1 / 1.1)),
+        ),
+        (
             "a real lower one counts",
             &[(80, false), (20, false)],
             Some(40.0),
@@ -282,6 +287,83 @@ fn throttling_is_judged_from_rates() {
         }
         assert_eq!(estimate.udp().is_throttled(), want, "{name}");
     }
+}
+
+/// Slow start shows more than losses then allow. It takes a look at TCP to know that this is no
+/// throttling.
+#[test]
+fn what_losses_explain_is_no_throttling_once_tcp_is_known() {
+    // name, congestion control, packets lost of 100, TCP known, throttled
+    let cases = [
+        ("CUBIC under loss", Congestion::Cubic, 5, true, false),
+        ("or behind a policer", Congestion::Cubic, 5, false, true),
+        ("CUBIC without loss", Congestion::Cubic, 0, true, true),
+        (
+            "BBR, which losses do not limit",
+            Congestion::Bbr,
+            5,
+            true,
+            true,
+        ),
+    ];
+    let policy = PolicyConfig::default();
+    for (name, congestion, packets_lost, tcp, want) in cases {
+        let mut estimate = Estimate::default();
+        estimate.on_udp(UdpEvent::Arrived, at(0), &policy);
+        if tcp {
+            estimate.on_path(&rated(Version::H2, 4, false), at(0), &policy);
+        }
+        for second in 0..30 {
+            // sqrt(1.5 / 0.05) packets in 20 ms: 3.2 Mbit/s.
+            let mbps = if second < 4 { 60 } else { 4 };
+            let sample = PathSample {
+                congestion,
+                packets_lost,
+                ..rated(Version::H3, mbps, false)
+            };
+            estimate.on_path(&sample, at(second), &policy);
+        }
+        assert_eq!(estimate.udp().is_throttled(), want, "{name}");
+    }
+}
+
+#[test]
+fn a_session_on_tcp_that_is_no_faster_ends_throttling() {
+    let policy = PolicyConfig::default();
+    let mut estimate = Estimate::default();
+    estimate.on_udp(UdpEvent::Arrived, at(0), &policy);
+    for second in 0..30 {
+        let mbps = if second < 4 { 60 } else { 4 };
+        estimate.on_path(&rated(Version::H3, mbps, false), at(second), &policy);
+    }
+    assert!(estimate.udp().is_throttled());
+    // It still tried QUIC first.
+    estimate.on_udp(UdpEvent::Arrived, at(40), &policy);
+    for second in 41..50 {
+        estimate.on_path(&rated(Version::H2, 3, false), at(second), &policy);
+    }
+    assert!(!estimate.udp().is_throttled());
+}
+
+#[test]
+fn tiny_responses_say_next_to_nothing_of_large_ones() {
+    let cubic = Congestion::Cubic;
+    let mut estimate = Estimate::default();
+    outcome(&mut estimate, (Version::H2, cubic), 125, -1.0, at(0));
+    assert_eq!(estimate.outcome[0].weight, 1.0, "all that is known");
+    outcome(&mut estimate, (Version::H3, cubic), 10_000_000, 0.1, at(1));
+    for second in 2..20 {
+        outcome(&mut estimate, (Version::H2, cubic), 125, -1.0, at(second));
+        outcome(
+            &mut estimate,
+            (Version::H3, cubic),
+            10_000_000,
+            0.1,
+            at(second),
+        );
+    }
+    let [h2, h3] = estimate.outcome.map(|outcome| outcome.weight);
+    assert!(h2 < 0.05 && h3 > 10.0, "{h2} {h3}");
 }
 
 #[test]

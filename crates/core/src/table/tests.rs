@@ -205,7 +205,7 @@ fn outcomes_are_learnt_against_the_prediction() {
     let view = table.knowledge(client).view(at(0), &policy);
     let arm = Arm::new(Version::H2, Congestion::Cubic);
     let loss = view.loss[0].unwrap().mean;
-    let rate = view.rate.unwrap();
+    let rate = view.rate_for(Version::H2, Congestion::Cubic).unwrap();
     let predicted = synthetic()
         .predict(arm, Duration::from_millis(10), loss, rate, 500_000)
         .unwrap();

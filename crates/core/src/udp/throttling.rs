@@ -50,10 +50,12 @@ impl Rates {
         slower && self.quic.mean < UNTHROTTLED_LN
     }
 
+    /// A client that was sent back to TCP shows there that the path is no faster, or over QUIC that it is
+    /// as fast by now, for which a few samples are needed.
     fn equal(&self) -> bool {
-        self.tcp.weight >= MIN_RATES
-            && self.quic.weight >= MIN_RATES
-            && self.tcp.mean - self.quic.mean < EQUAL_LN
+        let quic = self.quic.weight;
+        let enough = quic >= MIN_RATES || quic > 0.0 && quic <= PROBED_WEIGHT;
+        self.tcp.weight >= MIN_RATES && enough && self.tcp.mean - self.quic.mean < EQUAL_LN
     }
 }
 
@@ -124,6 +126,8 @@ const Z: f32 = 1.2816;
 /// Rate samples needed on each transport for a judgement, four that have hardly faded; their spread
 /// decides how sure it is.
 const MIN_RATES: f32 = 3.5;
+/// Weight of QUIC's rate from before a probe: a single new sample outweighs it.
+pub(crate) const PROBED_WEIGHT: f32 = 0.25;
 /// Assumed spread of log rates until samples show their own.
 const RATE_SD: f32 = 0.3;
 /// Throttled clients that make a throttled prefix.

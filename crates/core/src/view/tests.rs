@@ -133,6 +133,41 @@ fn the_path_carries_what_either_transport_delivered() {
     }
 }
 
+/// Where losses limit CUBIC, both versions are predicted with one rate, whatever was measured.
+#[test]
+fn rates_that_losses_made_say_nothing_of_the_path() {
+    let measured = |transport: Transport, mbps: f32, loss: f32, congestion| {
+        let mut estimate = seen();
+        estimate.min_rtt.update(
+            Duration::from_millis(50),
+            Secs::new(START),
+            Duration::from_secs(60),
+        );
+        estimate.loss = [lossy(1e5, loss); 2];
+        estimate.rate[transport.index()].push((mbps * 1e6).ln(), 6.0);
+        let view = known(Some(estimate), &[]).view(now(), &PolicyConfig::default());
+        [Version::H2, Version::H3]
+            .map(|version| view.rate_for(version, congestion).unwrap().mbps().round())
+    };
+    // Losses of 5 % allow CUBIC 1.3 Mbit/s at 50 ms.
+    for (transport, mbps) in [
+        (Transport::Tcp, 0.8),
+        (Transport::Tcp, 2.3),
+        (Transport::Quic, 3.0),
+    ] {
+        let limited = measured(transport, mbps, 0.05, Congestion::Cubic);
+        assert_eq!(limited, [4.0; 2], "{transport:?} {mbps}");
+    }
+    let path = measured(Transport::Quic, 40.0, 0.05, Congestion::Cubic);
+    assert_eq!(path, [40.0; 2], "more than losses allow");
+    let slow = measured(Transport::Tcp, 0.4, 0.000_1, Congestion::Cubic);
+    assert_eq!(slow, [0.0; 2], "the path is the limit");
+    let bbr = measured(Transport::Tcp, 2.3, 0.05, Congestion::Bbr);
+    assert_eq!(bbr, [2.0; 2], "losses do not limit BBR");
+    let lossless = measured(Transport::Tcp, 2.3, 0.0, Congestion::Cubic);
+    assert_eq!(lossless, [2.0; 2]);
+}
+
 #[test]
 fn outcomes_count_under_the_configured_congestion_control() {
     let outcome = [Stat {

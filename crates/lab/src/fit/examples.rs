@@ -149,7 +149,7 @@ pub(super) fn examples(cells: &[Cell<'_>], any: &Arc<Model>) -> Vec<Example> {
             let places: Vec<[Place; 2]> = by_size
                 .iter()
                 .chain(&by_all_sizes)
-                .filter_map(|view| places(view, *size))
+                .filter_map(|view| places(view, congestion, *size))
                 .collect();
             let weight = 1.0 / places.len() as f64;
             examples.extend(places.into_iter().map(|places| Example {
@@ -164,10 +164,14 @@ pub(super) fn examples(cells: &[Cell<'_>], any: &Arc<Model>) -> Vec<Example> {
 
 /// Where the server looks into the model for a response of `size`; `None` while it
 /// cannot.
-fn places(view: &PathView, size: u64) -> Option<[Place; 2]> {
+fn places(view: &PathView, congestion: Congestion, size: u64) -> Option<[Place; 2]> {
     let rtt = rtt_coordinate(view.min_rtt?.as_secs_f64() * 1e3);
     let place = |version| {
-        let rate = view.rate_for(version)?.mbps().max(LEAST_MBPS).ln();
+        let rate = view
+            .rate_for(version, congestion)?
+            .mbps()
+            .max(LEAST_MBPS)
+            .ln();
         let loss = loss_coordinate(view.loss_for(version).mean.fraction());
         Some([rtt, loss, rate, (size as f64).ln()])
     };

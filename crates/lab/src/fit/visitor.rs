@@ -7,13 +7,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hikyaku_core::arm::Version;
+use hikyaku_core::arm::{Arm, Version};
 use hikyaku_core::decide::{Decision, decide};
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::sample::{Observation, Outcome, PathSample, UdpEvent};
 use hikyaku_core::table::{ClientTable, TableConfig};
-use hikyaku_core::units::Timestamp;
+use hikyaku_core::units::{Rate, Timestamp};
 use hikyaku_core::view::PathView;
 
 use super::data::{Measured, Response};
@@ -36,6 +36,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const MIN_PACKETS: u32 = 10;
 /// Visits after which the server knows a path: about as many as it remembers.
 const VISITS: usize = 8;
+/// A small page, with the handshake's packets.
+const GREETING_PACKETS: u32 = 5;
+const GREETING_BYTES: u64 = 125;
 /// Between two visits.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -60,6 +63,32 @@ impl Visitor {
         let decision = decide(&self.view(), &self.model, &self.policy, self.now, 0);
         self.observe(&Observation::Decided(decision.decided()));
         decision
+    }
+
+    /// The client first fetches a small page over HTTP/2, as one does that was never told of HTTP/3 or
+    /// has forgotten it: a round trip over a path like that of `response`.
+    pub(super) fn greet(&mut self, response: &Response) {
+        let Some(measured) = response.measured else {
+            return;
+        };
+        let rtt = Duration::from_secs_f64(measured.min_rtt.clamp(0.0, 86_400.0));
+        self.now = self.now.saturating_add(rtt);
+        let bits = f64::from(GREETING_PACKETS) * 1_460.0 * 8.0 / rtt.as_secs_f64().max(1e-6);
+        let arm = Arm::new(Version::H2, response.arm.congestion);
+        self.observe(&Observation::Path(PathSample {
+            version: arm.version,
+            packets_sent: GREETING_PACKETS,
+            packets_lost: 0,
+            delivery_rate: Some(Rate::from_bits_per_sec(bits as u64)),
+            app_limited: true,
+            ..path_sample(response, &measured)
+        }));
+        self.observe(&Observation::Outcome(Outcome {
+            arm,
+            size: GREETING_BYTES,
+            duration: rtt,
+            shared: false,
+        }));
     }
 
     /// The client gets a response that took and showed what this one did.

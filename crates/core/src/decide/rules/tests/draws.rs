@@ -160,7 +160,6 @@ prop_compose! {
             samples,
             min_rtt: known.0.then_some(Duration::from_nanos(rtt)),
             rate: known.1.then_some(Rate::from_bits_per_sec(rate)),
-            rates: [known.1, known.2].map(|known| known.then_some(Rate::from_bits_per_sec(rate / 2))),
             size: known.2.then_some(ByteSize::from_bytes(size)),
             loss: [count(counts.0), count(counts.1)],
             outcome: [outcome.0, outcome.1],
