@@ -14,7 +14,7 @@ use crate::view::PathView;
 pub(super) struct Compared {
     pub(super) comparison: Comparison,
     /// By [`Transport`](crate::arm::Transport): the client's own outcomes, less one standard error, are
-    /// worse than what the model says of the other version.
+    /// worse than what the model, or an outcome, says of the other version.
     pub(super) disappoints: [bool; 2],
 }
 
@@ -53,8 +53,8 @@ pub(super) fn compare(
     };
     let [own_h2, own_h3] = &view.own_outcome;
     let disappoints = [
-        disappoints(own_h2, &h2, &h3, policy),
-        disappoints(own_h3, &h3, &h2, policy),
+        disappoints([own_h2, own_h3], [&h2, &h3], policy),
+        disappoints([own_h3, own_h2], [&h3, &h2], policy),
     ];
     Ok(Compared {
         comparison,
@@ -166,13 +166,22 @@ impl Matrix {
     }
 }
 
-/// See [`Compared::disappoints`]. Nothing is borrowed here: it may be that the client is slow by both
-/// versions, but only the other's outcomes can tell.
-fn disappoints(own: &Stat, this: &Predicted, other: &Predicted, policy: &PolicyConfig) -> bool {
+/// See [`Compared::disappoints`], of the first version against the second. Nothing is borrowed here: it
+/// may be that the client is slow by both versions, but only the other's outcomes can tell. One is enough.
+fn disappoints(
+    [own, others]: [&Stat; 2],
+    [this, other]: [&Predicted; 2],
+    policy: &PolicyConfig,
+) -> bool {
     let error = own.standard_error_sq(this.outcome_sd()).sqrt();
     let least = this.mean.ln_secs + own.mean - error;
+    let told = if others.weight >= TOLD {
+        others.mean
+    } else {
+        0.0
+    };
     let much = (policy.min_gain as f32).ln_1p();
-    own.weight >= MIN_OUTCOMES && least > other.mean.ln_secs + much
+    own.weight >= MIN_OUTCOMES && least > other.mean.ln_secs + told + much
 }
 
 /// How far a model fitted elsewhere is off for one client, by both arms alike.
@@ -182,6 +191,9 @@ const MODEL_SD: f32 = 0.05;
 /// How much a client's outcomes scatter besides what the model says of a steady path: they differ in
 /// size, and paths are not steady.
 const CLIENT_SD: f32 = 0.1;
+/// Outcomes of the other version that count instead of what the model says of it: one that has hardly
+/// faded.
+const TOLD: f32 = 0.75;
 /// Outcomes that can disappoint: one response may have been slow for any reason.
 const MIN_OUTCOMES: f32 = 3.0;
 /// The normal distribution's 90 % quantile: bounds are one-sided.

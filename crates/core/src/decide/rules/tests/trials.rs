@@ -36,6 +36,11 @@ fn what_is_in_doubt_is_tried() {
         outcome: [none, outcomes(0.8, 3.0)],
         ..sure(BAD, Version::H3)
     };
+    let tried_in_vain = PathView {
+        own_outcome: [outcomes(1.5, 1.0), outcomes(0.8, 3.0)],
+        outcome: [outcomes(1.5, 1.0), outcomes(0.8, 3.0)],
+        ..disappointing
+    };
     // name, view, version tried
     let cases: &[(&str, PathView, Option<Version>)] = &[
         (
@@ -69,6 +74,7 @@ fn what_is_in_doubt_is_tried() {
             disappointing,
             Some(Version::H2),
         ),
+        ("the other disappointed more", tried_in_vain, None),
         ("HTTP/3 surely slower", sure(GOOD, Version::H2), None),
         ("HTTP/2 surely slower", sure(BAD, Version::H3), None),
     ];
