@@ -103,8 +103,8 @@ impl Congestion {
     /// The rate that it gets at random losses of any path, however fast; `None` where losses do not
     /// limit it.
     ///
-    /// CUBIC's mean window for packets of 1460 bytes: RFC 9438 §5.1 (equation 6), and as that of Reno
-    /// where this is larger (Mathis et al., "The macroscopic behavior of the TCP congestion avoidance
+    /// CUBIC's mean window for packets of 1460 bytes: RFC 9438 §5.1, and that of Reno where it is
+    /// larger (Mathis et al., "The macroscopic behavior of the TCP congestion avoidance
     /// algorithm", CCR 1997).
     pub(crate) fn rate_at_loss(self, loss: LossRate, rtt: Duration) -> Option<Rate> {
         let (loss, rtt) = (loss.fraction(), rtt.as_secs_f64());

@@ -167,7 +167,9 @@ impl Estimate {
             let limit = LOSS_LIMITED.saturating_mul(limit.bits_per_sec()) as f32;
             // The mean follows the fall from slow start's rate slowly.
             let mean = self.rate[quic].mean.exp();
-            let newest = sample.delivery_rate.map(|rate| rate.bits_per_sec() as f32);
+            let over_quic = sample.version.transport() == Transport::Quic;
+            let newest = sample.delivery_rate.filter(|_| over_quic);
+            let newest = newest.map(|rate| rate.bits_per_sec() as f32);
             Some(newest.map_or(mean, |rate| rate.min(mean)) <= limit)
         };
         explained().unwrap_or(false)
