@@ -27,15 +27,17 @@ pub(super) fn compare(
     let min_rtt = view.min_rtt.ok_or(Missing::Rtt)?;
     let rate = view.rate.ok_or(Missing::Rate)?;
     let size = view.size.unwrap_or(policy.typical_size);
-    let predicted = |version| {
-        let rate = view
-            .rate_for(version, policy.congestion)
-            .ok_or(Missing::Rate)?;
-        let point = model.at(min_rtt, rate, size.bytes());
+    let [rate_h2, rate_h3] = [Version::H2, Version::H3]
+        .map(|version| view.rate_for(version, policy.congestion).unwrap_or(rate));
+    let at = |rate| model.at(min_rtt, rate, size.bytes());
+    let point_h2 = at(rate_h2);
+    let apart = (rate_h3 != rate_h2).then(|| at(rate_h3));
+    let predicted = |version, point: &Point<'_>| {
         let arm = Arm::new(version, policy.congestion);
-        Predicted::new(&point, arm, &view.loss_for(version)).ok_or(Missing::Arm)
+        Predicted::new(point, arm, &view.loss_for(version)).ok_or(Missing::Arm)
     };
-    let [h2, h3] = [predicted(Version::H2)?, predicted(Version::H3)?];
+    let h2 = predicted(Version::H2, &point_h2)?;
+    let h3 = predicted(Version::H3, apart.as_ref().unwrap_or(&point_h2))?;
     let corrected = Corrected::new(&h2, &h3, &view.outcome);
     let [tcp, quic] = view.loss.map(|loss| loss.unwrap_or_default().mean);
     let (gain, margin) = (corrected.gain(), corrected.margin());
