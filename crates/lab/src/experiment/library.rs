@@ -75,6 +75,10 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("../../../../experiments/udp-blackhole.toml"),
     ),
     (
+        "udp-first-visit",
+        include_str!("../../../../experiments/udp-first-visit.toml"),
+    ),
+    (
         "udp-throttle",
         include_str!("../../../../experiments/udp-throttle.toml"),
     ),
