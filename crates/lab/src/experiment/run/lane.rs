@@ -104,6 +104,7 @@ impl<'a> Lane<'a> {
     fn server(&mut self, kind: Kind, arm: &str) -> Result<usize, RunError> {
         if let Some(index) = self.servers.iter().position(|server| server.kind == kind) {
             self.servers[index].check()?;
+            self.servers[index].kind.set_congestion(&self.topology)?;
             return Ok(index);
         }
         if self.servers.len() >= KEPT {

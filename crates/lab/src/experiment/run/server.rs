@@ -30,6 +30,16 @@ pub(super) struct Kind {
     pub(super) learns: bool,
 }
 
+impl Kind {
+    /// Gives the server's sockets their congestion control. They take it from the namespace
+    /// when a connection is accepted, not when the server starts: it is to be set for each run,
+    /// since another server of the lane may have had another.
+    pub(super) fn set_congestion(&self, topology: &Topology) -> Result<(), RunError> {
+        let key = "net/ipv4/tcp_congestion_control";
+        Ok(topology.server().set_sysctl(key, &self.tcp)?)
+    }
+}
+
 /// A running server.
 #[derive(Debug)]
 pub(super) struct Server {
@@ -71,8 +81,7 @@ impl Server {
                 .scratch
                 .join(format!("{}-{port}.{extension}", netns.name()))
         };
-        // Taken by the sockets that are opened now.
-        netns.set_sysctl("net/ipv4/tcp_congestion_control", &kind.tcp)?;
+        kind.set_congestion(topology)?;
         let (log, origin, process) = match kind.program {
             spec::Server::Hikyaku => {
                 let log = file("access.jsonl");

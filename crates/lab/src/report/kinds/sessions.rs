@@ -49,9 +49,12 @@ pub(super) fn draw(view: &View, sessions: &Sessions, section: &mut Section) {
     if chart.panels.is_empty() {
         return;
     }
-    chart.legend = legend(view, sessions, &arms, coverages);
-    section.blocks.push(Block::Chart(chart));
     let phases = phases_of(view, &arms);
+    // One session is no course of sessions: the tables say it.
+    if phases.last().is_some_and(|phase| phase.end > 1) {
+        chart.legend = legend(view, sessions, &arms, coverages);
+        section.blocks.push(Block::Chart(chart));
+    }
     let medians = table(view, sessions, &panels, &phases, &arms);
     section.blocks.push(Block::Table(medians));
     if let (Some(share), Some(clock)) = (&sessions.share, sessions.clock) {
