@@ -249,10 +249,11 @@ fn each_run_of_a_peer_has_its_congestion_control() {
     let file = out.path().join("peer.toml");
     let experiment = r#"
 title = "nginx with both congestion controls"
+question = "Does each run have its own?"
 backend = "link"
 repeats = 3
 timeout = "60s"
-link = { rate = "50Mbps", queue = "40ms", rtt = "40ms", loss = "5%" }
+link = { rate = "50Mbps", queue = "40ms", one_way_delay = "20ms", loss = "5%" }
 axes = { congestion = ["cubic", "bbr"] }
 workload = { files = [{ name = "image.png", size = "1MB" }] }
 arm = [{ name = "nginx", server = "nginx" }]
