@@ -27,8 +27,9 @@ pub(super) fn compare(
     let min_rtt = view.min_rtt.ok_or(Missing::Rtt)?;
     let rate = view.rate.ok_or(Missing::Rate)?;
     let size = view.size.unwrap_or(policy.typical_size);
-    let [rate_h2, rate_h3] = [Version::H2, Version::H3]
-        .map(|version| view.rate_for(version, policy.congestion).unwrap_or(rate));
+    let rate_for = |version| view.rate_for(version, policy.congestion);
+    let rate_h2 = rate_for(Version::H2).ok_or(Missing::Rate)?;
+    let rate_h3 = rate_for(Version::H3).ok_or(Missing::Rate)?;
     let at = |rate| model.at(min_rtt, rate, size.bytes());
     let point_h2 = at(rate_h2);
     let apart = (rate_h3 != rate_h2).then(|| at(rate_h3));
