@@ -6,7 +6,7 @@ use hikyaku_core::arm::Congestion;
 /// A congestion control algorithm of QUIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// CUBIC (RFC 9438, without HyStart).
+    /// CUBIC with HyStart++ (RFC 9438, RFC 9406).
     #[default]
     Cubic,
     /// NewReno as in RFC 9002 §7.

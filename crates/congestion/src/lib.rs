@@ -15,13 +15,16 @@
 #![forbid(unsafe_code)]
 
 mod algorithm;
+mod cubic;
 mod floor;
+mod hystart;
 
 use std::sync::Arc;
 
-use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
+use quinn_proto::congestion::{BbrConfig, ControllerFactory, NewRenoConfig};
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
+pub use cubic::{Cubic, CubicFactory};
 pub use floor::{Floor, FloorFactory};
 
 /// Bytes that a connection of the server may have sent and not acknowledged, which bounds
@@ -42,7 +45,7 @@ pub fn factory(
     settings: &Settings,
 ) -> Arc<dyn ControllerFactory + Send + Sync> {
     let inner: Arc<dyn ControllerFactory + Send + Sync> = match algorithm {
-        Algorithm::Cubic => Arc::new(CubicConfig::default()),
+        Algorithm::Cubic => Arc::new(CubicFactory),
         Algorithm::NewReno => Arc::new(NewRenoConfig::default()),
         Algorithm::Bbr => Arc::new(BbrConfig::default()),
     };

@@ -1,0 +1,252 @@
+//! CUBIC (RFC 9438) with HyStart++ (RFC 9406).
+
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use quinn_proto::RttEstimator;
+use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+
+use crate::hystart::{CSS_GROWTH_DIVISOR, Growth, HyStart};
+
+/// CUBIC for QUIC. Windows are in bytes of ack-eliciting packets.
+///
+/// Slow start ends when round-trip times rise (HyStart++), so that a lossless path loses
+/// nothing to its own queue. Everything is after RFC 9438, with its constants; times in which
+/// the application sent less than the window do not count (§5.8).
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    /// `SMSS`.
+    mss: f64,
+    /// `cwnd`.
+    window: f64,
+    /// Infinite until the first congestion.
+    ssthresh: f64,
+    /// Until slow start has ended once (RFC 9406 §4.2).
+    hystart: Option<HyStart>,
+    growth: Growth,
+    /// Packets sent until then belong to the congestion event of that time.
+    recovery: Option<Instant>,
+    /// `W_max`.
+    w_max: f64,
+    /// `cwnd_prior`: the window at the last congestion.
+    prior: f64,
+    epoch: Option<Epoch>,
+}
+
+/// A period of congestion avoidance without congestion.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    /// Moved by the times in which the application was the limit.
+    start: Instant,
+    /// `K`: seconds until the window is at `W_max` again.
+    k: f64,
+    /// `W_est`: what Reno's window would be.
+    reno: f64,
+    last_ack: Instant,
+}
+
+/// Makes [`Cubic`] controllers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CubicFactory;
+
+impl ControllerFactory for CubicFactory {
+    fn build(self: Arc<Self>, _now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        Box::new(Cubic::new(current_mtu))
+    }
+}
+
+impl Cubic {
+    /// A connection that begins, with packets of `mtu` bytes.
+    #[must_use]
+    pub fn new(mtu: u16) -> Self {
+        let mss = f64::from(mtu);
+        Self {
+            mss,
+            window: initial_window(mss),
+            ssthresh: f64::INFINITY,
+            hystart: Some(HyStart::default()),
+            growth: Growth::Full,
+            recovery: None,
+            w_max: 0.0,
+            prior: 0.0,
+            epoch: None,
+        }
+    }
+
+    fn acked(&mut self, now: Instant, sent: Instant, bytes: f64, limited: bool, srtt: Duration) {
+        if let Some(hystart) = &mut self.hystart {
+            hystart.on_rtt(now.saturating_duration_since(sent));
+        }
+        if limited {
+            self.pause(now);
+            return;
+        }
+        if self.recovery.is_some_and(|began| sent <= began) {
+            return;
+        }
+        if self.window < self.ssthresh {
+            let growth = match self.growth {
+                Growth::Full | Growth::Over => bytes,
+                Growth::Slow => bytes / CSS_GROWTH_DIVISOR as f64,
+            };
+            self.window = (self.window + growth).min(self.ssthresh.max(self.window));
+        } else {
+            self.avoid(now, bytes, srtt);
+        }
+    }
+
+    /// Takes the time since the last acknowledgement out of the epoch.
+    fn pause(&mut self, now: Instant) {
+        if let Some(epoch) = &mut self.epoch {
+            epoch.start += now.saturating_duration_since(epoch.last_ack);
+            epoch.last_ack = now;
+        }
+    }
+
+    /// Congestion avoidance (§4.2 to 4.5).
+    fn avoid(&mut self, now: Instant, bytes: f64, srtt: Duration) {
+        let (window, mss) = (self.window, self.mss);
+        if self.epoch.is_none() {
+            self.w_max = self.w_max.max(window);
+        }
+        let w_max = self.w_max;
+        let epoch = self.epoch.get_or_insert_with(|| Epoch {
+            start: now,
+            k: ((w_max - window) / mss / C).cbrt(),
+            reno: window,
+            last_ack: now,
+        });
+        epoch.last_ack = now;
+        let cubic = |t: f64| w_max + mss * C * (t - epoch.k).powi(3);
+        let t = now.saturating_duration_since(epoch.start).as_secs_f64();
+        let alpha = if epoch.reno >= self.prior { 1.0 } else { ALPHA };
+        let reno = epoch.reno + alpha * mss * bytes / window;
+        let target = cubic(t + srtt.as_secs_f64()).clamp(window, 1.5 * window);
+        self.window = if cubic(t) < reno {
+            window.max(reno)
+        } else {
+            window + (target - window) * bytes / window
+        };
+        epoch.reno = reno;
+    }
+
+    /// A loss or mark of a packet sent at `sent` (§4.6 to 4.8).
+    fn congested(&mut self, now: Instant, sent: Instant, persistent: bool) {
+        if self.recovery.is_none_or(|began| sent > began) {
+            self.recovery = Some(now);
+            self.prior = self.window;
+            // Fast convergence: a flow that gets less than before leaves room for others.
+            self.w_max = if self.window < self.w_max {
+                self.window * (1.0 + BETA) / 2.0
+            } else {
+                self.window
+            };
+            self.ssthresh = (self.window * BETA).max(self.minimum());
+            self.window = self.ssthresh;
+            self.hystart = None;
+            self.epoch = None;
+        }
+        if persistent {
+            self.window = self.minimum();
+            self.recovery = None;
+            self.growth = Growth::Full;
+            self.epoch = None;
+        }
+    }
+
+    /// RFC 9002 §7.2.
+    fn minimum(&self) -> f64 {
+        2.0 * self.mss
+    }
+}
+
+impl Controller for Cubic {
+    fn on_sent(&mut self, _now: Instant, _bytes: u64, last_packet_number: u64) {
+        if let Some(hystart) = &mut self.hystart {
+            hystart.on_sent(last_packet_number);
+        }
+    }
+
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        app_limited: bool,
+        rtt: &RttEstimator,
+    ) {
+        self.acked(now, sent, bytes as f64, app_limited, rtt.get());
+    }
+
+    fn on_end_acks(
+        &mut self,
+        _now: Instant,
+        _in_flight: u64,
+        _app_limited: bool,
+        largest_packet_num_acked: Option<u64>,
+    ) {
+        let Some(hystart) = &mut self.hystart else {
+            return;
+        };
+        self.growth = hystart.on_acked(largest_packet_num_acked);
+        if self.growth == Growth::Over {
+            self.ssthresh = self.window;
+            self.prior = self.window;
+            self.hystart = None;
+        }
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_persistent_congestion: bool,
+        _lost_bytes: u64,
+    ) {
+        self.congested(now, sent, is_persistent_congestion);
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.mss = f64::from(new_mtu);
+        self.window = self.window.max(self.minimum());
+    }
+
+    fn window(&self) -> u64 {
+        self.window as u64
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = self.window();
+        metrics.ssthresh = self.ssthresh.is_finite().then_some(self.ssthresh as u64);
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+
+    fn initial_window(&self) -> u64 {
+        initial_window(self.mss) as u64
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// RFC 9002 §7.2.
+fn initial_window(mss: f64) -> f64 {
+    14_720.0_f64.clamp(2.0 * mss, 10.0 * mss)
+}
+
+/// `C` of RFC 9438 §5, in packets per second cubed.
+const C: f64 = 0.4;
+/// `beta_cubic` (§4.6).
+const BETA: f64 = 0.7;
+/// `alpha_cubic` (§4.3): as fast as Reno with a reduction to a half.
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);

@@ -1,0 +1,106 @@
+//! HyStart++ (RFC 9406): slow start ends when round-trip times rise, before a queue overflows.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+/// How fast slow start goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Growth {
+    /// By what was acknowledged.
+    Full,
+    /// By a quarter of it: conservative slow start (§4.2).
+    Slow,
+    /// Congestion avoidance begins.
+    Over,
+}
+
+/// Watches the round-trip times of a slow start.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HyStart {
+    largest_sent: u64,
+    /// The round is over when this packet is acknowledged; `None` before the first.
+    round_end: Option<u64>,
+    last_round_min: Option<Duration>,
+    round_min: Option<Duration>,
+    samples: u32,
+    conservative: Option<Conservative>,
+}
+
+/// Conservative slow start: waits whether the rise was jitter.
+#[derive(Clone, Copy, Debug)]
+struct Conservative {
+    /// `cssBaselineMinRtt`: what the rise began with.
+    baseline: Duration,
+    /// Rounds begun in it, the one in which it began included.
+    rounds: u32,
+}
+
+impl HyStart {
+    pub(crate) fn on_sent(&mut self, packet: u64) {
+        self.largest_sent = packet;
+        self.round_end.get_or_insert(packet);
+    }
+
+    /// The round-trip time of a packet that was acknowledged.
+    pub(crate) fn on_rtt(&mut self, rtt: Duration) {
+        self.round_min = Some(self.round_min.map_or(rtt, |min| min.min(rtt)));
+        self.samples += 1;
+    }
+
+    /// How to go on after acknowledgements up to packet `largest`.
+    pub(crate) fn on_acked(&mut self, largest: Option<u64>) -> Growth {
+        self.look();
+        let ended = largest.is_some_and(|acked| self.round_end.is_some_and(|end| acked >= end));
+        if ended {
+            self.begin_round();
+        }
+        match self.conservative {
+            None => Growth::Full,
+            Some(Conservative { rounds, .. }) if rounds > CSS_ROUNDS => Growth::Over,
+            Some(_) => Growth::Slow,
+        }
+    }
+
+    /// Enters conservative slow start where the round's times have risen, and leaves it
+    /// where they have come down again.
+    fn look(&mut self) {
+        let Some(min) = self.round_min.filter(|_| self.samples >= SAMPLES) else {
+            return;
+        };
+        match (self.conservative, self.last_round_min) {
+            (Some(Conservative { baseline, .. }), _) if min < baseline => self.conservative = None,
+            (None, Some(last)) if min >= last + threshold(last) => {
+                self.conservative = Some(Conservative {
+                    baseline: min,
+                    rounds: 1,
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_round(&mut self) {
+        self.round_end = Some(self.largest_sent + 1);
+        self.last_round_min = self.round_min.take();
+        self.samples = 0;
+        if let Some(conservative) = &mut self.conservative {
+            conservative.rounds += 1;
+        }
+    }
+}
+
+/// What a round's smallest RTT has to rise by: an eighth, within limits.
+fn threshold(last: Duration) -> Duration {
+    (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH)
+}
+
+/// Constants of RFC 9406 §4.3.
+const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
+const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
+const MIN_RTT_DIVISOR: u32 = 8;
+const SAMPLES: u32 = 8;
+const CSS_ROUNDS: u32 = 5;
+/// What conservative slow start divides the growth by.
+pub(crate) const CSS_GROWTH_DIVISOR: u64 = 4;
