@@ -14,21 +14,24 @@ pub enum Algorithm {
     /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), as far as quinn has it:
     /// paced from its window instead of its bandwidth estimate.
     Bbr,
+    /// CUBIC that forgives losses without a queue ([`crate::Adaptive`]).
+    Adaptive,
 }
 
 /// A name that is no algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no congestion control of QUIC; use cubic, newreno or bbr")]
+#[error("`{0}` is no congestion control of QUIC; use cubic, newreno, bbr or adaptive")]
 pub struct UnknownAlgorithm(String);
 
 impl Algorithm {
-    /// Its name, as in configuration: `cubic`, `newreno` or `bbr`.
+    /// Its name, as in configuration: `cubic`, `newreno`, `bbr` or `adaptive`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",
             Self::NewReno => "newreno",
             Self::Bbr => "bbr",
+            Self::Adaptive => "adaptive",
         }
     }
 }
@@ -43,7 +46,7 @@ impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        [Self::Cubic, Self::NewReno, Self::Bbr]
+        [Self::Cubic, Self::NewReno, Self::Bbr, Self::Adaptive]
             .into_iter()
             .find(|algorithm| algorithm.name() == name)
             .ok_or_else(|| UnknownAlgorithm(name.to_owned()))

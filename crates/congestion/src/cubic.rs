@@ -77,7 +77,14 @@ impl Cubic {
         }
     }
 
-    fn acked(&mut self, now: Instant, sent: Instant, bytes: f64, limited: bool, srtt: Duration) {
+    pub(crate) fn acked(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: f64,
+        limited: bool,
+        srtt: Duration,
+    ) {
         if let Some(hystart) = &mut self.hystart {
             hystart.on_rtt(now.saturating_duration_since(sent));
         }
@@ -135,27 +142,52 @@ impl Cubic {
     }
 
     /// A loss or mark of a packet sent at `sent` (§4.6 to 4.8).
-    fn congested(&mut self, now: Instant, sent: Instant, persistent: bool) {
-        if self.recovery.is_none_or(|began| sent > began) {
-            self.recovery = Some(now);
-            self.prior = self.window;
-            // Fast convergence: a flow that gets less than before leaves room for others.
-            self.w_max = if self.window < self.w_max {
-                self.window * (1.0 + BETA) / 2.0
-            } else {
-                self.window
-            };
-            self.ssthresh = (self.window * BETA).max(self.minimum());
-            self.window = self.ssthresh;
-            self.hystart = None;
-            self.epoch = None;
-        }
+    pub(crate) fn congested(&mut self, now: Instant, sent: Instant, persistent: bool) {
+        self.reduce(now, sent, 0.0);
         if persistent {
             self.window = self.minimum();
             self.recovery = None;
             self.growth = Growth::Full;
             self.epoch = None;
         }
+    }
+
+    /// The reduction at a loss (§4.6), to no less than `floor` bytes, once for each flight.
+    pub(crate) fn reduce(&mut self, now: Instant, sent: Instant, floor: f64) {
+        if self.recovery.is_some_and(|began| sent <= began) {
+            return;
+        }
+        self.recovery = Some(now);
+        self.prior = self.window;
+        // Fast convergence: a flow that gets less than before leaves room for others.
+        self.w_max = if self.window < self.w_max {
+            self.window * (1.0 + BETA) / 2.0
+        } else {
+            self.window
+        };
+        self.settle((self.window * BETA).max(floor));
+    }
+
+    /// Congestion avoidance from a window of so many bytes.
+    pub(crate) fn settle(&mut self, window: f64) {
+        self.window = window.max(self.minimum());
+        self.ssthresh = self.window;
+        self.hystart = None;
+        self.growth = Growth::Full;
+        self.epoch = None;
+    }
+
+    /// Slow start goes on from a window of so many bytes.
+    pub(crate) fn open(&mut self, window: f64) {
+        self.window = window.max(self.minimum());
+    }
+
+    pub(crate) fn in_slow_start(&self) -> bool {
+        self.window < self.ssthresh
+    }
+
+    pub(crate) fn window_bytes(&self) -> f64 {
+        self.window
     }
 
     /// RFC 9002 §7.2.

@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod adaptive;
 mod algorithm;
 mod cubic;
 mod floor;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, NewRenoConfig};
 
+pub use adaptive::{Adaptive, AdaptiveFactory, Known};
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use cubic::{Cubic, CubicFactory};
 pub use floor::{Floor, FloorFactory};
@@ -48,6 +50,7 @@ pub fn factory(
         Algorithm::Cubic => Arc::new(CubicFactory),
         Algorithm::NewReno => Arc::new(NewRenoConfig::default()),
         Algorithm::Bbr => Arc::new(BbrConfig::default()),
+        Algorithm::Adaptive => Arc::new(AdaptiveFactory::default()),
     };
     match settings.min_cwnd {
         None => inner,

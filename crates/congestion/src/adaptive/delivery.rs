@@ -1,0 +1,117 @@
+//! How fast packets leave the network (draft-ietf-ccwg-bbr §4.1, after
+//! draft-cheng-iccrg-delivery-rate-estimation).
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Counts what is sent, acknowledged and lost, and makes a rate of it at each acknowledgement.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Delivery {
+    /// Bytes acknowledged.
+    delivered: u64,
+    /// Bytes lost.
+    lost: u64,
+    in_flight: u64,
+    /// When `delivered` last grew.
+    delivered_at: Option<Instant>,
+    /// When the packet was sent that was acknowledged last.
+    acked_sent: Option<Instant>,
+    /// Packets up to this many delivered bytes were sent while the application had no more.
+    limited_until: u64,
+    /// In the order of sending; packets sent at one time share an entry.
+    batches: VecDeque<Batch>,
+}
+
+/// The state when packets were sent.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    sent: Instant,
+    delivered: u64,
+    lost: u64,
+    delivered_at: Instant,
+    acked_sent: Instant,
+    limited: bool,
+}
+
+/// What an acknowledgement tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sample {
+    /// Bytes acknowledged in a second.
+    pub(super) rate: f64,
+    /// Part of what left the network that was lost, 0 to 1.
+    pub(super) loss: f64,
+    /// From sending to acknowledgement.
+    pub(super) rtt: Duration,
+    /// When the packet was sent.
+    pub(super) sent: Instant,
+    /// Bytes delivered when it was sent.
+    pub(super) prior: u64,
+    /// The application had no more to send: the path may carry more than `rate`.
+    pub(super) limited: bool,
+}
+
+impl Delivery {
+    pub(super) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    pub(super) fn on_sent(&mut self, now: Instant, bytes: u64) {
+        if self.in_flight == 0 {
+            self.delivered_at = Some(now);
+            self.acked_sent = Some(now);
+        }
+        self.in_flight += bytes;
+        if self.batches.back().is_some_and(|batch| batch.sent == now) {
+            return;
+        }
+        self.batches.push_back(Batch {
+            sent: now,
+            delivered: self.delivered,
+            lost: self.lost,
+            delivered_at: self.delivered_at.unwrap_or(now),
+            acked_sent: self.acked_sent.unwrap_or(now),
+            limited: self.limited_until > self.delivered,
+        });
+    }
+
+    pub(super) fn on_ack(&mut self, bytes: u64) {
+        self.delivered += bytes;
+    }
+
+    pub(super) fn on_loss(&mut self, bytes: u64) {
+        self.lost += bytes;
+    }
+
+    /// After the acknowledgements that came at `now`, of which `newest` was sent last.
+    pub(super) fn on_end_acks(
+        &mut self,
+        now: Instant,
+        newest: Instant,
+        in_flight: u64,
+        limited: bool,
+    ) -> Option<Sample> {
+        self.in_flight = in_flight;
+        if limited {
+            self.limited_until = self.delivered + in_flight.max(1);
+        }
+        let index = self.batches.partition_point(|batch| batch.sent < newest);
+        self.batches.drain(..index);
+        let batch = *self.batches.front().filter(|batch| batch.sent == newest)?;
+        self.delivered_at = Some(now);
+        self.acked_sent = Some(newest);
+        // The larger of both, so that packets sent, or acknowledged, in a burst do not look fast.
+        let sending = newest.saturating_duration_since(batch.acked_sent);
+        let acking = now.saturating_duration_since(batch.delivered_at);
+        let secs = sending.max(acking).as_secs_f64();
+        let delivered = (self.delivered - batch.delivered) as f64;
+        let lost = (self.lost - batch.lost) as f64;
+        (secs > 0.0).then(|| Sample {
+            rate: delivered / secs,
+            loss: lost / (lost + delivered).max(1.0),
+            rtt: now.saturating_duration_since(newest),
+            sent: newest,
+            prior: batch.delivered,
+            limited: batch.limited,
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! What is known of a connection's path.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::delivery::Sample;
+
+/// Rates, round-trip times and rounds of a path.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Path {
+    /// Rounds ended. A round is over when a packet sent after its start is acknowledged.
+    round: u64,
+    /// Bytes delivered at which the round is over.
+    round_end: u64,
+    /// The largest rate of each of the last rounds, with its loss, in bytes a second.
+    rates: VecDeque<RoundRate>,
+    /// The least RTT of each of the last rounds.
+    floors: VecDeque<(Instant, Duration)>,
+    round_min: Option<Duration>,
+    /// RTTs of the last packets, with their time of sending.
+    recent: VecDeque<(Instant, Duration)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct RoundRate {
+    round: u64,
+    /// Acknowledged.
+    rate: f64,
+    /// Sent for it, lost packets included.
+    gross: f64,
+}
+
+impl Path {
+    /// Takes a sample in. Returns whether it ends a round.
+    pub(super) fn on_sample(&mut self, now: Instant, sample: &Sample, delivered: u64) -> bool {
+        self.recent.push_back((sample.sent, sample.rtt));
+        self.round_min = Some(self.round_min.map_or(sample.rtt, |min| min.min(sample.rtt)));
+        let ends = sample.prior >= self.round_end;
+        if ends {
+            self.begin_round(now, delivered);
+        }
+        self.rate_sample(sample);
+        ends
+    }
+
+    fn begin_round(&mut self, now: Instant, delivered: u64) {
+        self.round += 1;
+        self.round_end = delivered;
+        if let Some(min) = self.round_min.take() {
+            self.floors.push_back((now, min));
+        }
+        let old = |at: Instant| now.saturating_duration_since(at) > FLOOR_LIFE;
+        while self.floors.len() > 2 && self.floors.front().is_some_and(|&(at, _)| old(at)) {
+            self.floors.pop_front();
+        }
+        let keep = self.min_rtt().unwrap_or_default() * 4 + Duration::from_millis(50);
+        let stale = |sent: Instant| now.saturating_duration_since(sent) > keep;
+        while self.recent.front().is_some_and(|&(sent, _)| stale(sent)) {
+            self.recent.pop_front();
+        }
+        let first = self.round.saturating_sub(RATE_ROUNDS);
+        while self.rates.front().is_some_and(|rate| rate.round < first) {
+            self.rates.pop_front();
+        }
+    }
+
+    fn rate_sample(&mut self, sample: &Sample) {
+        if sample.limited && self.rate().is_some_and(|rate| sample.rate < rate) {
+            return;
+        }
+        let gross = sample.rate / (1.0 - sample.loss.min(MAX_LOSS));
+        let next = RoundRate {
+            round: self.round,
+            rate: sample.rate,
+            gross,
+        };
+        match self.rates.back_mut() {
+            Some(last) if last.round == self.round => {
+                if next.rate > last.rate {
+                    *last = next;
+                }
+            }
+            _ => self.rates.push_back(next),
+        }
+    }
+
+    pub(super) fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// The largest delivery rate of the last ten rounds, in bytes a second.
+    pub(super) fn rate(&self) -> Option<f64> {
+        self.rates.iter().map(|rate| rate.rate).reduce(f64::max)
+    }
+
+    /// The largest delivery rate of the round before this one.
+    pub(super) fn last_rate(&self) -> Option<f64> {
+        let last = self.round.checked_sub(1)?;
+        let of = self.rates.iter().find(|rate| rate.round == last);
+        of.map(|rate| rate.rate)
+    }
+
+    /// The path's RTT without queues: the second least of the rounds' least, since one that
+    /// is too small would make every other look like a queue.
+    pub(super) fn min_rtt(&self) -> Option<Duration> {
+        let mut least: [Option<Duration>; 2] = [None; 2];
+        for &(_, rtt) in &self.floors {
+            if least[0].is_none_or(|first| rtt < first) {
+                least = [Some(rtt), least[0]];
+            } else if least[1].is_none_or(|second| rtt < second) {
+                least[1] = Some(rtt);
+            }
+        }
+        match self.floors.len() {
+            0..=3 => least[0].or(self.round_min),
+            _ => least[1],
+        }
+    }
+
+    /// Bytes that fill the path without a queue, what is lost on it included.
+    pub(super) fn bdp(&self) -> Option<f64> {
+        let gross = self.rates.iter().map(|rate| rate.gross).reduce(f64::max)?;
+        Some(gross * self.min_rtt()?.as_secs_f64())
+    }
+
+    /// How long a packet sent at `sent` waited in queues: the median of those sent about then,
+    /// or last.
+    pub(super) fn queue_at(&self, sent: Instant) -> Option<Duration> {
+        let min = self.min_rtt()?;
+        let near = |at: Instant| {
+            let apart = at.max(sent).saturating_duration_since(at.min(sent));
+            apart <= min / 4
+        };
+        let near = self.recent.iter().filter(|(at, _)| near(*at));
+        let mut rtts: Vec<Duration> = near.map(|&(_, rtt)| rtt).collect();
+        if rtts.len() < NEAR {
+            let last = self.recent.iter().rev().take(NEAR);
+            rtts = last.map(|&(_, rtt)| rtt).collect();
+        }
+        rtts.sort_unstable();
+        rtts.get(rtts.len() / 2).map(|rtt| rtt.saturating_sub(min))
+    }
+
+    /// What counts as a standing queue.
+    pub(super) fn threshold(&self) -> Duration {
+        let relative = self.min_rtt().unwrap_or_default() / QUEUE_DIVISOR;
+        relative.max(QUEUE_LEAST)
+    }
+
+    /// Whether packets sent at `sent` met a standing queue. Yes if nothing is known.
+    pub(super) fn queued(&self, sent: Instant) -> bool {
+        self.queue_at(sent)
+            .is_none_or(|queue| queue >= self.threshold())
+    }
+}
+
+/// Rounds for which a rate counts.
+const RATE_ROUNDS: u64 = 10;
+/// Time for which a round's least RTT counts.
+const FLOOR_LIFE: Duration = Duration::from_secs(30);
+/// Losses beyond this part are not made up for.
+const MAX_LOSS: f64 = 0.1;
+/// RTTs that tell of a queue, at least.
+const NEAR: usize = 4;
+/// A queue is longer than this part of the path's RTT,
+const QUEUE_DIVISOR: u32 = 20;
+/// and than this.
+const QUEUE_LEAST: Duration = Duration::from_millis(2);
