@@ -1,6 +1,5 @@
 //! A window floor that is fair: CUBIC that knows the path.
 
-mod delivery;
 mod path;
 #[cfg(test)]
 mod tests;
@@ -13,10 +12,10 @@ use std::time::{Duration, Instant};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
-use self::delivery::{Delivery, Sample};
 use self::path::Path;
 use self::trust::Trust;
 use crate::Cubic;
+use crate::delivery::{Delivery, Sample};
 
 /// CUBIC whose window does not fall below the path's bandwidth-delay product at losses that
 /// come without a queue.
@@ -158,7 +157,8 @@ impl Adaptive {
         if startup.stalled >= STARTUP_ROUNDS && self.forgiven.is_some() {
             let bdp = self.path.bdp().unwrap_or(0.0);
             self.leave_startup();
-            self.cubic.settle(bdp.max(self.cubic.initial_window() as f64));
+            self.cubic
+                .settle(bdp.max(self.cubic.initial_window() as f64));
         }
     }
 
@@ -176,7 +176,9 @@ impl Adaptive {
             }
             return;
         }
-        let forgiving = self.forgiven.is_some_and(|last| round - last <= PROBE_ROUNDS);
+        let forgiving = self
+            .forgiven
+            .is_some_and(|last| round - last <= PROBE_ROUNDS);
         let due = round >= self.probed + PROBE_ROUNDS;
         if forgiving && due && self.startup.is_none() && self.trust.given(round) {
             let rate = self.path.rate().unwrap_or(0.0);
@@ -190,7 +192,11 @@ impl Adaptive {
         if let Some(probe) = self.probe.take() {
             self.trust.probe_ends(now);
             // More was there: look for yet more in the round after the next.
-            if self.path.rate().is_some_and(|rate| rate > probe.rate * PROBE_GROWTH) {
+            if self
+                .path
+                .rate()
+                .is_some_and(|rate| rate > probe.rate * PROBE_GROWTH)
+            {
                 self.probed = self.probed.saturating_sub(PROBE_ROUNDS - 2);
                 self.raise();
             }
@@ -199,7 +205,11 @@ impl Adaptive {
 
     /// To what the path has shown.
     fn raise(&mut self) {
-        if let Some(bdp) = self.path.bdp().filter(|bdp| *bdp > self.cubic.window_bytes()) {
+        if let Some(bdp) = self
+            .path
+            .bdp()
+            .filter(|bdp| *bdp > self.cubic.window_bytes())
+        {
             self.cubic.settle(bdp);
         }
     }
@@ -219,7 +229,10 @@ impl Adaptive {
         let same = sample.rtt >= known.min_rtt / 2 && sample.rtt <= known.min_rtt * 2;
         let window = known.bdp as f64 / 2.0;
         if same && self.startup.is_some() && window > self.cubic.window_bytes() {
-            self.jump = Some(Jump { at: now, before: self.cubic.window_bytes() });
+            self.jump = Some(Jump {
+                at: now,
+                before: self.cubic.window_bytes(),
+            });
             self.cubic.open(window);
         }
     }

@@ -11,8 +11,8 @@ pub enum Algorithm {
     Cubic,
     /// NewReno as in RFC 9002 §7.
     NewReno,
-    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), as far as quinn has it:
-    /// paced from its window instead of its bandwidth estimate.
+    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), by what is in flight
+    /// instead of a pacing rate.
     Bbr,
     /// CUBIC that forgives losses without a queue ([`crate::Adaptive`]).
     Adaptive,

@@ -11,6 +11,7 @@ use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
 use crate::hystart::{CSS_GROWTH_DIVISOR, Growth, HyStart};
+use crate::initial_window;
 
 /// CUBIC for QUIC. Windows are in bytes of ack-eliciting packets.
 ///
@@ -269,11 +270,6 @@ impl Controller for Cubic {
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
     }
-}
-
-/// RFC 9002 §7.2.
-fn initial_window(mss: f64) -> f64 {
-    14_720.0_f64.clamp(2.0 * mss, 10.0 * mss)
 }
 
 /// `C` of RFC 9438 §5, in packets per second cubed.

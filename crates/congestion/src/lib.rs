@@ -16,16 +16,21 @@
 
 mod adaptive;
 mod algorithm;
+mod bbr;
 mod cubic;
+mod delivery;
 mod floor;
 mod hystart;
+#[cfg(test)]
+mod testing;
 
 use std::sync::Arc;
 
-use quinn_proto::congestion::{BbrConfig, ControllerFactory, NewRenoConfig};
+use quinn_proto::congestion::{ControllerFactory, NewRenoConfig};
 
 pub use adaptive::{Adaptive, AdaptiveFactory, Known};
 pub use algorithm::{Algorithm, UnknownAlgorithm};
+pub use bbr::{Bbr, BbrFactory};
 pub use cubic::{Cubic, CubicFactory};
 pub use floor::{Floor, FloorFactory};
 
@@ -49,11 +54,16 @@ pub fn factory(
     let inner: Arc<dyn ControllerFactory + Send + Sync> = match algorithm {
         Algorithm::Cubic => Arc::new(CubicFactory),
         Algorithm::NewReno => Arc::new(NewRenoConfig::default()),
-        Algorithm::Bbr => Arc::new(BbrConfig::default()),
+        Algorithm::Bbr => Arc::new(BbrFactory),
         Algorithm::Adaptive => Arc::new(AdaptiveFactory::default()),
     };
     match settings.min_cwnd {
         None => inner,
         Some(min_cwnd) => Arc::new(FloorFactory { inner, min_cwnd }),
     }
+}
+
+/// What a connection begins with, with packets of `mss` bytes (RFC 9002 §7.2).
+fn initial_window(mss: f64) -> f64 {
+    14_720.0_f64.clamp(2.0 * mss, 10.0 * mss)
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::delivery::Sample;
+use crate::delivery::Sample;
 
 /// Rates, round-trip times and rounds of a path.
 #[derive(Clone, Debug, Default)]

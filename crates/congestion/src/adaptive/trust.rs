@@ -75,9 +75,8 @@ impl Trust {
 
     /// Whether packets sent at `sent` were part of the last probe.
     pub(super) fn probed(&self, sent: Instant) -> bool {
-        self.probe.is_some_and(|(begin, end)| {
-            sent >= begin && end.is_none_or(|end| sent <= end)
-        })
+        self.probe
+            .is_some_and(|(begin, end)| sent >= begin && end.is_none_or(|end| sent <= end))
     }
 
     /// Judges at the end of a round. Returns whether trust was lost.

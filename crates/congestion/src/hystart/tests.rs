@@ -2,23 +2,27 @@ use super::*;
 
 const BASE: u64 = 40;
 
-/// A round in which ten packets are sent, and those of the round before acknowledged after
-/// `ms` each.
+/// The first flight.
+fn begun() -> HyStart {
+    let mut hystart = HyStart::default();
+    (0..10).for_each(|packet| hystart.on_sent(packet));
+    hystart
+}
+
+/// A round in which ten packets are acknowledged, after `ms` each, and each makes room for
+/// another.
 fn round(hystart: &mut HyStart, number: u64, ms: u64) -> Growth {
-    for packet in 0..10 {
-        hystart.on_sent(number * 10 + packet);
-    }
     let mut growth = Growth::Full;
-    for packet in 0..10 {
+    for packet in number * 10..(number + 1) * 10 {
         hystart.on_rtt(Duration::from_millis(ms));
-        let acked = (number * 10 + packet).checked_sub(10);
-        growth = hystart.on_acked(acked);
+        growth = hystart.on_acked(Some(packet));
+        hystart.on_sent(packet + 10);
     }
     growth
 }
 
 fn after(rounds: &[u64]) -> Vec<Growth> {
-    let mut hystart = HyStart::default();
+    let mut hystart = begun();
     let each = rounds.iter().zip(0..);
     each.map(|(&ms, number)| round(&mut hystart, number, ms))
         .collect()
@@ -62,14 +66,14 @@ fn the_threshold_is_an_eighth_within_limits() {
 
 #[test]
 fn few_samples_tell_nothing() {
-    let mut hystart = HyStart::default();
+    let mut hystart = begun();
     round(&mut hystart, 0, BASE);
     round(&mut hystart, 1, BASE);
-    for packet in 20..30 {
-        hystart.on_sent(packet);
-    }
-    for acked in 10..17 {
+    // The first still ends the round before.
+    for packet in 20..28 {
         hystart.on_rtt(Duration::from_millis(90));
-        assert_eq!(hystart.on_acked(Some(acked)), Growth::Full);
+        assert_eq!(hystart.on_acked(Some(packet)), Growth::Full);
     }
+    hystart.on_rtt(Duration::from_millis(90));
+    assert_eq!(hystart.on_acked(Some(28)), Growth::Slow);
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Counts what is sent, acknowledged and lost, and makes a rate of it at each acknowledgement.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Delivery {
+pub(crate) struct Delivery {
     /// Bytes acknowledged.
     delivered: u64,
     /// Bytes lost.
@@ -35,27 +35,27 @@ struct Batch {
 
 /// What an acknowledgement tells.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     /// Bytes acknowledged in a second.
-    pub(super) rate: f64,
+    pub(crate) rate: f64,
     /// Part of what left the network that was lost, 0 to 1.
-    pub(super) loss: f64,
+    pub(crate) loss: f64,
     /// From sending to acknowledgement.
-    pub(super) rtt: Duration,
+    pub(crate) rtt: Duration,
     /// When the packet was sent.
-    pub(super) sent: Instant,
+    pub(crate) sent: Instant,
     /// Bytes delivered when it was sent.
-    pub(super) prior: u64,
+    pub(crate) prior: u64,
     /// The application had no more to send: the path may carry more than `rate`.
-    pub(super) limited: bool,
+    pub(crate) limited: bool,
 }
 
 impl Delivery {
-    pub(super) fn delivered(&self) -> u64 {
+    pub(crate) fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    pub(super) fn on_sent(&mut self, now: Instant, bytes: u64) {
+    pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64) {
         if self.in_flight == 0 {
             self.delivered_at = Some(now);
             self.acked_sent = Some(now);
@@ -74,16 +74,16 @@ impl Delivery {
         });
     }
 
-    pub(super) fn on_ack(&mut self, bytes: u64) {
+    pub(crate) fn on_ack(&mut self, bytes: u64) {
         self.delivered += bytes;
     }
 
-    pub(super) fn on_loss(&mut self, bytes: u64) {
+    pub(crate) fn on_loss(&mut self, bytes: u64) {
         self.lost += bytes;
     }
 
     /// After the acknowledgements that came at `now`, of which `newest` was sent last.
-    pub(super) fn on_end_acks(
+    pub(crate) fn on_end_acks(
         &mut self,
         now: Instant,
         newest: Instant,

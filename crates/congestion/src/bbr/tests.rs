@@ -1,0 +1,98 @@
+use super::*;
+use crate::testing::{Ack, Driven, Link};
+
+const RTT: Duration = Duration::from_millis(40);
+
+impl Driven for Bbr {
+    fn sent(&mut self, now: Instant, bytes: u64, number: u64) {
+        self.on_sent(now, bytes, number);
+    }
+
+    fn acked(&mut self, now: Instant, ack: &Ack) {
+        self.acked(ack.sent, ack.bytes);
+        self.acks_ended(now, ack.in_flight, false);
+    }
+
+    fn lost(&mut self, _now: Instant, _sent: Instant, bytes: u64) {
+        self.congested(false, bytes);
+    }
+
+    fn window(&self) -> f64 {
+        self.window
+    }
+}
+
+fn path_of(rate: f64, queue: f64, loss: u64) -> Link<Bbr> {
+    Link::new(Bbr::new(Link::<Bbr>::MTU), RTT, rate, queue, loss)
+}
+
+#[test]
+fn startup_ends_when_the_path_is_full_and_leaves_no_queue() {
+    let mut link = path_of(400.0, 400.0, 0);
+    link.rounds(30);
+    assert!(matches!(link.controller.phase, Phase::ProbeBw { .. }));
+    let windows: Vec<f64> = (0..24).map(|_| link.round().window()).collect();
+    assert!(
+        windows.iter().all(|w| (250.0..560.0).contains(w)),
+        "{windows:?}"
+    );
+    assert_eq!(link.lost_in(20), 0);
+}
+
+#[test]
+fn random_losses_are_no_congestion() {
+    let mut link = path_of(400.0, 400.0, 20);
+    link.rounds(60);
+    let delivered = link.delivered_in(40);
+    let possible = 400.0 * 40.0 * 0.95;
+    assert!(delivered > 0.85 * possible, "{delivered} of {possible}");
+}
+
+#[test]
+fn the_least_rtt_is_looked_for_each_ten_seconds() {
+    let mut link = path_of(400.0, 400.0, 0);
+    link.rounds(20);
+    let least = (0..300)
+        .map(|_| link.round().window())
+        .fold(f64::INFINITY, f64::min);
+    assert!((least - PROBE_RTT_PACKETS).abs() < 0.01, "{least}");
+    link.rounds(20);
+    assert!(link.window() > 250.0, "{}", link.window());
+}
+
+#[test]
+fn persistent_congestion_begins_anew() {
+    let mut link = path_of(400.0, 400.0, 0);
+    link.rounds(30);
+    link.controller.congested(true, 1_200);
+    assert!((link.window() - PROBE_RTT_PACKETS).abs() < 0.01);
+    link.rounds(20);
+    assert!(link.window() > 250.0, "{}", link.window());
+}
+
+#[test]
+fn phases_follow_the_draft() {
+    let mut link = path_of(400.0, 400.0, 0);
+    link.rounds(30);
+    let mut seen = Vec::new();
+    for _ in 0..200 {
+        link.step();
+        if let Phase::ProbeBw { index, .. } = link.controller.phase
+            && seen.last() != Some(&index)
+        {
+            seen.push(index);
+        }
+    }
+    for _ in 0..20 {
+        link.round();
+        if let Phase::ProbeBw { index, .. } = link.controller.phase
+            && seen.last() != Some(&index)
+        {
+            seen.push(index);
+        }
+    }
+    assert!(
+        seen.windows(2).all(|pair| pair[1] == (pair[0] + 1) % 8),
+        "{seen:?}"
+    );
+}

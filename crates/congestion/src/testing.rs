@@ -1,0 +1,160 @@
+//! A path for controllers in tests.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// A controller as a path drives it. `RttEstimator` can't be made outside quinn, so that tests
+/// call what the `Controller` calls.
+pub(crate) trait Driven {
+    fn sent(&mut self, now: Instant, bytes: u64, number: u64);
+    fn acked(&mut self, now: Instant, ack: &Ack);
+    fn lost(&mut self, now: Instant, sent: Instant, bytes: u64);
+    /// In bytes.
+    fn window(&self) -> f64;
+}
+
+/// One packet's acknowledgement.
+pub(crate) struct Ack {
+    pub(crate) sent: Instant,
+    pub(crate) number: u64,
+    pub(crate) bytes: u64,
+    pub(crate) in_flight: u64,
+    pub(crate) rtt: Duration,
+}
+
+/// A connection that always has more to send, over a path that carries `rate` packets a round
+/// trip, queues the rest, up to `queue` packets, and loses every `loss`th packet besides.
+pub(crate) struct Link<C> {
+    pub(crate) controller: C,
+    pub(crate) now: Instant,
+    rtt: Duration,
+    rate: f64,
+    queue: f64,
+    loss: u64,
+    sent: u64,
+    in_flight: u64,
+    delivered: u64,
+    lost: u64,
+    /// When the next packet may be sent: paced as by quinn, with 1.25 windows a round trip.
+    paced: Instant,
+    /// When the transmitter is free.
+    free: Instant,
+    /// What becomes of the packets under way, in the order in which the sender learns it.
+    fates: VecDeque<Fate>,
+}
+
+struct Fate {
+    at: Instant,
+    sent: Instant,
+    number: u64,
+    lost: bool,
+}
+
+impl<C: Driven> Link<C> {
+    pub(crate) const MTU: u16 = 1_200;
+    const BYTES: u64 = Self::MTU as u64;
+
+    pub(crate) fn new(controller: C, rtt: Duration, rate: f64, queue: f64, loss: u64) -> Self {
+        let now = Instant::now();
+        Self {
+            controller,
+            now,
+            rtt,
+            rate,
+            queue,
+            loss,
+            sent: 0,
+            in_flight: 0,
+            delivered: 0,
+            lost: 0,
+            paced: now,
+            free: now,
+            fates: VecDeque::new(),
+        }
+    }
+
+    /// In packets.
+    pub(crate) fn window(&self) -> f64 {
+        self.controller.window() / f64::from(Self::MTU)
+    }
+
+    fn send(&mut self) {
+        self.now = self.now.max(self.paced);
+        self.paced = self.now + self.rtt.div_f64(self.window() * 1.25);
+        self.sent += 1;
+        self.in_flight += Self::BYTES;
+        self.controller.sent(self.now, Self::BYTES, self.sent);
+        let one = self.rtt.div_f64(self.rate);
+        let waits = self.free.saturating_duration_since(self.now);
+        let random = self.loss > 0 && self.sent.is_multiple_of(self.loss);
+        let lost = random || waits > one.mul_f64(self.queue);
+        if !lost {
+            self.free = self.free.max(self.now) + one;
+        }
+        self.fates.push_back(Fate {
+            at: self.free.max(self.now) + self.rtt,
+            sent: self.now,
+            number: self.sent,
+            lost,
+        });
+    }
+
+    fn learn(&mut self, fate: &Fate) {
+        self.now = self.now.max(fate.at);
+        self.in_flight -= Self::BYTES;
+        if fate.lost {
+            self.lost += 1;
+            self.controller.lost(self.now, fate.sent, Self::BYTES);
+            return;
+        }
+        self.delivered += 1;
+        let ack = Ack {
+            sent: fate.sent,
+            number: fate.number,
+            bytes: Self::BYTES,
+            in_flight: self.in_flight,
+            rtt: self.rtt,
+        };
+        self.controller.acked(self.now, &ack);
+    }
+
+    /// Sends a packet, or learns what has become of one.
+    pub(crate) fn step(&mut self) {
+        let room = (self.in_flight + Self::BYTES) as f64 <= self.controller.window();
+        let next = self.fates.front().map(|fate| fate.at);
+        if room && next.is_none_or(|next| self.paced < next) {
+            self.send();
+        } else if let Some(fate) = self.fates.pop_front() {
+            self.learn(&fate);
+        }
+    }
+
+    pub(crate) fn round(&mut self) -> &mut Self {
+        let end = self.now + self.rtt;
+        while self.now < end {
+            self.step();
+        }
+        self
+    }
+
+    pub(crate) fn rounds(&mut self, count: u32) -> &mut Self {
+        (0..count).for_each(|_| {
+            self.round();
+        });
+        self
+    }
+
+    /// Packets delivered in so many rounds.
+    pub(crate) fn delivered_in(&mut self, rounds: u32) -> f64 {
+        let before = self.delivered;
+        self.rounds(rounds);
+        (self.delivered - before) as f64
+    }
+
+    /// Packets lost in so many rounds.
+    pub(crate) fn lost_in(&mut self, rounds: u32) -> u64 {
+        let before = self.lost;
+        self.rounds(rounds);
+        self.lost - before
+    }
+}
