@@ -7,7 +7,7 @@
 //! use hikyaku_congestion::{Algorithm, Settings, factory};
 //! use quinn_proto::TransportConfig;
 //!
-//! let settings = Settings { min_cwnd: Some(256 * 1460) };
+//! let settings = Settings { min_cwnd: Some(256 * 1460), ..Settings::default() };
 //! let mut transport = TransportConfig::default();
 //! transport.congestion_controller_factory(factory(Algorithm::Cubic, &settings));
 //! ```
@@ -43,6 +43,8 @@ pub const SEND_WINDOW: u64 = 12 << 20;
 pub struct Settings {
     /// Bytes below which the window never falls ([`Floor`]). Default none.
     pub min_cwnd: Option<u64>,
+    /// What the path has shown before, for [`Algorithm::Adaptive`]. Default nothing.
+    pub known: Option<Known>,
 }
 
 /// Makes the controllers of `algorithm` under `settings`.
@@ -55,7 +57,7 @@ pub fn factory(
         Algorithm::Cubic => Arc::new(CubicFactory),
         Algorithm::NewReno => Arc::new(NewRenoConfig::default()),
         Algorithm::Bbr => Arc::new(BbrFactory),
-        Algorithm::Adaptive => Arc::new(AdaptiveFactory::default()),
+        Algorithm::Adaptive => Arc::new(AdaptiveFactory { known: settings.known }),
     };
     match settings.min_cwnd {
         None => inner,

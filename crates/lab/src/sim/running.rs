@@ -45,6 +45,7 @@ impl Running {
                 flow.algorithm,
                 &Settings {
                     min_cwnd: flow.min_cwnd,
+                    known: flow.known,
                 },
             ),
             in_flight: Arc::clone(&in_flight),
