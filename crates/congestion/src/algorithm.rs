@@ -14,24 +14,25 @@ pub enum Algorithm {
     /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), by what is in flight
     /// instead of a pacing rate.
     Bbr,
-    /// CUBIC that forgives losses without a queue ([`crate::Adaptive`]).
-    Adaptive,
+    /// CUBIC whose window does not fall below the path's bandwidth-delay product at losses
+    /// without a queue (`docs/congestion.md`).
+    Floor,
 }
 
 /// A name that is no algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no congestion control of QUIC; use cubic, newreno, bbr or adaptive")]
+#[error("`{0}` is no congestion control of QUIC; use cubic, newreno, bbr or floor")]
 pub struct UnknownAlgorithm(String);
 
 impl Algorithm {
-    /// Its name, as in configuration: `cubic`, `newreno`, `bbr` or `adaptive`.
+    /// Its name, as in configuration: `cubic`, `newreno`, `bbr` or `floor`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",
             Self::NewReno => "newreno",
             Self::Bbr => "bbr",
-            Self::Adaptive => "adaptive",
+            Self::Floor => "floor",
         }
     }
 }
@@ -46,7 +47,7 @@ impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        [Self::Cubic, Self::NewReno, Self::Bbr, Self::Adaptive]
+        [Self::Cubic, Self::NewReno, Self::Bbr, Self::Floor]
             .into_iter()
             .find(|algorithm| algorithm.name() == name)
             .ok_or_else(|| UnknownAlgorithm(name.to_owned()))

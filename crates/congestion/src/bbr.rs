@@ -3,16 +3,12 @@
 #[cfg(test)]
 mod tests;
 
-use std::any::Any;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use quinn_proto::RttEstimator;
-use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
-
-use crate::delivery::{Delivery, Sample};
+use crate::delivery::Sample;
 use crate::initial_window;
+use crate::path::Path;
 
 /// BBR for QUIC: models the path by its largest delivery rate and its least RTT, and keeps
 /// their product in flight, whatever is lost.
@@ -23,23 +19,17 @@ use crate::initial_window;
 /// phase or flow has left drains. The draft's second limit, two bandwidth-delay products
 /// (§4.2.3), would be the only one without a pacing rate, and a standing queue.
 #[derive(Clone, Debug)]
-pub struct Bbr {
+pub(crate) struct Bbr {
     mss: f64,
     window: f64,
-    delivery: Delivery,
     /// `BBR.BtlBwFilter`: the largest rate of each of the last rounds, in bytes a second.
     rates: VecDeque<(u64, f64)>,
     /// `BBR.RTprop` and when it was measured.
     min_rtt: Option<(Instant, Duration)>,
     /// `BBR.round_count`.
     round: u64,
-    /// `BBR.next_round_delivered`.
-    round_end: u64,
     phase: Phase,
     filled: Filled,
-    newest: Option<Instant>,
-    /// Packets acknowledged in this call of acknowledgements.
-    acked: u64,
     recovery: Option<Recovery>,
 }
 
@@ -75,64 +65,70 @@ struct Recovery {
     prior: f64,
 }
 
-/// Makes [`Bbr`] controllers.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct BbrFactory;
-
-impl ControllerFactory for BbrFactory {
-    fn build(self: Arc<Self>, _now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        Box::new(Bbr::new(current_mtu))
-    }
-}
-
 impl Bbr {
     /// A connection that begins, with packets of `mtu` bytes.
-    #[must_use]
-    pub fn new(mtu: u16) -> Self {
+    pub(crate) fn new(mtu: u16) -> Self {
         let mss = f64::from(mtu);
         Self {
             mss,
             window: initial_window(mss),
-            delivery: Delivery::default(),
             rates: VecDeque::new(),
             min_rtt: None,
             round: 0,
-            round_end: 0,
             phase: Phase::Startup,
             filled: Filled::default(),
-            newest: None,
-            acked: 0,
             recovery: None,
         }
     }
 
-    fn acked(&mut self, sent: Instant, bytes: u64) {
-        self.delivery.on_ack(bytes);
-        self.acked += bytes;
-        self.newest = self.newest.max(Some(sent));
+    /// Goes on with a window that another algorithm has left.
+    pub(crate) fn take_over(&mut self, now: Instant, window: f64, searching: bool, path: &Path) {
+        self.window = window;
+        let (Some(rate), Some(min_rtt), false) = (path.rate(), path.min_rtt(), searching) else {
+            return;
+        };
+        self.rates.push_back((self.round, rate));
+        self.min_rtt = Some((now, min_rtt));
+        self.filled.is = true;
+        self.enter_probe_bw(now);
     }
 
-    fn acks_ended(&mut self, now: Instant, in_flight: u64, app_limited: bool) {
-        let acked = std::mem::take(&mut self.acked) as f64;
-        let Some(newest) = self.newest.take() else {
-            return;
-        };
-        let Some(sample) = self
-            .delivery
-            .on_end_acks(now, newest, in_flight, app_limited)
-        else {
-            return;
-        };
+    pub(crate) fn in_startup(&self) -> bool {
+        self.phase == Phase::Startup
+    }
+
+    pub(crate) fn window_bytes(&self) -> f64 {
+        self.window
+    }
+
+    pub(crate) fn set_mtu(&mut self, mtu: u16) {
+        self.mss = f64::from(mtu);
+        self.window = self.window.max(PROBE_RTT_PACKETS * self.mss);
+    }
+
+    /// After acknowledgements of `acked` bytes, of which `sample` was made, and which ended a
+    /// round or not.
+    pub(crate) fn sampled(
+        &mut self,
+        now: Instant,
+        sample: &Sample,
+        round_ended: bool,
+        in_flight: u64,
+        acked: u64,
+    ) {
         let expired = self.update_min_rtt(now, sample.rtt);
-        let round_began = self.update_round(&sample);
-        self.update_rate(&sample);
-        if round_began && !sample.limited {
+        if round_ended {
+            self.round += 1;
+            self.end_recovery();
+        }
+        self.update_rate(sample);
+        if round_ended && !sample.limited {
             self.check_filled();
         }
         let in_flight = in_flight as f64;
         self.step(now, in_flight);
         self.step_probe_rtt(now, in_flight, expired);
-        self.set_window(acked, in_flight);
+        self.set_window(acked as f64, in_flight);
     }
 
     /// `BBRUpdateRTprop`. Returns whether the RTT before was too old.
@@ -144,17 +140,6 @@ impl Bbr {
             self.min_rtt = Some((now, rtt));
         }
         expired
-    }
-
-    /// `BBRUpdateRound`. Returns whether a round begins.
-    fn update_round(&mut self, sample: &Sample) -> bool {
-        let begins = sample.prior >= self.round_end;
-        if begins {
-            self.round_end = self.delivery.delivered();
-            self.round += 1;
-            self.end_recovery();
-        }
-        begins
     }
 
     /// Ends a recovery after a round without a loss.
@@ -227,7 +212,7 @@ impl Bbr {
     fn enter_probe_bw(&mut self, now: Instant) {
         // Flows that begin together are not to probe together: any phase but the draining one
         // (§4.3.4.4), by what is as good as random.
-        let index = (self.delivery.delivered() / self.mss as u64) as usize % (CYCLE.len() - 1);
+        let index = self.window as usize % (CYCLE.len() - 1);
         let index = if index == 0 { 0 } else { index + 1 };
         self.phase = Phase::ProbeBw { index, since: now };
     }
@@ -275,7 +260,7 @@ impl Bbr {
     /// `BBRSetCwnd`.
     fn set_window(&mut self, acked: f64, in_flight: f64) {
         let target = match self.phase {
-            Phase::Startup => f64::INFINITY,
+            Phase::Startup => self.inflight(HIGH_GAIN).max(self.window),
             Phase::Drain => self.inflight(1.0),
             Phase::ProbeBw { index, .. } => self.inflight(CYCLE.get(index).copied().unwrap_or(1.0)),
             Phase::ProbeRtt { .. } => PROBE_RTT_PACKETS * self.mss,
@@ -290,12 +275,11 @@ impl Bbr {
         self.window = self.window.max(PROBE_RTT_PACKETS * self.mss);
     }
 
-    fn congested(&mut self, persistent: bool, lost: u64) {
+    pub(crate) fn congested(&mut self, persistent: bool, lost: u64) {
         if lost == 0 && !persistent {
             // An ECN mark, which this version does not know.
             return;
         }
-        self.delivery.on_loss(lost);
         let (round, prior) = (self.round, self.window);
         let recovery = self.recovery.get_or_insert(Recovery {
             began: round,
@@ -309,70 +293,8 @@ impl Bbr {
     }
 }
 
-impl Controller for Bbr {
-    fn on_sent(&mut self, now: Instant, bytes: u64, _last_packet_number: u64) {
-        self.delivery.on_sent(now, bytes);
-    }
-
-    fn on_ack(
-        &mut self,
-        _now: Instant,
-        sent: Instant,
-        bytes: u64,
-        _app_limited: bool,
-        _rtt: &RttEstimator,
-    ) {
-        self.acked(sent, bytes);
-    }
-
-    fn on_end_acks(
-        &mut self,
-        now: Instant,
-        in_flight: u64,
-        app_limited: bool,
-        _largest_packet_num_acked: Option<u64>,
-    ) {
-        self.acks_ended(now, in_flight, app_limited);
-    }
-
-    fn on_congestion_event(
-        &mut self,
-        _now: Instant,
-        _sent: Instant,
-        is_persistent_congestion: bool,
-        lost_bytes: u64,
-    ) {
-        self.congested(is_persistent_congestion, lost_bytes);
-    }
-
-    fn on_mtu_update(&mut self, new_mtu: u16) {
-        self.mss = f64::from(new_mtu);
-        self.window = self.window.max(PROBE_RTT_PACKETS * self.mss);
-    }
-
-    fn window(&self) -> u64 {
-        self.window as u64
-    }
-
-    fn metrics(&self) -> ControllerMetrics {
-        let mut metrics = ControllerMetrics::default();
-        metrics.congestion_window = self.window();
-        metrics
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
-
-    fn initial_window(&self) -> u64 {
-        initial_window(self.mss) as u64
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
-}
-
+/// `BBRHighGain`: 2 / ln 2, with which the rate doubles each round (§4.3.2).
+const HIGH_GAIN: f64 = 2.89;
 /// Gains of the phases of ProbeBW (§4.3.4.2).
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 /// `BtlBwFilterLen`.

@@ -3,12 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::any::Any;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use quinn_proto::RttEstimator;
-use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
 use crate::hystart::{CSS_GROWTH_DIVISOR, Growth, HyStart};
 use crate::initial_window;
@@ -19,7 +14,7 @@ use crate::initial_window;
 /// nothing to its own queue. Everything is after RFC 9438, with its constants; times in which
 /// the application sent less than the window do not count (§5.8).
 #[derive(Clone, Debug)]
-pub struct Cubic {
+pub(crate) struct Cubic {
     /// `SMSS`.
     mss: f64,
     /// `cwnd`.
@@ -50,20 +45,9 @@ struct Epoch {
     last_ack: Instant,
 }
 
-/// Makes [`Cubic`] controllers.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CubicFactory;
-
-impl ControllerFactory for CubicFactory {
-    fn build(self: Arc<Self>, _now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        Box::new(Cubic::new(current_mtu))
-    }
-}
-
 impl Cubic {
     /// A connection that begins, with packets of `mtu` bytes.
-    #[must_use]
-    pub fn new(mtu: u16) -> Self {
+    pub(crate) fn new(mtu: u16) -> Self {
         let mss = f64::from(mtu);
         Self {
             mss,
@@ -97,9 +81,12 @@ impl Cubic {
             return;
         }
         if self.window < self.ssthresh {
+            let large = self.window > LARGE * self.mss;
             let growth = match self.growth {
-                Growth::Full | Growth::Over => bytes,
+                Growth::Slow if large => 0.0,
                 Growth::Slow => bytes / CSS_GROWTH_DIVISOR as f64,
+                Growth::Full | Growth::Over if large => bytes / 2.0,
+                Growth::Full | Growth::Over => bytes,
             };
             self.window = (self.window + growth).min(self.ssthresh.max(self.window));
         } else {
@@ -191,41 +178,26 @@ impl Cubic {
         self.window
     }
 
-    /// RFC 9002 §7.2.
-    fn minimum(&self) -> f64 {
-        2.0 * self.mss
+    pub(crate) fn ssthresh(&self) -> Option<u64> {
+        self.ssthresh.is_finite().then_some(self.ssthresh as u64)
     }
-}
 
-impl Controller for Cubic {
-    fn on_sent(&mut self, _now: Instant, _bytes: u64, last_packet_number: u64) {
+    pub(crate) fn initial_window(&self) -> f64 {
+        initial_window(self.mss)
+    }
+
+    pub(crate) fn sent(&mut self, packet: u64) {
         if let Some(hystart) = &mut self.hystart {
-            hystart.on_sent(last_packet_number);
+            hystart.on_sent(packet);
         }
     }
 
-    fn on_ack(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        bytes: u64,
-        app_limited: bool,
-        rtt: &RttEstimator,
-    ) {
-        self.acked(now, sent, bytes as f64, app_limited, rtt.get());
-    }
-
-    fn on_end_acks(
-        &mut self,
-        _now: Instant,
-        _in_flight: u64,
-        _app_limited: bool,
-        largest_packet_num_acked: Option<u64>,
-    ) {
+    /// After acknowledgements up to packet `largest`.
+    pub(crate) fn acks_ended(&mut self, largest: Option<u64>) {
         let Some(hystart) = &mut self.hystart else {
             return;
         };
-        self.growth = hystart.on_acked(largest_packet_num_acked);
+        self.growth = hystart.on_acked(largest);
         if self.growth == Growth::Over {
             self.ssthresh = self.window;
             self.prior = self.window;
@@ -233,45 +205,21 @@ impl Controller for Cubic {
         }
     }
 
-    fn on_congestion_event(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        is_persistent_congestion: bool,
-        _lost_bytes: u64,
-    ) {
-        self.congested(now, sent, is_persistent_congestion);
-    }
-
-    fn on_mtu_update(&mut self, new_mtu: u16) {
-        self.mss = f64::from(new_mtu);
+    pub(crate) fn set_mtu(&mut self, mtu: u16) {
+        self.mss = f64::from(mtu);
         self.window = self.window.max(self.minimum());
     }
 
-    fn window(&self) -> u64 {
-        self.window as u64
-    }
-
-    fn metrics(&self) -> ControllerMetrics {
-        let mut metrics = ControllerMetrics::default();
-        metrics.congestion_window = self.window();
-        metrics.ssthresh = self.ssthresh.is_finite().then_some(self.ssthresh as u64);
-        metrics
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
-
-    fn initial_window(&self) -> u64 {
-        initial_window(self.mss) as u64
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
+    /// RFC 9002 §7.2.
+    fn minimum(&self) -> f64 {
+        2.0 * self.mss
     }
 }
 
+/// Packets beyond which slow start grows by half in a round: it is a round late in noticing that
+/// the path is full, and what it then sends too much is lost. Receivers have to keep a gap for
+/// each, and quinn's ends the connection at 1024.
+const LARGE: f64 = 512.0;
 /// `C` of RFC 9438 §5, in packets per second cubed.
 const C: f64 = 0.4;
 /// `beta_cubic` (§4.6).

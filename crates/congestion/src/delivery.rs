@@ -1,6 +1,9 @@
 //! How fast packets leave the network (draft-ietf-ccwg-bbr §4.1, after
 //! draft-cheng-iccrg-delivery-rate-estimation).
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 

@@ -1,114 +1,319 @@
-//! A window that never falls below a floor.
+//! A window floor that is fair: CUBIC that knows the path.
 
 #[cfg(test)]
 mod tests;
+mod trust;
 
-use std::any::Any;
-use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use quinn_proto::RttEstimator;
-use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use self::trust::Trust;
+use crate::cubic::Cubic;
+use crate::delivery::Sample;
+use crate::path::Path;
 
-/// A congestion controller whose window is at least `min_cwnd` bytes at all times: from the
-/// first packet on, in recovery, after persistent congestion, in BBR's PROBE_RTT.
+/// CUBIC whose window does not fall below the path's bandwidth-delay product at losses that
+/// come without a queue.
 ///
-/// This is FLOOR's method (§5), which raises the minimum congestion window of RFC 9002 §7.2
-/// from two packets to `n` × 1460 B. Two things go further than the paper says: the floor
-/// holds before the first loss, too, so that it replaces slow start up to there, and it is
-/// paced, since quinn paces from the window (1.25 windows a round trip).
+/// FLOOR (§5) raises the least congestion window, which fills lossy links and takes the share
+/// of others where the link is shared. Here the floor is what the path has shown, delivery
+/// rate times least RTT, and it holds only at a loss whose neighbours met no standing queue.
+/// At any other loss, and at ECN marks, this is [`Cubic`].
 ///
-/// `inner` decides as if it were alone, and what it is told is true: its window grows while
-/// the floor is in use, as packets beyond it are acknowledged.
-///
-/// A fixed floor takes no part in congestion control below it. On a path that others share
-/// it takes their share and can collapse the path (FLOOR §7).
-pub struct Floor {
-    inner: Box<dyn Controller>,
-    min_cwnd: u64,
+/// - Slow start survives losses without a queue. It ends with the queue (HyStart++), or when
+///   the delivery rate has not grown by a quarter for three rounds.
+/// - A path that loses is probed with a quarter more each fourth round.
+/// - Where losses answer to our rate (probes lose more, or a round a fifth), as at policers
+///   and very short queues, the floor is given up for 32 to 256 rounds.
+/// - A path that is known begins with half of what it carried, one round trip after the first
+///   packet (draft-ietf-tsvwg-careful-resume), and goes back if that meets a queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Floor {
+    cubic: Cubic,
+    trust: Trust,
+    mss: f64,
+    startup: Option<Startup>,
+    probe: Option<Probe>,
+    /// The round of the last loss that was forgiven.
+    forgiven: Option<u64>,
+    /// The round in which the last probe began.
+    probed: u64,
+    known: Option<Known>,
+    jump: Option<Jump>,
 }
 
-/// Makes [`Floor`] controllers, each around one that `inner` makes.
-pub struct FloorFactory {
-    /// Makes the controllers that decide above the floor.
-    pub inner: Arc<dyn ControllerFactory + Send + Sync>,
-    /// The floor in bytes.
-    pub min_cwnd: u64,
+/// What a path has shown before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Bytes that filled it.
+    pub bdp: u64,
+    /// Its least RTT.
+    pub min_rtt: Duration,
 }
 
-impl ControllerFactory for FloorFactory {
-    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        Box::new(Floor {
-            inner: Arc::clone(&self.inner).build(now, current_mtu),
-            min_cwnd: self.min_cwnd,
-        })
+/// Slow start looks for the round in which the rate no longer grows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Startup {
+    rate: f64,
+    stalled: u32,
+}
+
+/// A round with a larger window.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    round: u64,
+    rate: f64,
+}
+
+/// A window that was not earned in this connection, until its packets are acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Jump {
+    at: Instant,
+    before: f64,
+}
+
+impl Floor {
+    /// A connection that begins, with packets of `mtu` bytes.
+    pub(crate) fn new(mtu: u16, known: Option<Known>) -> Self {
+        Self {
+            cubic: Cubic::new(mtu),
+            trust: Trust::default(),
+            mss: f64::from(mtu),
+            startup: Some(Startup::default()),
+            probe: None,
+            forgiven: None,
+            probed: 0,
+            known,
+            jump: None,
+        }
     }
-}
 
-impl Controller for Floor {
-    fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
-        self.inner.on_sent(now, bytes, last_packet_number);
+    /// Goes on with a window that another algorithm has left.
+    pub(crate) fn take_over(&mut self, window: f64, searching: bool) {
+        self.known = None;
+        if searching {
+            self.cubic.open(window);
+        } else {
+            self.startup = None;
+            self.cubic.settle(window);
+        }
     }
 
-    fn on_ack(
+    pub(crate) fn in_slow_start(&self) -> bool {
+        self.cubic.in_slow_start()
+    }
+
+    pub(crate) fn ssthresh(&self) -> Option<u64> {
+        self.cubic.ssthresh()
+    }
+
+    pub(crate) fn trusts(&self, path: &Path) -> bool {
+        self.trust.given(path.round())
+    }
+
+    pub(crate) fn set_mtu(&mut self, mtu: u16) {
+        self.mss = f64::from(mtu);
+        self.cubic.set_mtu(mtu);
+    }
+
+    pub(crate) fn sent(&mut self, packet: u64) {
+        self.cubic.sent(packet);
+    }
+
+    pub(crate) fn acked(
         &mut self,
         now: Instant,
         sent: Instant,
         bytes: u64,
-        app_limited: bool,
-        rtt: &RttEstimator,
+        limited: bool,
+        srtt: Duration,
     ) {
-        self.inner.on_ack(now, sent, bytes, app_limited, rtt);
+        self.trust.on_ack(sent, bytes as f64 / self.mss);
+        self.cubic.acked(now, sent, bytes as f64, limited, srtt);
     }
 
-    fn on_end_acks(
+    pub(crate) fn acks_ended(&mut self, largest: Option<u64>) {
+        self.cubic.acks_ended(largest);
+    }
+
+    /// After `path` has taken `sample` in, which ended a round or not.
+    pub(crate) fn sampled(
         &mut self,
         now: Instant,
-        in_flight: u64,
-        app_limited: bool,
-        largest_packet_num_acked: Option<u64>,
+        sample: &Sample,
+        round_ended: bool,
+        path: &Path,
     ) {
-        self.inner
-            .on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
+        if round_ended {
+            self.end_round(now, path);
+        }
+        self.resume(now, sample);
     }
 
-    fn on_congestion_event(
+    fn end_round(&mut self, now: Instant, path: &Path) {
+        let round = path.round();
+        if self.trust.end_round(round) {
+            self.leave_startup();
+            self.stop_probe(now, path);
+            self.cubic.congested(now, now, false);
+            return;
+        }
+        self.look_for_plateau(path);
+        self.step_probe(now, round, path);
+    }
+
+    /// Ends slow start where three rounds have not brought a quarter more.
+    fn look_for_plateau(&mut self, path: &Path) {
+        if !self.cubic.in_slow_start() {
+            self.startup = None;
+        }
+        let (Some(startup), Some(rate)) = (&mut self.startup, path.last_rate()) else {
+            return;
+        };
+        if rate >= startup.rate * STARTUP_GROWTH {
+            *startup = Startup { rate, stalled: 0 };
+            return;
+        }
+        startup.stalled += 1;
+        if startup.stalled >= STARTUP_ROUNDS && self.forgiven.is_some() {
+            let bdp = path.bdp().unwrap_or(0.0);
+            self.leave_startup();
+            self.cubic.settle(bdp.max(self.cubic.initial_window()));
+        }
+    }
+
+    fn leave_startup(&mut self) {
+        self.startup = None;
+        self.jump = None;
+        self.known = None;
+    }
+
+    /// Begins and ends probes.
+    fn step_probe(&mut self, now: Instant, round: u64, path: &Path) {
+        if let Some(probe) = self.probe {
+            if round > probe.round {
+                self.stop_probe(now, path);
+            }
+            return;
+        }
+        let forgiving = self
+            .forgiven
+            .is_some_and(|last| round - last <= PROBE_ROUNDS);
+        let due = round >= self.probed + PROBE_ROUNDS;
+        if forgiving && due && self.startup.is_none() && self.trust.given(round) {
+            let rate = path.rate().unwrap_or(0.0);
+            self.probe = Some(Probe { round, rate });
+            self.probed = round;
+            self.trust.probe_begins(now);
+        }
+    }
+
+    fn stop_probe(&mut self, now: Instant, path: &Path) {
+        if let Some(probe) = self.probe.take() {
+            self.trust.probe_ends(now);
+            // More was there: look for yet more in the round after the next.
+            if path
+                .rate()
+                .is_some_and(|rate| rate > probe.rate * PROBE_GROWTH)
+            {
+                self.probed = self.probed.saturating_sub(PROBE_ROUNDS - 2);
+                self.raise(path);
+            }
+        }
+    }
+
+    /// To what the path has shown.
+    fn raise(&mut self, path: &Path) {
+        if let Some(bdp) = path.bdp().filter(|bdp| *bdp > self.cubic.window_bytes()) {
+            self.cubic.settle(bdp);
+        }
+    }
+
+    /// Jumps to half of what is known, once the first RTT agrees, and goes back where that
+    /// meets a queue.
+    fn resume(&mut self, now: Instant, sample: &Sample) {
+        if let Some(jump) = self.jump {
+            if sample.sent >= jump.at {
+                self.jump = None;
+            }
+            return;
+        }
+        let Some(known) = self.known.take() else {
+            return;
+        };
+        let same = sample.rtt >= known.min_rtt / 2 && sample.rtt <= known.min_rtt * 2;
+        let window = known.bdp as f64 / 2.0;
+        if same && self.startup.is_some() && window > self.cubic.window_bytes() {
+            self.jump = Some(Jump {
+                at: now,
+                before: self.cubic.window_bytes(),
+            });
+            self.cubic.open(window);
+        }
+    }
+
+    /// A loss, or ECN mark where `bytes` is 0, of packets of which the last was sent at `sent`.
+    pub(crate) fn congested(
         &mut self,
         now: Instant,
         sent: Instant,
-        is_persistent_congestion: bool,
-        lost_bytes: u64,
+        persistent: bool,
+        bytes: u64,
+        path: &Path,
     ) {
-        self.inner
-            .on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
+        let queued = path.queued(sent);
+        self.trust.on_loss(sent, bytes as f64 / self.mss, queued);
+        let round = path.round();
+        if persistent {
+            self.trust.doubt(round);
+        }
+        let honest = bytes > 0 && !persistent && self.trust.given(round);
+        if honest && !queued {
+            self.forgive(now, sent, path);
+        } else if honest && self.trust.probed(sent) {
+            // The probe's own queue, or not: without it the next round tells.
+            self.stop_probe(now, path);
+        } else {
+            self.retreat();
+            self.leave_startup();
+            self.stop_probe(now, path);
+            self.cubic.congested(now, sent, persistent);
+        }
     }
 
-    fn on_mtu_update(&mut self, new_mtu: u16) {
-        self.inner.on_mtu_update(new_mtu);
+    fn forgive(&mut self, now: Instant, sent: Instant, path: &Path) {
+        self.forgiven = Some(path.round());
+        if self.cubic.in_slow_start() {
+            return;
+        }
+        let floor = path.bdp().unwrap_or(0.0);
+        self.cubic.reduce(now, sent, floor);
     }
 
-    fn window(&self) -> u64 {
-        self.inner.window().max(self.min_cwnd)
+    /// A jump that met a queue was too far.
+    fn retreat(&mut self) {
+        if let Some(jump) = self.jump.take() {
+            self.cubic.open(jump.before);
+        }
     }
 
-    fn metrics(&self) -> ControllerMetrics {
-        let mut metrics = self.inner.metrics();
-        metrics.congestion_window = self.window();
-        metrics
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Self {
-            inner: self.inner.clone_box(),
-            min_cwnd: self.min_cwnd,
-        })
-    }
-
-    fn initial_window(&self) -> u64 {
-        self.inner.initial_window().max(self.min_cwnd)
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
+    /// With what a probe adds.
+    pub(crate) fn window_bytes(&self) -> f64 {
+        let window = self.cubic.window_bytes();
+        if self.probe.is_some() {
+            window * PROBE_GAIN
+        } else {
+            window
+        }
     }
 }
+
+/// Growth of the rate in a round of slow start that does not fill the path yet.
+const STARTUP_GROWTH: f64 = 1.25;
+/// Rounds without it that end slow start.
+const STARTUP_ROUNDS: u32 = 3;
+/// Rounds from probe to probe.
+const PROBE_ROUNDS: u64 = 4;
+/// Of the window.
+const PROBE_GAIN: f64 = 1.25;
+/// Of the rate, after which the path has more.
+const PROBE_GROWTH: f64 = 1.1;

@@ -25,6 +25,9 @@ pub(crate) struct HyStart {
     last_round_min: Option<Duration>,
     round_min: Option<Duration>,
     samples: u32,
+    /// The least of the last 64 RTTs that were counted, and of those since.
+    block_min: Option<Duration>,
+    tail_min: Option<Duration>,
     conservative: Option<Conservative>,
 }
 
@@ -45,8 +48,13 @@ impl HyStart {
 
     /// The round-trip time of a packet that was acknowledged.
     pub(crate) fn on_rtt(&mut self, rtt: Duration) {
-        self.round_min = Some(self.round_min.map_or(rtt, |min| min.min(rtt)));
+        let least = |min: Option<Duration>| Some(min.map_or(rtt, |min| min.min(rtt)));
+        self.round_min = least(self.round_min);
+        self.tail_min = least(self.tail_min);
         self.samples += 1;
+        if self.samples.is_multiple_of(BLOCK) {
+            self.block_min = self.tail_min.take();
+        }
     }
 
     /// How to go on after acknowledgements up to packet `largest`.
@@ -66,7 +74,7 @@ impl HyStart {
     /// Enters conservative slow start where the round's times have risen, and leaves it
     /// where they have come down again.
     fn look(&mut self) {
-        let Some(min) = self.round_min.filter(|_| self.samples >= SAMPLES) else {
+        let Some(min) = self.recent_min().filter(|_| self.samples >= SAMPLES) else {
             return;
         };
         match (self.conservative, self.last_round_min) {
@@ -81,7 +89,18 @@ impl HyStart {
         }
     }
 
+    /// The least RTT of the round, or of its last packets where it has many: the first of a long
+    /// round met no queue, and the draft's round would tell of it a round later.
+    fn recent_min(&self) -> Option<Duration> {
+        match self.block_min {
+            Some(block) => Some(self.tail_min.map_or(block, |tail| tail.min(block))),
+            None => self.round_min,
+        }
+    }
+
     fn begin_round(&mut self) {
+        self.block_min = None;
+        self.tail_min = None;
         self.round_end = Some(self.largest_sent + 1);
         self.last_round_min = self.round_min.take();
         self.samples = 0;
@@ -101,6 +120,8 @@ const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
 const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
 const MIN_RTT_DIVISOR: u32 = 8;
 const SAMPLES: u32 = 8;
+/// Samples that tell of the queue now, in rounds of more.
+const BLOCK: u32 = 64;
 const CSS_ROUNDS: u32 = 5;
 /// What conservative slow start divides the growth by.
 pub(crate) const CSS_GROWTH_DIVISOR: u64 = 4;

@@ -3,29 +3,14 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// A controller as a path drives it. `RttEstimator` can't be made outside quinn, so that tests
-/// call what the `Controller` calls.
-pub(crate) trait Driven {
-    fn sent(&mut self, now: Instant, bytes: u64, number: u64);
-    fn acked(&mut self, now: Instant, ack: &Ack);
-    fn lost(&mut self, now: Instant, sent: Instant, bytes: u64);
-    /// In bytes.
-    fn window(&self) -> f64;
-}
+use quinn_proto::congestion::Controller;
 
-/// One packet's acknowledgement.
-pub(crate) struct Ack {
-    pub(crate) sent: Instant,
-    pub(crate) number: u64,
-    pub(crate) bytes: u64,
-    pub(crate) in_flight: u64,
-    pub(crate) rtt: Duration,
-}
+use crate::{Adaptive, Settings};
 
 /// A connection that always has more to send, over a path that carries `rate` packets a round
 /// trip, queues the rest, up to `queue` packets, and loses every `loss`th packet besides.
-pub(crate) struct Link<C> {
-    pub(crate) controller: C,
+pub(crate) struct Link {
+    pub(crate) controller: Adaptive,
     pub(crate) now: Instant,
     rtt: Duration,
     rate: f64,
@@ -50,12 +35,13 @@ struct Fate {
     lost: bool,
 }
 
-impl<C: Driven> Link<C> {
+impl Link {
     pub(crate) const MTU: u16 = 1_200;
     const BYTES: u64 = Self::MTU as u64;
 
-    pub(crate) fn new(controller: C, rtt: Duration, rate: f64, queue: f64, loss: u64) -> Self {
+    pub(crate) fn new(settings: Settings, rtt: Duration, rate: f64, queue: f64, loss: u64) -> Self {
         let now = Instant::now();
+        let controller = Adaptive::new(now, Self::MTU, settings);
         Self {
             controller,
             now,
@@ -75,7 +61,7 @@ impl<C: Driven> Link<C> {
 
     /// In packets.
     pub(crate) fn window(&self) -> f64 {
-        self.controller.window() / f64::from(Self::MTU)
+        self.controller.current() as f64 / f64::from(Self::MTU)
     }
 
     fn send(&mut self) {
@@ -83,7 +69,7 @@ impl<C: Driven> Link<C> {
         self.paced = self.now + self.rtt.div_f64(self.window() * 1.25);
         self.sent += 1;
         self.in_flight += Self::BYTES;
-        self.controller.sent(self.now, Self::BYTES, self.sent);
+        self.controller.on_sent(self.now, Self::BYTES, self.sent);
         let one = self.rtt.div_f64(self.rate);
         let waits = self.free.saturating_duration_since(self.now);
         let random = self.loss > 0 && self.sent.is_multiple_of(self.loss);
@@ -104,23 +90,21 @@ impl<C: Driven> Link<C> {
         self.in_flight -= Self::BYTES;
         if fate.lost {
             self.lost += 1;
-            self.controller.lost(self.now, fate.sent, Self::BYTES);
+            self.controller
+                .lost(self.now, fate.sent, false, Self::BYTES);
             return;
         }
         self.delivered += 1;
-        let ack = Ack {
-            sent: fate.sent,
-            number: fate.number,
-            bytes: Self::BYTES,
-            in_flight: self.in_flight,
-            rtt: self.rtt,
-        };
-        self.controller.acked(self.now, &ack);
+        let rtt = self.now - fate.sent;
+        self.controller
+            .acked(self.now, fate.sent, Self::BYTES, false, rtt);
+        self.controller
+            .acks_ended(self.now, self.in_flight, false, Some(fate.number));
     }
 
     /// Sends a packet, or learns what has become of one.
     pub(crate) fn step(&mut self) {
-        let room = (self.in_flight + Self::BYTES) as f64 <= self.controller.window();
+        let room = self.in_flight + Self::BYTES <= self.controller.current();
         let next = self.fates.front().map(|fate| fate.at);
         if room && next.is_none_or(|next| self.paced < next) {
             self.send();

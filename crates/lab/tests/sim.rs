@@ -6,7 +6,7 @@ mod command;
 
 use std::time::Duration;
 
-use hikyaku_congestion::Algorithm;
+use hikyaku_congestion::{Algorithm, Settings};
 use hikyaku_core::units::{LossRate, Rate};
 use hikyaku_lab::report::stats::jain;
 use hikyaku_lab::sim::{Flow, FlowOutcome, Outcome, Scenario, simulate};
@@ -29,8 +29,10 @@ fn link(mbps: u64, one_way_ms: u32, loss_ppm: u32) -> LinkConfig {
 fn flow(algorithm: Algorithm, sizes: &[u64]) -> Flow {
     Flow {
         name: algorithm.to_string(),
-        algorithm,
-        min_cwnd: None,
+        settings: Settings {
+            algorithm,
+            ..Settings::default()
+        },
         start: Duration::ZERO,
         sizes: sizes.to_vec(),
     }
@@ -65,7 +67,12 @@ fn second_half(outcome: &Outcome) -> Vec<f64> {
 #[test]
 fn a_seed_repeats_bit_for_bit() {
     let lossy = link(50, 20, 10_000);
-    for algorithm in [Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr] {
+    for algorithm in [
+        Algorithm::Cubic,
+        Algorithm::NewReno,
+        Algorithm::Bbr,
+        Algorithm::Floor,
+    ] {
         let flows = vec![
             flow(algorithm, &[300_000, 500_000]),
             flow(algorithm, &[700_000]),
@@ -132,7 +139,12 @@ fn time_is_what_the_link_makes_it() {
 
 #[test]
 fn a_link_is_filled_and_never_outrun() {
-    for algorithm in [Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr] {
+    for algorithm in [
+        Algorithm::Cubic,
+        Algorithm::NewReno,
+        Algorithm::Bbr,
+        Algorithm::Floor,
+    ] {
         let path = link(20, 10, 0);
         let ten_seconds = Scenario {
             until: SECOND * 10,
@@ -155,7 +167,10 @@ fn a_floor_holds_through_loss_and_persistent_congestion() {
     const FLOOR: u64 = 100_000;
     let smallest = |min_cwnd| {
         let floored = Flow {
-            min_cwnd,
+            settings: Settings {
+                min_cwnd,
+                ..Settings::default()
+            },
             ..flow(Algorithm::Cubic, &[500_000])
         };
         let (flow, outcome) = alone(&link(50, 20, 300_000), floored);
@@ -179,7 +194,10 @@ fn equal_flows_share_and_a_floor_takes_more() {
     let two = |min_cwnd| {
         let cubic = flow(Algorithm::Cubic, &[]);
         let other = Flow {
-            min_cwnd,
+            settings: Settings {
+                min_cwnd,
+                ..Settings::default()
+            },
             ..cubic.clone()
         };
         simulate(&Scenario {

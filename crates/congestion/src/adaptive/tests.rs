@@ -1,120 +1,190 @@
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{Ack, Driven, Link};
+use crate::testing::Link;
+use crate::{Algorithm, Known};
 
 const MTU: u16 = 1_200;
 const RTT: Duration = Duration::from_millis(40);
+const ALGORITHMS: [Algorithm; 4] = [
+    Algorithm::Cubic,
+    Algorithm::NewReno,
+    Algorithm::Bbr,
+    Algorithm::Floor,
+];
 
-impl Driven for Adaptive {
-    fn sent(&mut self, now: Instant, bytes: u64, number: u64) {
-        self.on_sent(now, bytes, number);
-    }
-
-    fn acked(&mut self, now: Instant, ack: &Ack) {
-        self.acked(now, ack.sent, ack.bytes, false, ack.rtt);
-        self.on_end_acks(now, ack.in_flight, false, Some(ack.number));
-    }
-
-    fn lost(&mut self, now: Instant, sent: Instant, bytes: u64) {
-        self.congested(now, sent, false, bytes);
-    }
-
-    fn window(&self) -> f64 {
-        self.current()
+fn settings(algorithm: Algorithm, min_cwnd: Option<u64>) -> Settings {
+    Settings {
+        algorithm,
+        min_cwnd,
+        known: None,
     }
 }
 
-fn path_of(rate: f64, queue: f64, loss: u64, known: Option<Known>) -> Link<Adaptive> {
-    Link::new(Adaptive::new(MTU, known), RTT, rate, queue, loss)
+fn build(algorithm: Algorithm, min_cwnd: Option<u64>, now: Instant) -> Box<dyn Controller> {
+    Arc::new(Factory(settings(algorithm, min_cwnd))).build(now, MTU)
 }
 
 #[test]
-fn a_lossy_path_is_filled() {
-    let mut link = path_of(400.0, 400.0, 40, None);
-    link.rounds(60);
-    let windows: Vec<f64> = (0..20).map(|_| link.round().window()).collect();
-    assert!(windows.iter().all(|window| *window > 280.0), "{windows:?}");
-    assert!(windows.iter().all(|window| *window < 620.0), "{windows:?}");
-    // CUBIC alone: 1.2 / sqrt(1/40) = 8 packets.
-}
-
-#[test]
-fn slow_start_survives_losses_without_a_queue() {
-    let mut link = path_of(1_000.0, 1_000.0, 50, None);
-    link.rounds(8);
-    assert!(link.window() > 600.0, "{}", link.window());
-}
-
-#[test]
-fn a_loss_in_a_queue_is_cubics() {
-    let mut link = path_of(200.0, 400.0, 0, None);
-    link.rounds(30);
-    let before = link.controller.cubic.window_bytes();
-    let now = link.now + Duration::from_millis(1);
-    for _ in 0..10 {
-        let sample = Sample {
-            rate: 1e6,
-            loss: 0.0,
-            rtt: RTT * 2,
-            sent: now,
-            prior: 0,
-            limited: false,
-        };
-        link.controller.path.on_sample(now, &sample, 0);
+fn a_fixed_floor_holds_from_the_start() {
+    let now = Instant::now();
+    for algorithm in ALGORITHMS {
+        let floored = build(algorithm, Some(373_760), now);
+        assert_eq!(floored.window(), 373_760, "{algorithm}");
+        assert_eq!(floored.initial_window(), 373_760, "{algorithm}");
+        assert_eq!(floored.metrics().congestion_window, 373_760, "{algorithm}");
+        assert_eq!(floored.clone_box().window(), 373_760, "{algorithm}");
     }
-    link.controller.congested(now, now, false, u64::from(MTU));
-    let after = link.controller.cubic.window_bytes();
-    assert!((after / before - 0.7).abs() < 0.01, "{before} {after}");
 }
 
 #[test]
-fn marks_are_always_congestion() {
-    let mut link = path_of(400.0, 400.0, 40, None);
-    link.rounds(40);
-    let before = link.controller.cubic.window_bytes();
-    let now = link.now + Duration::from_millis(1);
-    link.controller.congested(now, now, false, 0);
-    assert!(link.controller.cubic.window_bytes() < before * 0.71);
+fn a_low_floor_changes_nothing() {
+    let now = Instant::now();
+    for algorithm in ALGORITHMS {
+        let plain = build(algorithm, None, now);
+        let floored = build(algorithm, Some(2 * 1460), now);
+        assert_eq!(floored.window(), plain.window(), "{algorithm}");
+        assert_eq!(floored.initial_window(), plain.initial_window());
+    }
 }
 
 #[test]
-fn a_known_path_is_resumed_with_half_of_it() {
+fn persistent_congestion_ends_at_the_floor() {
+    let start = Instant::now();
+    let sent = start + Duration::from_millis(1);
+    let later = start + Duration::from_secs(1);
+    for algorithm in [Algorithm::Cubic, Algorithm::NewReno, Algorithm::Floor] {
+        let mut plain = build(algorithm, None, start);
+        let mut floored = build(algorithm, Some(100_000), start);
+        for controller in [&mut plain, &mut floored] {
+            controller.on_congestion_event(later, sent, true, 12_000);
+        }
+        assert_eq!(plain.window(), 2 * u64::from(MTU), "{algorithm}");
+        assert_eq!(floored.window(), 100_000, "{algorithm}");
+    }
+}
+
+#[test]
+fn a_handle_reaches_the_connections_controller_through_its_clones() {
+    let controller = build(Algorithm::Cubic, None, Instant::now());
+    let handle = Handle::of(controller.clone_box()).expect("it is ours");
+    assert_eq!(handle.acked_bytes(), 0);
+    let mut adaptive = controller.into_any().downcast::<Adaptive>().expect("ours");
+    let now = Instant::now();
+    adaptive.acked(now, now, 1_200, false, RTT);
+    assert_eq!(handle.acked_bytes(), 1_200);
+}
+
+#[test]
+fn the_largest_rate_is_told_once() {
+    let handle = Handle::default();
+    for (rate, app_limited) in [(5, false), (9, true), (2, false)] {
+        handle.sampled(rate, app_limited);
+    }
+    assert_eq!(handle.take_delivery_rate(), Some((9, true)));
+    assert_eq!(handle.take_delivery_rate(), None);
+    handle.sampled(3, false);
+    assert_eq!(handle.take_delivery_rate(), Some((3, false)));
+}
+
+/// A path of 400 packets a round that loses one in `loss`, after `rounds` under `algorithm`.
+fn under(algorithm: Algorithm, loss: u64, rounds: u32) -> Link {
+    let mut link = Link::new(settings(algorithm, None), RTT, 400.0, 400.0, loss);
+    link.rounds(rounds);
+    link
+}
+
+#[test]
+fn a_change_in_mid_connection_fills_the_path_at_once() {
+    for from in [Algorithm::Bbr, Algorithm::Floor] {
+        for to in [Algorithm::Bbr, Algorithm::Floor] {
+            let mut link = under(from, 50, 60);
+            let handle = link.controller.handle().clone();
+            handle.change(settings(to, None));
+            let delivered = link.delivered_in(10);
+            assert!(
+                delivered > 0.8 * 400.0 * 10.0,
+                "{from} to {to}: {delivered}"
+            );
+            assert_eq!(link.controller.state().settings.algorithm, to);
+        }
+    }
+}
+
+#[test]
+fn a_change_begins_from_what_the_path_carries_not_from_a_collapsed_window() {
+    // Without losses the path was seen to carry 400 packets a round.
+    for to in [Algorithm::Cubic, Algorithm::Floor, Algorithm::Bbr] {
+        let mut link = under(Algorithm::Cubic, 0, 60);
+        for _ in 0..8 {
+            let now = link.now + Duration::from_millis(1);
+            link.now = now;
+            link.controller.lost(now, now, false, 1_200);
+        }
+        assert!(link.window() < 100.0, "{}", link.window());
+        let handle = link.controller.handle().clone();
+        // To itself is no change.
+        handle.change(settings(
+            if to == Algorithm::Cubic {
+                Algorithm::Bbr
+            } else {
+                Algorithm::Cubic
+            },
+            None,
+        ));
+        link.rounds(1);
+        handle.change(settings(to, None));
+        link.rounds(2);
+        assert!(link.window() > 250.0, "{to}: {}", link.window());
+    }
+}
+
+#[test]
+fn a_fixed_floor_can_be_set_and_taken_back() {
+    let mut link = under(Algorithm::Cubic, 20, 40);
+    assert!(link.window() < 100.0);
+    let handle = link.controller.handle().clone();
+    handle.change(settings(Algorithm::Cubic, Some(480_000)));
+    assert!(link.round().window() >= 400.0);
+    handle.change(settings(Algorithm::Cubic, None));
+    assert!(link.rounds(2).window() < 100.0);
+}
+
+#[test]
+fn what_is_known_of_a_path_is_for_its_beginning() {
     let known = Known {
-        bdp: 400 * u64::from(MTU),
+        bdp: 480_000,
         min_rtt: RTT,
     };
-    let mut link = path_of(400.0, 400.0, 0, Some(known));
-    link.rounds(1);
-    assert!(link.window() >= 200.0, "{}", link.window());
-    let mut other = path_of(
-        400.0,
-        400.0,
-        0,
-        Some(Known {
-            min_rtt: RTT * 5,
-            ..known
-        }),
-    );
-    other.rounds(1);
-    assert!(other.window() < 30.0, "another path: {}", other.window());
+    let mut link = under(Algorithm::Floor, 0, 40);
+    let before = link.window();
+    link.controller.handle().clone().change(Settings {
+        known: Some(known),
+        ..settings(Algorithm::Floor, None)
+    });
+    let after = link.round().window();
+    assert!((after / before - 1.0).abs() < 0.5, "{before} {after}");
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
-
+    /// Whatever is changed when, the window stays within what the path can hold.
     #[test]
-    fn windows_stay_within_bounds(
-        rate in 5.0_f64..500.0,
-        queue in 0.01_f64..4.0,
-        loss in 0_u64..200,
+    fn changes_keep_the_window_within_bounds(
+        rate in 20.0_f64..300.0,
+        loss in prop::sample::select(vec![0_u64, 20, 100]),
+        changes in prop::collection::vec((0_usize..4, 1_u32..12), 1..8),
     ) {
-        let mut link = path_of(rate, rate * queue, if loss < 3 { 0 } else { loss }, None);
-        for _ in 0..60 {
-            link.round();
-            prop_assert!(link.window() >= 2.0);
-            prop_assert!(link.window().is_finite());
-            prop_assert!(link.window() < 40.0 + 3.0 * rate * (1.0 + queue));
+        let mut link = Link::new(Settings::default(), RTT, rate, rate, loss);
+        let handle = link.controller.handle().clone();
+        for (index, rounds) in changes {
+            handle.change(settings(ALGORITHMS[index], None));
+            for _ in 0..rounds {
+                let window = link.round().window();
+                prop_assert!(window >= 2.0);
+                prop_assert!(window < 60.0 + 8.0 * rate, "{} of {}", window, rate);
+            }
         }
     }
 }

@@ -1,36 +1,22 @@
 use super::*;
-use crate::testing::{Ack, Driven, Link};
+use crate::testing::Link;
+use crate::{Algorithm, Settings};
 
 const RTT: Duration = Duration::from_millis(40);
 
-impl Driven for Bbr {
-    fn sent(&mut self, now: Instant, bytes: u64, number: u64) {
-        self.on_sent(now, bytes, number);
-    }
-
-    fn acked(&mut self, now: Instant, ack: &Ack) {
-        self.acked(ack.sent, ack.bytes);
-        self.acks_ended(now, ack.in_flight, false);
-    }
-
-    fn lost(&mut self, _now: Instant, _sent: Instant, bytes: u64) {
-        self.congested(false, bytes);
-    }
-
-    fn window(&self) -> f64 {
-        self.window
-    }
-}
-
-fn path_of(rate: f64, queue: f64, loss: u64) -> Link<Bbr> {
-    Link::new(Bbr::new(Link::<Bbr>::MTU), RTT, rate, queue, loss)
+fn path_of(rate: f64, queue: f64, loss: u64) -> Link {
+    let settings = Settings {
+        algorithm: Algorithm::Bbr,
+        ..Settings::default()
+    };
+    Link::new(settings, RTT, rate, queue, loss)
 }
 
 #[test]
 fn startup_ends_when_the_path_is_full_and_leaves_no_queue() {
     let mut link = path_of(400.0, 400.0, 0);
     link.rounds(30);
-    assert!(matches!(link.controller.phase, Phase::ProbeBw { .. }));
+    assert!(matches!(link.controller.bbr().phase, Phase::ProbeBw { .. }));
     let windows: Vec<f64> = (0..24).map(|_| link.round().window()).collect();
     assert!(
         windows.iter().all(|w| (250.0..560.0).contains(w)),
@@ -64,7 +50,7 @@ fn the_least_rtt_is_looked_for_each_ten_seconds() {
 fn persistent_congestion_begins_anew() {
     let mut link = path_of(400.0, 400.0, 0);
     link.rounds(30);
-    link.controller.congested(true, 1_200);
+    link.controller.lost(link.now, link.now, true, 1_200);
     assert!((link.window() - PROBE_RTT_PACKETS).abs() < 0.01);
     link.rounds(20);
     assert!(link.window() > 250.0, "{}", link.window());
@@ -77,7 +63,7 @@ fn phases_follow_the_draft() {
     let mut seen = Vec::new();
     for _ in 0..200 {
         link.step();
-        if let Phase::ProbeBw { index, .. } = link.controller.phase
+        if let Phase::ProbeBw { index, .. } = link.controller.bbr().phase
             && seen.last() != Some(&index)
         {
             seen.push(index);
@@ -85,7 +71,7 @@ fn phases_follow_the_draft() {
     }
     for _ in 0..20 {
         link.round();
-        if let Phase::ProbeBw { index, .. } = link.controller.phase
+        if let Phase::ProbeBw { index, .. } = link.controller.bbr().phase
             && seen.last() != Some(&index)
         {
             seen.push(index);

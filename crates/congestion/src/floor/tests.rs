@@ -1,78 +1,112 @@
-use std::time::Duration;
-
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Algorithm, Settings, factory};
+use crate::testing::Link;
+use crate::{Algorithm, Settings};
 
-const MTU: u16 = 1200;
-const ALGORITHMS: [Algorithm; 3] = [Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr];
+const MTU: u16 = 1_200;
+const RTT: Duration = Duration::from_millis(40);
 
-fn build(algorithm: Algorithm, min_cwnd: Option<u64>, now: Instant) -> Box<dyn Controller> {
-    factory(algorithm, &Settings { min_cwnd }).build(now, MTU)
+fn path_of(rate: f64, queue: f64, loss: u64, known: Option<Known>) -> Link {
+    let settings = Settings {
+        algorithm: Algorithm::Floor,
+        known,
+        ..Settings::default()
+    };
+    Link::new(settings, RTT, rate, queue, loss)
+}
+
+/// The window without probes.
+fn calm(link: &mut Link) -> f64 {
+    link.controller.floor().0.cubic.window_bytes()
 }
 
 #[test]
-fn a_floor_holds_from_the_start() {
-    let now = Instant::now();
-    for algorithm in ALGORITHMS {
-        let floored = build(algorithm, Some(373_760), now);
-        assert_eq!(floored.window(), 373_760, "{algorithm}");
-        assert_eq!(floored.initial_window(), 373_760, "{algorithm}");
-        assert_eq!(floored.metrics().congestion_window, 373_760, "{algorithm}");
-        assert_eq!(floored.clone_box().window(), 373_760, "{algorithm}");
-    }
+fn a_lossy_path_is_filled() {
+    let mut link = path_of(400.0, 400.0, 40, None);
+    link.rounds(60);
+    let windows: Vec<f64> = (0..20).map(|_| link.round().window()).collect();
+    assert!(windows.iter().all(|window| *window > 280.0), "{windows:?}");
+    assert!(windows.iter().all(|window| *window < 620.0), "{windows:?}");
+    // CUBIC alone: 1.2 / sqrt(1/40) = 8 packets.
 }
 
 #[test]
-fn a_low_floor_changes_nothing() {
-    let now = Instant::now();
-    for algorithm in ALGORITHMS {
-        let plain = build(algorithm, None, now);
-        let floored = build(algorithm, Some(2 * 1460), now);
-        assert_eq!(floored.window(), plain.window(), "{algorithm}");
-        assert_eq!(
-            floored.initial_window(),
-            plain.initial_window(),
-            "{algorithm}"
-        );
-    }
+fn slow_start_survives_losses_without_a_queue() {
+    let mut link = path_of(1_000.0, 1_000.0, 50, None);
+    link.rounds(8);
+    assert!(link.window() > 600.0, "{}", link.window());
 }
 
 #[test]
-fn persistent_congestion_ends_at_the_floor() {
-    let start = Instant::now();
-    let sent = start + Duration::from_millis(1);
-    let later = start + Duration::from_secs(1);
-    for algorithm in [Algorithm::Cubic, Algorithm::NewReno] {
-        let mut plain = build(algorithm, None, start);
-        let mut floored = build(algorithm, Some(100_000), start);
-        for controller in [&mut plain, &mut floored] {
-            controller.on_congestion_event(later, sent, true, 12_000);
-        }
-        assert_eq!(plain.window(), 2 * u64::from(MTU), "{algorithm}");
-        assert_eq!(floored.window(), 100_000, "{algorithm}");
+fn a_loss_in_a_queue_is_cubics() {
+    let mut link = path_of(200.0, 400.0, 0, None);
+    link.rounds(30);
+    let before = calm(&mut link);
+    let now = link.now + Duration::from_millis(1);
+    for _ in 0..10 {
+        let sample = Sample {
+            rate: 1e6,
+            loss: 0.0,
+            rtt: RTT * 2,
+            sent: now,
+            prior: 0,
+            limited: false,
+        };
+        link.controller.floor().1.on_sample(now, &sample, 0);
     }
+    link.controller.lost(now, now, false, u64::from(MTU));
+    let after = calm(&mut link);
+    assert!((after / before - 0.7).abs() < 0.01, "{before} {after}");
+}
+
+#[test]
+fn marks_are_always_congestion() {
+    let mut link = path_of(400.0, 400.0, 40, None);
+    link.rounds(40);
+    let before = calm(&mut link);
+    let now = link.now + Duration::from_millis(1);
+    link.controller.lost(now, now, false, 0);
+    assert!(calm(&mut link) < before * 0.71);
+}
+
+#[test]
+fn a_known_path_is_resumed_with_half_of_it() {
+    let known = Known {
+        bdp: 400 * u64::from(MTU),
+        min_rtt: RTT,
+    };
+    let mut link = path_of(400.0, 400.0, 0, Some(known));
+    link.rounds(1);
+    assert!(link.window() >= 200.0, "{}", link.window());
+    let mut other = path_of(
+        400.0,
+        400.0,
+        0,
+        Some(Known {
+            min_rtt: RTT * 5,
+            ..known
+        }),
+    );
+    other.rounds(1);
+    assert!(other.window() < 30.0, "another path: {}", other.window());
 }
 
 proptest! {
-    /// Whatever is lost, the window is the larger of the floor and what the algorithm says.
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     #[test]
-    fn the_window_is_the_larger_one(
-        algorithm in prop::sample::select(&ALGORITHMS[..2]),
-        min_cwnd in 0_u64..1_000_000,
-        losses in prop::collection::vec((1_u64..1_000, any::<bool>()), 0..50),
+    fn windows_stay_within_bounds(
+        rate in 5.0_f64..500.0,
+        queue in 0.01_f64..4.0,
+        loss in 0_u64..200,
     ) {
-        let start = Instant::now();
-        let mut plain = build(algorithm, None, start);
-        let mut floored = build(algorithm, Some(min_cwnd), start);
-        let mut now = start;
-        for (millis, persistent) in losses {
-            let sent = now;
-            now += Duration::from_millis(millis);
-            plain.on_congestion_event(now, sent, persistent, 1200);
-            floored.on_congestion_event(now, sent, persistent, 1200);
-            prop_assert_eq!(floored.window(), plain.window().max(min_cwnd));
+        let mut link = path_of(rate, rate * queue, if loss < 3 { 0 } else { loss }, None);
+        for _ in 0..60 {
+            link.round();
+            prop_assert!(link.window() >= 2.0);
+            prop_assert!(link.window().is_finite());
+            prop_assert!(link.window() < 40.0 + 3.0 * rate * (1.0 + queue));
         }
     }
 }

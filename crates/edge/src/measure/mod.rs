@@ -5,7 +5,6 @@
 //! task that drives the connection, then waits for the peer's acknowledgement, reads the
 //! transport's counters, and reports.
 
-mod controller;
 mod exchange;
 mod info;
 mod io;
@@ -18,7 +17,6 @@ use std::time::Duration;
 
 use hikyaku_core::units::Rate;
 
-pub(crate) use controller::MeteredFactory;
 pub(crate) use exchange::{Exchange, Ledger, Load, Ticket, TrackedBody};
 pub(crate) use io::{MeteredIo, Socket};
 pub(crate) use quic::{Acknowledged, QuicMeter};

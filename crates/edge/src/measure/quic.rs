@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use hikyaku_congestion::Handle;
 use hikyaku_core::units::Rate;
 use parking_lot::Mutex;
 use quinn::StoppedError;
 use tokio::time::Sleep;
 
-use super::controller::{Counters, Metered};
 use super::report::Reporter;
 use super::{Exchange, Load, Snapshot, Stall};
 use crate::conn::Conn;
@@ -65,7 +65,7 @@ impl Acknowledged {
 pub(crate) struct QuicMeter {
     conn: Arc<Conn>,
     quic: quinn::Connection,
-    counters: Option<Arc<Counters>>,
+    controller: Option<Handle>,
     acknowledged: Arc<Acknowledged>,
     awaiting: VecDeque<(Exchange, Stopped)>,
     given_up: Vec<Exchange>,
@@ -87,7 +87,7 @@ impl QuicMeter {
         Self {
             reporter: Reporter::new(conn.arm, now),
             conn,
-            counters: Metered::counters(&quic),
+            controller: Handle::of(quic.congestion_state()),
             quic,
             acknowledged,
             awaiting: VecDeque::new(),
@@ -195,7 +195,10 @@ impl QuicMeter {
         }
         self.looked = now;
         let path = self.quic.stats().path;
-        let rate = self.counters.as_ref().and_then(|c| c.take_delivery_rate());
+        let rate = self
+            .controller
+            .as_ref()
+            .and_then(Handle::take_delivery_rate);
         // Probes for a larger MTU are made to be lost.
         let sent = path.sent_packets.saturating_sub(path.lost_plpmtud_probes);
         self.snapshot = Snapshot {
@@ -205,7 +208,7 @@ impl QuicMeter {
             srtt: path.rtt,
             delivery_rate: rate.map(|(bytes, _)| Rate::from_bits_per_sec(bytes.saturating_mul(8))),
             app_limited: rate.is_some_and(|(_, app_limited)| app_limited),
-            acked: self.counters.as_ref().map_or(0, |c| c.acked_bytes()),
+            acked: self.controller.as_ref().map_or(0, Handle::acked_bytes),
             since_ack: Duration::ZERO,
             closed: false,
         };

@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use hikyaku_congestion::SEND_WINDOW;
+use hikyaku_congestion::{Factory, SEND_WINDOW, Settings};
 use hikyaku_core::arm::Version;
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::sample::UdpEvent;
 use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
 use quinn::{Connecting, ConnectionError, Endpoint, Incoming, TransportConfig, VarInt};
-use quinn_proto::congestion::ControllerFactory;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -22,7 +21,6 @@ use crate::config::Config;
 use crate::conn::Conn;
 use crate::content::Peer;
 use crate::limits::Admission;
-use crate::measure::MeteredFactory;
 use crate::metrics::add;
 use crate::shared::Shared;
 
@@ -55,7 +53,7 @@ pub(crate) fn quic_server_config(
     let idle = idle
         .try_into()
         .map_err(|_| QuicError("timeouts.idle is too long".to_owned()))?;
-    let inner = controllers(&config.policy)?;
+    let control = control(&config.policy)?;
     let mut transport = TransportConfig::default();
     transport
         .max_idle_timeout(Some(idle))
@@ -65,15 +63,13 @@ pub(crate) fn quic_server_config(
         .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
         .send_window(SEND_WINDOW)
         .datagram_receive_buffer_size(None)
-        .congestion_controller_factory(Arc::new(MeteredFactory { inner }));
+        .congestion_controller_factory(Arc::new(Factory(control)));
     server.transport_config(Arc::new(transport));
     Ok(server)
 }
 
-/// Makes the congestion controllers that the policy asks for.
-fn controllers(
-    policy: &PolicyConfig,
-) -> Result<Arc<dyn ControllerFactory + Send + Sync>, QuicError> {
+/// How connections are controlled that nothing is known of.
+fn control(policy: &PolicyConfig) -> Result<Settings, QuicError> {
     let min_cwnd = policy.min_cwnd.bytes();
     if let Some(bytes) = min_cwnd {
         if bytes > SEND_WINDOW {
@@ -87,11 +83,11 @@ fn controllers(
              is lost: use it only on networks that nobody else shares"
         );
     }
-    let settings = hikyaku_congestion::Settings { min_cwnd };
-    Ok(hikyaku_congestion::factory(
-        policy.congestion.into(),
-        &settings,
-    ))
+    Ok(Settings {
+        algorithm: policy.congestion.into(),
+        min_cwnd,
+        known: None,
+    })
 }
 
 /// Accepts QUIC connections on one socket.

@@ -8,7 +8,7 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use hikyaku_congestion::Algorithm;
+//! use hikyaku_congestion::Settings;
 //! use hikyaku_core::units::Rate;
 //! use hikyaku_lab::sim::{Flow, Scenario, simulate};
 //! use hikyaku_netsim::LinkConfig;
@@ -23,8 +23,7 @@
 //!     down: link,
 //!     flows: vec![Flow {
 //!         name: "download".to_owned(),
-//!         algorithm: Algorithm::Cubic,
-//!         min_cwnd: None,
+//!         settings: Settings::default(),
 //!         start: Duration::ZERO,
 //!         sizes: vec![1_000_000],
 //!     }],

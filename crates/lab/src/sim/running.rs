@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hikyaku_congestion::{SEND_WINDOW, Settings, factory};
+use hikyaku_congestion::{Factory, SEND_WINDOW};
 use hikyaku_core::units::Timestamp;
 use hikyaku_netsim::derive_seed;
 use quinn_proto::congestion::ControllerFactory;
@@ -41,13 +41,7 @@ impl Running {
     pub(super) fn new(clock: Clock, flow: &Flow, seed: u64) -> Self {
         let in_flight = Arc::default();
         let controllers = Observed {
-            inner: factory(
-                flow.algorithm,
-                &Settings {
-                    min_cwnd: flow.min_cwnd,
-                    known: flow.known,
-                },
-            ),
+            inner: Arc::new(Factory(flow.settings)),
             in_flight: Arc::clone(&in_flight),
         };
         let client = Client::new(flow.sizes.clone());

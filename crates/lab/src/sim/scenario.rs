@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hikyaku_congestion::{Algorithm, Known};
+use hikyaku_congestion::Settings;
 use hikyaku_core::units::Timestamp;
 use hikyaku_netsim::{Counters, LinkConfig};
 
@@ -28,11 +28,7 @@ pub struct Flow {
     /// Its name in series and metrics.
     pub name: String,
     /// Congestion control of its server.
-    pub algorithm: Algorithm,
-    /// Floor under the server's window, in bytes.
-    pub min_cwnd: Option<u64>,
-    /// What the server knows of the path from before.
-    pub known: Option<Known>,
+    pub settings: Settings,
     /// When the client begins to connect.
     pub start: Duration,
     /// Body bytes of each response, requested one after another over the one connection.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hikyaku_congestion::{Algorithm, SEND_WINDOW};
+use hikyaku_congestion::{Algorithm, SEND_WINDOW, Settings};
 use hikyaku_core::policy::MinCwnd;
 
 use crate::experiment::{
@@ -76,8 +76,7 @@ fn download(spec: &Spec, cell: &Cell, arm: &Arm) -> Result<Flow, String> {
     let floor = setting(Axis::MinCwnd, "policy.min_cwnd");
     Ok(Flow {
         name: arm.name.clone(),
-        algorithm: algorithm(congestion.unwrap_or("cubic"))?,
-        min_cwnd: floor.map(min_cwnd).transpose()?.flatten(),
+        settings: settings(congestion.unwrap_or("cubic"), floor)?,
         start: Duration::ZERO,
         sizes: spec.files(cell).iter().map(|file| file.bytes).collect(),
     })
@@ -88,18 +87,29 @@ fn one(flow: &FlowSpec, copy: u32, start: Duration) -> Result<Flow, String> {
         1 => flow.name.clone(),
         _ => format!("{}-{copy}", flow.name),
     };
-    let floor = flow.min_cwnd.as_deref().map(min_cwnd).transpose()?;
     Ok(Flow {
         name,
-        algorithm: algorithm(&flow.congestion)?,
-        min_cwnd: floor.flatten(),
+        settings: settings(&flow.congestion, flow.min_cwnd.as_deref())?,
         start,
         sizes: Vec::new(),
     })
 }
 
-fn algorithm(name: &str) -> Result<Algorithm, String> {
-    name.parse().map_err(|error| format!("{error}"))
+/// As the server does: CUBIC with an adaptive floor is an algorithm of its own, and BBR needs none.
+fn settings(congestion: &str, floor: Option<&str>) -> Result<Settings, String> {
+    let algorithm = congestion.parse().map_err(|error| format!("{error}"))?;
+    let adaptive = floor == Some("adaptive");
+    Ok(Settings {
+        algorithm: match algorithm {
+            Algorithm::Cubic if adaptive => Algorithm::Floor,
+            algorithm => algorithm,
+        },
+        min_cwnd: match floor {
+            Some(text) if !adaptive => min_cwnd(text)?,
+            _ => None,
+        },
+        known: None,
+    })
 }
 
 fn min_cwnd(text: &str) -> Result<Option<u64>, String> {

@@ -4,10 +4,15 @@ use std::time::Instant;
 
 /// Compares the losses of probes with those of other times. A policer, or a queue too short to
 /// be seen in round-trip times, loses more when more is sent; a lossy link does not.
+///
+/// Each packet of a probe is an observation of a sequential test (Page's CUSUM) of the loss of
+/// other times against that and [`MORE`], so that chance seldom ends trust however often it is
+/// asked, and a policer's losses end it within a round.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trust {
     calm: Count,
-    probing: Count,
+    /// Logarithm of how much likelier it is that probes lose more.
+    evidence: f64,
     round: Count,
     probe: Option<(Instant, Option<Instant>)>,
     /// No trust before this round.
@@ -44,26 +49,41 @@ impl Trust {
     }
 
     pub(super) fn on_ack(&mut self, sent: Instant, packets: f64) {
-        self.of(sent).acked += packets;
         self.round.acked += packets;
-    }
-
-    pub(super) fn on_loss(&mut self, sent: Instant, packets: f64) {
-        self.of(sent).lost += packets;
-        self.round.lost += packets;
-    }
-
-    fn of(&mut self, sent: Instant) -> &mut Count {
         if self.probed(sent) {
-            &mut self.probing
+            let (calm, more) = self.hypotheses();
+            self.weigh(packets * ((1.0 - more) / (1.0 - calm)).ln());
         } else {
-            &mut self.calm
+            self.calm.acked += packets;
         }
+    }
+
+    /// A loss that was `queued` tells of the queue, which CUBIC answers.
+    pub(super) fn on_loss(&mut self, sent: Instant, packets: f64, queued: bool) {
+        if !queued {
+            self.round.lost += packets;
+        }
+        if self.probed(sent) {
+            let (calm, more) = self.hypotheses();
+            self.weigh(packets * (more / calm).ln());
+        } else {
+            self.calm.lost += packets;
+        }
+    }
+
+    /// The loss of other times, and what probes lose where losses answer.
+    fn hypotheses(&self) -> (f64, f64) {
+        let calm = (self.calm.lost + PRIOR_LOST) / (self.calm.sum() + PRIOR);
+        let calm = calm.min(1.0 - 2.0 * MORE);
+        (calm, calm + MORE)
+    }
+
+    fn weigh(&mut self, evidence: f64) {
+        self.evidence = (self.evidence + evidence).max(0.0);
     }
 
     pub(super) fn probe_begins(&mut self, now: Instant) {
         self.calm.age();
-        self.probing.age();
         self.probe = Some((now, None));
     }
 
@@ -85,23 +105,11 @@ impl Trust {
         if self.round.sum() >= ROUND_PACKETS {
             self.round = Count::default();
         }
-        if !flooded && !self.answers() {
+        if !flooded && self.evidence < ENOUGH {
             return false;
         }
         self.doubt(round);
         true
-    }
-
-    /// Whether probes lose more, by two and a half standard deviations.
-    fn answers(&self) -> bool {
-        let (probing, calm) = (self.probing, self.calm);
-        if probing.sum() < ROUND_PACKETS || calm.sum() < ROUND_PACKETS {
-            return false;
-        }
-        let pooled = (probing.lost + calm.lost) / (probing.sum() + calm.sum());
-        let variance = pooled * (1.0 - pooled) * (1.0 / probing.sum() + 1.0 / calm.sum());
-        let more = probing.loss() - calm.loss();
-        more > SIGNIFICANT * variance.sqrt() && more > LEAST
     }
 
     /// No trust for some time, twice as long each time.
@@ -109,7 +117,7 @@ impl Trust {
         self.doubt = (self.doubt * 2).clamp(DOUBT_ROUNDS, MAX_DOUBT_ROUNDS);
         self.until = round + self.doubt;
         self.calm = Count::default();
-        self.probing = Count::default();
+        self.evidence = 0.0;
         self.round = Count::default();
         self.probe = None;
     }
@@ -121,9 +129,12 @@ const AGEING: f64 = 0.9;
 const ROUND_PACKETS: f64 = 40.0;
 /// A round that loses more is congestion.
 const ROUND_LOSS: f64 = 0.2;
-/// Standard deviations.
-const SIGNIFICANT: f64 = 2.5;
-/// Less is no matter.
-const LEAST: f64 = 0.01;
+/// What probes lose besides where losses answer: half of what a probe sends besides.
+const MORE: f64 = 0.1;
+/// Chance exceeds this about once in e^10 packets.
+const ENOUGH: f64 = 10.0;
+/// Packets that count as seen before the first, and how many of them as lost.
+const PRIOR: f64 = 50.0;
+const PRIOR_LOST: f64 = 1.0;
 const DOUBT_ROUNDS: u64 = 32;
 const MAX_DOUBT_ROUNDS: u64 = 256;

@@ -7,7 +7,7 @@ use crate::delivery::Sample;
 
 /// Rates, round-trip times and rounds of a path.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Path {
+pub(crate) struct Path {
     /// Rounds ended. A round is over when a packet sent after its start is acknowledged.
     round: u64,
     /// Bytes delivered at which the round is over.
@@ -32,7 +32,7 @@ struct RoundRate {
 
 impl Path {
     /// Takes a sample in. Returns whether it ends a round.
-    pub(super) fn on_sample(&mut self, now: Instant, sample: &Sample, delivered: u64) -> bool {
+    pub(crate) fn on_sample(&mut self, now: Instant, sample: &Sample, delivered: u64) -> bool {
         self.recent.push_back((sample.sent, sample.rtt));
         self.round_min = Some(self.round_min.map_or(sample.rtt, |min| min.min(sample.rtt)));
         let ends = sample.prior >= self.round_end;
@@ -84,17 +84,17 @@ impl Path {
         }
     }
 
-    pub(super) fn round(&self) -> u64 {
+    pub(crate) fn round(&self) -> u64 {
         self.round
     }
 
     /// The largest delivery rate of the last ten rounds, in bytes a second.
-    pub(super) fn rate(&self) -> Option<f64> {
+    pub(crate) fn rate(&self) -> Option<f64> {
         self.rates.iter().map(|rate| rate.rate).reduce(f64::max)
     }
 
     /// The largest delivery rate of the round before this one.
-    pub(super) fn last_rate(&self) -> Option<f64> {
+    pub(crate) fn last_rate(&self) -> Option<f64> {
         let last = self.round.checked_sub(1)?;
         let of = self.rates.iter().find(|rate| rate.round == last);
         of.map(|rate| rate.rate)
@@ -102,7 +102,7 @@ impl Path {
 
     /// The path's RTT without queues: the second least of the rounds' least, since one that
     /// is too small would make every other look like a queue.
-    pub(super) fn min_rtt(&self) -> Option<Duration> {
+    pub(crate) fn min_rtt(&self) -> Option<Duration> {
         let mut least: [Option<Duration>; 2] = [None; 2];
         for &(_, rtt) in &self.floors {
             if least[0].is_none_or(|first| rtt < first) {
@@ -118,37 +118,39 @@ impl Path {
     }
 
     /// Bytes that fill the path without a queue, what is lost on it included.
-    pub(super) fn bdp(&self) -> Option<f64> {
+    pub(crate) fn bdp(&self) -> Option<f64> {
         let gross = self.rates.iter().map(|rate| rate.gross).reduce(f64::max)?;
         Some(gross * self.min_rtt()?.as_secs_f64())
     }
 
-    /// How long a packet sent at `sent` waited in queues: the median of those sent about then,
-    /// or last.
-    pub(super) fn queue_at(&self, sent: Instant) -> Option<Duration> {
+    /// How long a packet sent at `sent` waited in queues: the least of those sent about then, or
+    /// last, since jitter delays single packets and a standing queue all of them.
+    pub(crate) fn queue_at(&self, sent: Instant) -> Option<Duration> {
         let min = self.min_rtt()?;
         let near = |at: Instant| {
             let apart = at.max(sent).saturating_duration_since(at.min(sent));
             apart <= min / 4
         };
         let near = self.recent.iter().filter(|(at, _)| near(*at));
-        let mut rtts: Vec<Duration> = near.map(|&(_, rtt)| rtt).collect();
-        if rtts.len() < NEAR {
+        let mut count = 0;
+        let least = near.map(|&(_, rtt)| rtt).inspect(|_| count += 1).min();
+        let least = if count < NEAR {
             let last = self.recent.iter().rev().take(NEAR);
-            rtts = last.map(|&(_, rtt)| rtt).collect();
-        }
-        rtts.sort_unstable();
-        rtts.get(rtts.len() / 2).map(|rtt| rtt.saturating_sub(min))
+            last.map(|&(_, rtt)| rtt).min()
+        } else {
+            least
+        };
+        least.map(|rtt| rtt.saturating_sub(min))
     }
 
     /// What counts as a standing queue.
-    pub(super) fn threshold(&self) -> Duration {
+    pub(crate) fn threshold(&self) -> Duration {
         let relative = self.min_rtt().unwrap_or_default() / QUEUE_DIVISOR;
         relative.max(QUEUE_LEAST)
     }
 
     /// Whether packets sent at `sent` met a standing queue. Yes if nothing is known.
-    pub(super) fn queued(&self, sent: Instant) -> bool {
+    pub(crate) fn queued(&self, sent: Instant) -> bool {
         self.queue_at(sent)
             .is_none_or(|queue| queue >= self.threshold())
     }
