@@ -7,18 +7,13 @@
 mod common;
 
 use std::fs;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::browser::{Browser, has_chromium};
 use common::client::block_on;
-use common::{PATIENCE, Server, Site, eventually, has};
-use futures_util::{SinkExt, StreamExt};
+use common::{PATIENCE, Server, Site};
 use rustix::process::Signal;
-use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::net::TcpStream;
-use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message;
+use serde_json::json;
 
 const IMAGES: usize = 4;
 
@@ -32,62 +27,7 @@ fn site() -> Site {
     Site::new(&[("index.html", page.as_bytes()), ("image.svg", image)])
 }
 
-/// A browser with a profile of its own, on one page.
-struct Browser {
-    _chromium: Chromium,
-    socket: WebSocketStream<TcpStream>,
-    messages: u64,
-    origin: String,
-}
-
 impl Browser {
-    async fn start(server: &Server) -> Self {
-        let chromium = launch(&server.spki);
-        let socket = connect(&chromium.profile).await;
-        Self {
-            _chromium: chromium,
-            socket,
-            messages: 0,
-            origin: format!("https://a.test:{}", server.port()),
-        }
-    }
-
-    /// Sends a command and gives its result.
-    async fn command(&mut self, method: &str, params: Value) -> Value {
-        self.messages += 1;
-        let id = self.messages;
-        let command = json!({ "id": id, "method": method, "params": params });
-        let command = Message::text(command.to_string());
-        self.socket.send(command).await.unwrap();
-        loop {
-            let message = tokio::time::timeout(PATIENCE, self.socket.next()).await;
-            let message = message.unwrap().unwrap().unwrap();
-            let Ok(text) = message.to_text() else {
-                continue;
-            };
-            let answer: Value = serde_json::from_str(text).unwrap_or_default();
-            if answer["id"] == id {
-                assert!(answer["error"].is_null(), "{method}: {answer}");
-                return answer["result"].clone();
-            }
-        }
-    }
-
-    /// The value of a JavaScript expression, awaited if it is a promise.
-    async fn evaluate(&mut self, expression: &str) -> Value {
-        let params = json!({
-            "expression": expression,
-            "awaitPromise": true,
-            "returnByValue": true,
-        });
-        let result = self.command("Runtime.evaluate", params).await;
-        assert!(
-            result["exceptionDetails"].is_null(),
-            "{expression}: {result}"
-        );
-        result["result"]["value"].clone()
-    }
-
     /// Loads the page anew, past the browser's cache, and gives the versions that it and its
     /// images came over.
     async fn visit(&mut self) -> Vec<String> {
@@ -133,74 +73,6 @@ impl Browser {
     }
 }
 
-/// A running Chromium; killed, and its profile removed, when dropped.
-struct Chromium {
-    child: Child,
-    profile: TempDir,
-}
-
-impl Drop for Chromium {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        // Its helpers notice its end a moment later, and write to the profile until then.
-        let gone = Instant::now() + Duration::from_secs(5);
-        while fs::remove_dir_all(self.profile.path()).is_err() && Instant::now() < gone {
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-}
-
-/// Starts Chromium such that it takes our self-signed certificate, on QUIC too.
-fn launch(spki: &str) -> Chromium {
-    let profile = tempfile::tempdir().unwrap();
-    let child = Command::new("chromium")
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--disable-dev-shm-usage",
-            "--no-proxy-server",
-            "--remote-debugging-port=0",
-            "--host-resolver-rules=MAP *.test 127.0.0.1,MAP * ~NOTFOUND,EXCLUDE 127.0.0.1",
-        ])
-        .arg(format!("--user-data-dir={}", profile.path().display()))
-        .arg(format!("--ignore-certificate-errors-spki-list={spki}"))
-        // Not forced, for the port is another: without it QUIC does not take the certificate.
-        .arg("--origin-to-force-quic-on=a.test:1")
-        .arg("about:blank")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    Chromium { child, profile }
-}
-
-/// Connects to the page of a browser that was just started.
-async fn connect(profile: &TempDir) -> WebSocketStream<TcpStream> {
-    let file = profile.path().join("DevToolsActivePort");
-    let port: u16 = eventually("the port of DevTools", || {
-        let text = fs::read_to_string(&file).ok()?;
-        text.lines().next()?.parse().ok()
-    });
-    let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
-    let url = eventually("a page", || {
-        let (_, pages) = common::plain_http(address, "GET", "/json/list", "", "");
-        let pages: Value = serde_json::from_str(&pages).ok()?;
-        let mut pages = pages.as_array()?.iter();
-        let page = pages.find(|page| page["type"] == "page")?;
-        Some(page["webSocketDebuggerUrl"].as_str()?.to_owned())
-    });
-    let stream = TcpStream::connect(address).await.unwrap();
-    let (socket, _) = tokio_tungstenite::client_async(url, stream).await.unwrap();
-    socket
-}
-
 /// A configuration file that pins the version.
 struct Pin(tempfile::NamedTempFile);
 
@@ -219,10 +91,6 @@ impl Pin {
     fn path(&self) -> &str {
         self.0.path().to_str().unwrap()
     }
-}
-
-fn has_chromium(test: &str) -> bool {
-    has(test, "chromium")
 }
 
 #[test]

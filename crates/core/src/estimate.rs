@@ -4,6 +4,8 @@ mod codec;
 mod loss;
 mod rtt;
 
+use std::time::Duration;
+
 use crate::arm::{Arm, Congestion, Transport, Version};
 use crate::decide::{Decided, Group, Session};
 use crate::policy::PolicyConfig;
@@ -78,6 +80,12 @@ impl Estimate {
     pub fn delivery_rate(&self, transport: Transport) -> Option<Rate> {
         let rate = &self.rate[transport.index()];
         (rate.weight > 0.0).then(|| Rate::from_bits_per_sec(f64::from(rate.mean).exp() as u64))
+    }
+
+    /// Smoothed round-trip time (RFC 9002 §5.3), over connections.
+    #[must_use]
+    pub fn smoothed_rtt(&self) -> Option<Duration> {
+        (self.srtt > 0).then(|| Duration::from_micros(self.srtt.into()))
     }
 
     /// Packets lost over a transport.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::arm::{Arm, Transport, Version};
+use crate::connections::{Connections, ConnectionsSummary};
 use crate::decide::{AltSvc, Decision, Group, Load, Session, decide};
 use crate::estimate::{Estimate, LossBounds};
 use crate::key::{Key, Prefix};
@@ -34,6 +35,8 @@ pub struct Explanation {
     pub path: Path,
     /// Whether UDP works.
     pub udp: Udp,
+    /// Over how many connections its pages are spread; `None` where a server has no shards.
+    pub connections: Option<ConnectionsSummary>,
     /// What is known of the address, then of its prefixes, as far as anything is.
     pub levels: Vec<Level>,
 }
@@ -175,9 +178,22 @@ pub fn explain(
         decision: DecisionSummary::of(&decision),
         path: Path::of(&view, policy),
         udp: Udp::of(&view, now),
+        connections: None,
         levels: known
             .map(|(key, known)| Level::of(key, &known, now, policy))
             .collect(),
+    }
+}
+
+impl Explanation {
+    /// Adds over how many connections the client's pages are spread.
+    #[must_use]
+    pub fn with_connections(self, connections: Connections) -> Self {
+        let connections = Some(connections.into());
+        Self {
+            connections,
+            ..self
+        }
     }
 }
 
@@ -275,7 +291,7 @@ impl Level {
             age,
             samples: known.samples,
             min_rtt: known.min_rtt.get(),
-            srtt: (known.srtt > 0).then(|| Duration::from_micros(known.srtt.into())),
+            srtt: known.smoothed_rtt(),
             tcp: TransportLevel::of(known, Transport::Tcp),
             quic: TransportLevel::of(known, Transport::Quic),
             size: known.response_size(),

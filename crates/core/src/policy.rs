@@ -1,5 +1,6 @@
 //! How decisions are made: the operator's settings.
 
+mod connections;
 mod min_cwnd;
 
 use std::time::Duration;
@@ -10,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::arm::{Congestion, Version};
 use crate::units::{ByteSize, duration};
 
+pub use connections::ConnectionsPolicy;
 pub use min_cwnd::{MinCwnd, ParseMinCwndError};
 
 /// Settings of the choice of transport. How they work together: `docs/decisions.md`.
@@ -25,6 +27,9 @@ pub struct PolicyConfig {
     /// Fixed floor under the congestion window of QUIC: `off`, bytes, or `NxMSS`. Unfit for
     /// networks that others share (FLOOR §7). Default `off`.
     pub min_cwnd: MinCwnd,
+    /// Over how many connections pages are spread, where there are shards: `adaptive` or 1 to 8, the
+    /// page's own included. Default `adaptive`.
+    pub connections: ConnectionsPolicy,
     /// What a client gets of which too little is known: `h3` (it is then measured on both) or `h2`.
     /// Default `h3`.
     pub unknown: Plain,
@@ -68,6 +73,7 @@ impl Default for PolicyConfig {
             version: VersionPolicy::Adaptive,
             congestion: Congestion::Cubic,
             min_cwnd: MinCwnd::Off,
+            connections: ConnectionsPolicy::Adaptive,
             unknown: Plain::H3,
             min_samples: 8,
             exploration: 0.02,

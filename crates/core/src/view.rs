@@ -35,6 +35,8 @@ pub struct PathView {
     pub samples: f32,
     /// Smallest round-trip time.
     pub min_rtt: Option<Duration>,
+    /// Smoothed round-trip time: with the queue that stands on the path.
+    pub srtt: Option<Duration>,
     /// Loss by [`Transport`]. Where one transport is little known, the other's packets stand in.
     pub loss: [Option<LossBounds>; 2],
     /// The path's rate: the larger of the transports' mean delivery rates, since what one delivered, the
@@ -115,6 +117,7 @@ impl Knowledge {
                 sum + prefix.samples * part / 4.0
             }),
             min_rtt: faded.first(&own, |estimate| estimate.min_rtt.get()),
+            srtt: faded.first(&own, Estimate::smoothed_rtt),
             loss: faded.losses(&own),
             rate: faded.rate(&own),
             size: faded.first(&own, Estimate::response_size),

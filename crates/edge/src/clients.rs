@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use hikyaku_core::connections::{Connections, connections};
 use hikyaku_core::decide::{Decision, decide};
 use hikyaku_core::explain::{Explanation, explain};
 use hikyaku_core::key::{Key, shard_of};
@@ -132,6 +133,19 @@ impl Clients {
         let rules = self.rules.load();
         let view = self.shard(client).lock().view(client, now);
         decide(&view, &rules.model, &rules.policy, now, SEED)
+    }
+
+    /// Over how many of `available` connections a client's pages are spread, as `decision` is
+    /// its own.
+    pub(crate) fn connections(
+        &self,
+        client: IpAddr,
+        decision: &Decision,
+        available: u8,
+    ) -> Connections {
+        let rules = self.rules.load();
+        let view = self.shard(client).lock().view(client, self.clock.now());
+        connections(&view, &rules.model, &rules.policy, decision, available)
     }
 
     /// What the model in force was made from.

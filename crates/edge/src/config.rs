@@ -11,6 +11,7 @@ use hikyaku_core::units::ByteSize;
 use serde::Deserialize;
 
 use crate::content::{FilesConfig, ProxyConfig};
+use crate::shards::ShardsConfig;
 
 pub use load::ConfigError;
 
@@ -32,6 +33,8 @@ pub struct Config {
     pub tls: TlsConfig,
     /// How the transport of each client is chosen.
     pub policy: PolicyConfig,
+    /// Other addresses of the server, over which a page's resources are spread.
+    pub shards: ShardsConfig,
     /// The model that predictions come from.
     pub model: ModelConfig,
     /// What one client, and all of them, may use.
@@ -59,6 +62,7 @@ impl Default for Config {
             mptcp: true,
             tls: TlsConfig::default(),
             policy: PolicyConfig::default(),
+            shards: ShardsConfig::default(),
             model: ModelConfig::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),

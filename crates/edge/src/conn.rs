@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use hikyaku_core::arm::{Arm, Version};
+use hikyaku_core::connections::Connections;
 use hikyaku_core::decide::{AltSvc, Decision};
 use hikyaku_core::sample::{Observation, UdpEvent};
 use hikyaku_core::units::Rate;
@@ -86,6 +87,18 @@ impl Conn {
     /// The decision in force.
     pub(crate) fn decision(&self) -> Decision {
         self.choice.load().decision
+    }
+
+    /// Over how many connections pages are spread for the client now.
+    pub(crate) fn connections(&self) -> Connections {
+        if self.is_outdated() {
+            self.decide();
+        }
+        let available = self.shared.available_connections();
+        let decision = self.decision();
+        self.shared
+            .clients
+            .connections(self.client(), &decision, available)
     }
 
     /// Writes what the decision says of HTTP/3 into a response's headers.

@@ -33,6 +33,7 @@ pub(crate) struct Metrics {
     udp: [AtomicU64; UDP_EVENTS.len()],
     refused: [AtomicU64; Refusal::ALL.len()],
     pub(crate) quic_retries: AtomicU64,
+    pub(crate) pages_spread: AtomicU64,
     pub(crate) handshakes_failed_tcp: AtomicU64,
     pub(crate) handshakes_failed_quic: AtomicU64,
     pub(crate) log_lines_dropped: AtomicU64,
@@ -274,6 +275,11 @@ impl Metrics {
                 .to_vec(),
         );
         let singles = [
+            (
+                "pages_spread",
+                "Pages whose resources were spread over several connections",
+                &self.pages_spread,
+            ),
             (
                 "quic_retries",
                 "QUIC clients asked to prove their address",

@@ -23,6 +23,7 @@ use crate::config::{Config, ConfigError};
 use crate::listen::{self, ListenError, Listener};
 use crate::metrics::add;
 use crate::serve::{QuicError, QuicListener, TcpAcceptor, quic_server_config};
+use crate::shards::{ShardsError, warn_of_coalescing};
 use crate::shared::{Clock, Shared};
 use crate::store::{self, StoreError};
 use crate::tls::{self, Certificate, Resumption, Source, TlsError};
@@ -67,6 +68,8 @@ pub enum ServerError {
         #[source]
         source: io::Error,
     },
+    #[error("preparing the shards")]
+    Shards(#[from] ShardsError),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -134,7 +137,9 @@ impl Server {
         }
         let admin = admin::bind(&config.admin)?;
         let addresses = listeners.iter().map(|listener| listener.address).collect();
-        let shared = Arc::new(Shared::new(clients, clock, addresses, live(config)?));
+        let live = live(config, &certificate)?;
+        let shards = live.config.shards.clone();
+        let shared = Arc::new(Shared::new(clients, clock, addresses, live));
 
         let mut server = Self {
             mptcp: listeners.iter().all(|listener| listener.mptcp),
@@ -166,6 +171,11 @@ impl Server {
             let writing = store::write_behind(Arc::new(store), shared, server.end.clone());
             server.services.spawn(writing);
         }
+        let warning = warn_of_coalescing(shards);
+        let end = server.end.clone();
+        server
+            .services
+            .spawn(async move { end.run_until_cancelled(warning).await });
         server.services.spawn(watch_certificate(
             Arc::clone(&server.certificate),
             Arc::clone(&server.provider),
@@ -272,7 +282,7 @@ impl Server {
         let quic_tls = tls::quic_config(certificate(), &self.provider, &settings)?;
         let quic_config = quic_server_config(quic_tls, &config)?;
         let policy = config.policy.clone();
-        let live = live(config)?;
+        let live = live(config, &self.certificate)?;
         // The last that can fail; from here on everything is put into force.
         self.certificate.reload(&self.provider)?;
         self.tcp_tls.store(Arc::new(tcp_tls));

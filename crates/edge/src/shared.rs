@@ -15,6 +15,7 @@ use crate::content::Content;
 use crate::events::{Event, Events};
 use crate::limits::Connections;
 use crate::metrics::{Metrics, UDP_EVENTS};
+use crate::shards::Shards;
 
 /// What all connections share.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
 pub(crate) struct Live {
     pub(crate) config: Config,
     pub(crate) content: Content,
+    /// `None` where there are none.
+    pub(crate) shards: Option<Arc<Shards>>,
     pub(crate) access_log: Arc<AccessLog>,
 }
 
@@ -69,6 +72,12 @@ impl Shared {
     pub(crate) fn set_live(&self, live: Live) {
         self.connections.set_limits(&live.config.limits);
         self.live.store(Arc::new(live));
+    }
+
+    /// Connections that a page can be spread over, its own included.
+    pub(crate) fn available_connections(&self) -> u8 {
+        let live = self.live.load();
+        live.shards.as_ref().map_or(1, |shards| shards.available())
     }
 
     /// The access log in force.

@@ -1,5 +1,7 @@
 //! Certificates: given ones that are re-read while the server runs, or self-signed.
 
+mod names;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -11,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use names::Names;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -97,6 +100,7 @@ pub enum Source {
 pub struct Certificate {
     source: Source,
     current: ArcSwap<CertifiedKey>,
+    names: ArcSwap<Names>,
 }
 
 impl Certificate {
@@ -111,6 +115,7 @@ impl Certificate {
         };
         Ok(Self {
             source,
+            names: ArcSwap::from_pointee(Names::of(&key)),
             current: ArcSwap::from_pointee(key),
         })
     }
@@ -127,6 +132,7 @@ impl Certificate {
             }
             Source::SelfSigned { .. } => return Ok(()),
         };
+        self.names.store(Arc::new(Names::of(&renewed)));
         self.current.store(Arc::new(renewed));
         Ok(())
     }
@@ -134,6 +140,16 @@ impl Certificate {
     /// Where the certificate comes from.
     pub fn source(&self) -> &Source {
         &self.source
+    }
+
+    /// Whether the certificate in use is for a name or an address (RFC 9525 §6).
+    pub fn covers(&self, host: &str) -> bool {
+        self.names.load().cover(host)
+    }
+
+    /// The names and addresses that the certificate in use is for.
+    pub fn names(&self) -> Vec<String> {
+        self.names.load().to_strings()
     }
 
     /// What to tell people of the certificate in use.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Clear, Explanation, Level, Path, TransportLevel};
+use crate::connections::ConnectionsSummary;
 use crate::estimate::LossBounds;
 use crate::human;
 
@@ -21,6 +22,10 @@ impl fmt::Display for Explanation {
             (None, Clear::Nowhere) => row(f, "Alt-Svc", &"none")?,
         }
         self.udp(f)?;
+        if let Some(connections) = &self.connections {
+            let ConnectionsSummary { n, reason, .. } = connections;
+            row(f, "connections", &format_args!("{n}: {reason}"))?;
+        }
         for arm in &self.arms {
             let (load, sd) = (
                 human::time(arm.load.time),

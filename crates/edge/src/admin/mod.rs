@@ -268,7 +268,13 @@ fn client(address: &str, shared: &Shared) -> Response<Body> {
             "expected an IPv4 or IPv6 address after /v1/clients/",
         );
     };
-    let explanation = shared.clients.explain(address);
+    let mut explanation = shared.clients.explain(address);
+    let available = shared.available_connections();
+    if available > 1 {
+        let decision = shared.clients.preview(address);
+        let connections = shared.clients.connections(address, &decision, available);
+        explanation = explanation.with_connections(connections);
+    }
     let Ok(mut value) = serde_json::to_value(&explanation) else {
         return problem(StatusCode::INTERNAL_SERVER_ERROR, "writing the explanation");
     };

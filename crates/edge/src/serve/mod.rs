@@ -15,6 +15,8 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use crate::conn::Conn;
 use crate::content::{Body, ErrorReason, RequestBody};
 use crate::measure::Ticket;
+use crate::metrics::add;
+use crate::shared::Live;
 pub(crate) use body::LimitedBody;
 pub use quic::QuicError;
 pub(crate) use quic::{QuicListener, quic_server_config};
@@ -34,7 +36,7 @@ pub(crate) async fn respond(
             let (request, outcome) = LimitedBody::limit(request, &live.config);
             match request {
                 Ok(request) => {
-                    let response = live.content.respond(request, &conn.peer).await;
+                    let response = answer(conn, &live, request).await;
                     match outcome.failure() {
                         Some((status, reason)) => refusal(status, reason),
                         None => response,
@@ -50,6 +52,23 @@ pub(crate) async fn respond(
         .or_insert(HeaderValue::from_static("hikyaku"));
     conn.apply(headers);
     ticket.answered(&response);
+    response
+}
+
+/// Lets the content answer, and spreads its pages where there are shards.
+async fn answer(conn: &Conn, live: &Live, mut request: Request<RequestBody>) -> Response<Body> {
+    let Some(shards) = &live.shards else {
+        return live.content.respond(request, &conn.peer).await;
+    };
+    let treatment = shards.prepare(&mut request, || conn.connections().n);
+    let response = live.content.respond(request, &conn.peer).await;
+    let Some(treatment) = treatment else {
+        return response;
+    };
+    let (response, spread) = shards.finish(treatment, response);
+    if spread {
+        add(&conn.shared.metrics.pages_spread, 1);
+    }
     response
 }
 

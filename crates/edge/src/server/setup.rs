@@ -11,9 +11,10 @@ use crate::access_log::AccessLog;
 use crate::clients::Clients;
 use crate::config::{Config, ConfigError, TlsVersion};
 use crate::content::{Content, Files, Proxy};
+use crate::shards::Shards;
 use crate::shared::Live;
 use crate::store::Store;
-use crate::tls::{self, Resumption, Source};
+use crate::tls::{self, Certificate, Resumption, Source};
 
 /// The model that is built in (`docs/model.md`).
 const DEFAULT_MODEL: &str = include_str!("../../../../models/default.json");
@@ -51,6 +52,13 @@ pub(super) fn certificate_source(config: &Config) -> Source {
             names: tls::default_names()
                 .into_iter()
                 .chain(config.tls.names.iter().cloned())
+                .chain(
+                    config
+                        .shards
+                        .hosts
+                        .iter()
+                        .map(|host| host.name().to_owned()),
+                )
                 .collect(),
         },
     }
@@ -91,7 +99,7 @@ pub(super) fn open_store(config: &Config, clients: &Clients) -> Result<Option<St
     Ok(Some(store))
 }
 
-pub(super) fn live(config: Config) -> Result<Live, ServerError> {
+pub(super) fn live(config: Config, certificate: &Arc<Certificate>) -> Result<Live, ServerError> {
     let failed = |what: String| {
         move |source: Box<dyn std::error::Error + Send + Sync>| ServerError::Content {
             what,
@@ -109,10 +117,12 @@ pub(super) fn live(config: Config) -> Result<Live, ServerError> {
             return Err(ConfigError::Conflict("nothing to serve".to_owned()).into());
         }
     };
+    let shards = Shards::new(&config.shards, Arc::clone(certificate))?;
     let access_log = AccessLog::open(&config.log.access, config.log.format)?;
     Ok(Live {
         config,
         content,
+        shards: shards.map(Arc::new),
         access_log: Arc::new(access_log),
     })
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::{GlobSet, GlobSetBuilder};
 use http::HeaderValue;
 
 use super::FilesError;
 use super::config::{CacheRule, FilesConfig};
+use crate::globs::path_glob;
 
 /// The parts of the configuration that prepare a file for sending.
 #[derive(Debug)]
@@ -67,12 +68,7 @@ impl Rules {
 fn patterns(rules: &[CacheRule]) -> Result<GlobSet, FilesError> {
     let mut set = GlobSetBuilder::new();
     for CacheRule { pattern, .. } in rules {
-        let anchored = match pattern.strip_prefix('/') {
-            Some(anchored) => anchored.to_owned(),
-            None if pattern.contains('/') => pattern.clone(),
-            None => format!("**/{pattern}"),
-        };
-        let glob = GlobBuilder::new(&anchored).literal_separator(true).build();
+        let glob = path_glob(pattern, false);
         set.add(glob.map_err(|source| FilesError::pattern(pattern, source))?);
     }
     set.build()

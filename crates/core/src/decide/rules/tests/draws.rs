@@ -159,6 +159,7 @@ prop_compose! {
             session: Session(session),
             samples,
             min_rtt: known.0.then_some(Duration::from_nanos(rtt)),
+            srtt: None,
             rate: known.1.then_some(Rate::from_bits_per_sec(rate)),
             size: known.2.then_some(ByteSize::from_bytes(size)),
             loss: [count(counts.0), count(counts.1)],

@@ -1,0 +1,317 @@
+//! Rewriting a page while it passes through.
+
+use std::borrow::Cow;
+use std::sync::{Arc, LazyLock};
+
+use lol_html::errors::RewritingError;
+use lol_html::html_content::{BailOut, ContentType, TextChunk};
+use lol_html::send::{Element, ElementContentHandlers, HtmlRewriter, Settings};
+use lol_html::{AsciiCompatibleEncoding, HandlerResult, MemorySettings, OutputSink, Selector};
+use parking_lot::Mutex;
+
+use super::config::Kind;
+use super::spread::Spread;
+use super::{css, srcset};
+
+/// Most bytes that the parser may hold of one page: of a tag that has not ended.
+const MAX_MEMORY: usize = 256 << 10;
+/// The longest `style` element that is looked into, in bytes.
+const MAX_STYLE: usize = 64 << 10;
+
+/// Rewrites one page, piece by piece.
+pub(super) struct Rewriter {
+    /// `None` once the page has become too odd for it: the rest passes as it is.
+    html: Option<HtmlRewriter<'static, Output>>,
+    output: Output,
+}
+
+impl Rewriter {
+    pub(super) fn new(spread: Spread) -> Self {
+        let state = Arc::new(Mutex::new(State {
+            spread,
+            style: None,
+            with_cors: 0,
+        }));
+        let output = Output::default();
+        let settings = settings(&state);
+        Self {
+            html: Some(HtmlRewriter::new(settings, output.clone())),
+            output,
+        }
+    }
+
+    /// Takes the next piece of the page, and gives what is ready; parts of it may come
+    /// later.
+    pub(super) fn write(&mut self, data: &[u8]) -> Vec<u8> {
+        let Some(html) = &mut self.html else {
+            return data.to_vec();
+        };
+        // It then has given out everything that it held, unchanged.
+        if let Err(error) = html.write(data) {
+            tracing::debug!("spreading a page: {error}; its rest stays as it is");
+            self.html = None;
+        }
+        self.output.take()
+    }
+
+    /// What is left at the page's end.
+    pub(super) fn end(&mut self) -> Vec<u8> {
+        if let Some(html) = self.html.take()
+            && let Err(error) = html.end()
+        {
+            tracing::debug!("spreading a page: {error}; its rest stays as it is");
+        }
+        self.output.take()
+    }
+}
+
+/// What the rewriter has given out.
+#[derive(Clone, Default)]
+struct Output(Arc<Mutex<Vec<u8>>>);
+
+impl Output {
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+impl OutputSink for Output {
+    fn handle_chunk(&mut self, chunk: &[u8]) {
+        self.0.lock().extend_from_slice(chunk);
+    }
+}
+
+fn settings(state: &Arc<Mutex<State>>) -> Settings<'static, 'static> {
+    static ELEMENTS: LazyLock<Option<Selector>> = LazyLock::new(|| {
+        let names = "base,meta,link,script,img,source,video,audio,style,[style]";
+        names.parse().ok()
+    });
+    static STYLE: LazyLock<Option<Selector>> = LazyLock::new(|| "style".parse().ok());
+
+    // Whatever the page's encoding is: only ASCII is looked at, and under this one every byte
+    // is written as it was read.
+    let encoding = AsciiCompatibleEncoding::new(encoding_rs::WINDOWS_1252)
+        .unwrap_or_else(AsciiCompatibleEncoding::utf_8);
+    let memory = MemorySettings::new()
+        .with_max_allowed_memory_usage(MAX_MEMORY)
+        .with_graceful_bail_out_on_memory_limit_exceeded(true);
+    let (elements, texts, ends) = (Arc::clone(state), Arc::clone(state), Arc::clone(state));
+    let mut settings = Settings::new_send()
+        .with_encoding(encoding)
+        .with_memory_settings(memory)
+        .with_graceful_bail_out_on_content_handler_error(true)
+        .with_enable_esi_tags(false)
+        // Browsers render what is ambiguous, too.
+        .with_strict(false)
+        .append_bail_out_handler(move |_: &RewritingError, out: &mut BailOut<'_>| {
+            if let Some(held) = ends.lock().style.take() {
+                out.append(&held, ContentType::Html);
+            }
+        });
+    // Both are valid: a test sees them at work.
+    if let (Some(elements_of), Some(style)) = (&*ELEMENTS, &*STYLE) {
+        let on_element = move |element: &mut Element<'_, '_>| on_element(&elements, element);
+        let on_text = move |text: &mut TextChunk<'_>| {
+            texts.lock().style_text(text);
+            Ok(())
+        };
+        settings = settings
+            .append_element_content_handler((
+                Cow::Borrowed(elements_of),
+                ElementContentHandlers::default().element(on_element),
+            ))
+            .append_element_content_handler((
+                Cow::Borrowed(style),
+                ElementContentHandlers::default().text(on_text),
+            ));
+    }
+    settings
+}
+
+fn on_element(shared: &Arc<Mutex<State>>, element: &mut Element<'_, '_>) -> HandlerResult {
+    if element.namespace_uri() != HTML {
+        return Ok(());
+    }
+    let mut state = shared.lock();
+    state.element(element)?;
+    let opens = matches!(&*element.tag_name(), "video" | "audio");
+    if opens && element.has_attribute("crossorigin") {
+        state.with_cors += 1;
+        let shared = Arc::clone(shared);
+        element.on_end_tag(Box::new(move |_| {
+            shared.lock().with_cors -= 1;
+            Ok(())
+        }))?;
+    }
+    Ok(())
+}
+
+struct State {
+    spread: Spread,
+    /// The text of the open `style` element so far, held back; `None` where none is open, or
+    /// it is let through.
+    style: Option<String>,
+    /// Open media elements whose sources are fetched with CORS.
+    with_cors: usize,
+}
+
+impl State {
+    fn element(&mut self, element: &mut Element<'_, '_>) -> HandlerResult {
+        let cors = element.has_attribute("crossorigin");
+        match &*element.tag_name() {
+            "base" => {
+                if let Some(href) = element.get_attribute("href") {
+                    self.spread.rebase(&href);
+                }
+            }
+            "meta" => self.meta(element),
+            "link" if !cors && !element.has_attribute("integrity") => self.link(element)?,
+            "script" if !cors && is_classic(element) => {
+                self.attribute(element, "src", Kind::Script)?;
+            }
+            "img" if !cors => {
+                self.attribute(element, "src", Kind::Image)?;
+                self.srcset(element, "srcset")?;
+            }
+            "source" => {
+                if self.with_cors == 0 {
+                    self.attribute(element, "src", Kind::Media)?;
+                }
+                self.srcset(element, "srcset")?;
+            }
+            "video" | "audio" => {
+                self.attribute(element, "poster", Kind::Image)?;
+                if !cors {
+                    self.attribute(element, "src", Kind::Media)?;
+                }
+            }
+            "style" => self.style = is_css(element).then(String::new),
+            _ => {}
+        }
+        self.style_attribute(element)
+    }
+
+    fn meta(&mut self, element: &Element<'_, '_>) {
+        let attribute = |name| element.get_attribute(name).unwrap_or_default();
+        let (kind, content) = (attribute("http-equiv"), attribute("content"));
+        // The one encoding of pages in which ASCII bytes may be something else.
+        let charset = format!("{} {content}", attribute("charset")).to_ascii_lowercase();
+        if charset.contains("iso-2022-jp") {
+            self.spread.stop();
+        }
+        if !kind.trim().eq_ignore_ascii_case("content-security-policy") {
+            return;
+        }
+        // A character reference would have to be read to know what it allows.
+        match content.contains('&') {
+            true => self.spread.stop(),
+            false => self.spread.policies.add(&content),
+        }
+    }
+
+    fn link(&self, element: &mut Element<'_, '_>) -> HandlerResult {
+        let rel = element.get_attribute("rel").unwrap_or_default();
+        let is = |wanted: &str| {
+            rel.split_ascii_whitespace()
+                .any(|word| word.eq_ignore_ascii_case(wanted))
+        };
+        let kind = if is("stylesheet") {
+            Some(Kind::Style)
+        } else if is("preload") {
+            preloaded(&element.get_attribute("as").unwrap_or_default())
+        } else if is("icon") || is("apple-touch-icon") {
+            Some(Kind::Image)
+        } else {
+            None
+        };
+        let Some(kind) = kind else {
+            return Ok(());
+        };
+        self.attribute(element, "href", kind)?;
+        if kind == Kind::Image {
+            self.srcset(element, "imagesrcset")?;
+        }
+        Ok(())
+    }
+
+    fn attribute(&self, element: &mut Element<'_, '_>, name: &str, kind: Kind) -> HandlerResult {
+        let value = element.get_attribute(name);
+        if let Some(moved) = value.and_then(|value| self.spread.moved(&value, kind)) {
+            element.set_attribute(name, &moved)?;
+        }
+        Ok(())
+    }
+
+    fn srcset(&self, element: &mut Element<'_, '_>, name: &str) -> HandlerResult {
+        let move_one = |url: &str| self.spread.moved(url, Kind::Image);
+        let value = element.get_attribute(name);
+        if let Some(moved) = value.and_then(|value| srcset::rewrite(&value, move_one)) {
+            element.set_attribute(name, &moved)?;
+        }
+        Ok(())
+    }
+
+    fn style_attribute(&self, element: &mut Element<'_, '_>) -> HandlerResult {
+        // Character references would have to be read and written.
+        let value = element
+            .get_attribute("style")
+            .filter(|css| !css.contains('&'));
+        let moved =
+            value.and_then(|value| css::rewrite(&value, |url, kind| self.spread.moved(url, kind)));
+        if let Some(moved) = moved {
+            element.set_attribute("style", &moved)?;
+        }
+        Ok(())
+    }
+
+    /// Holds the text of a `style` element back until all of it is there.
+    fn style_text(&mut self, text: &mut TextChunk<'_>) {
+        let Some(mut held) = self.style.take() else {
+            return;
+        };
+        if held.len() + text.as_str().len() > MAX_STYLE {
+            text.before(&held, ContentType::Html);
+            return;
+        }
+        held.push_str(text.as_str());
+        if text.last_in_text_node() {
+            let moved = css::rewrite(&held, |url, kind| self.spread.moved(url, kind));
+            text.replace(&moved.unwrap_or(held), ContentType::Html);
+        } else {
+            text.remove();
+            self.style = Some(held);
+        }
+    }
+}
+
+/// Whether a script is neither a module, which needs CORS, nor data, and may be fetched from
+/// elsewhere.
+fn is_classic(element: &Element<'_, '_>) -> bool {
+    let kind = element.get_attribute("type").unwrap_or_default();
+    let kind = kind.trim();
+    let script = kind.is_empty()
+        || ["text/javascript", "application/javascript"]
+            .iter()
+            .any(|t| kind.eq_ignore_ascii_case(t));
+    script && !element.has_attribute("integrity")
+}
+
+fn is_css(element: &Element<'_, '_>) -> bool {
+    let kind = element.get_attribute("type").unwrap_or_default();
+    kind.is_empty() || kind.trim().eq_ignore_ascii_case("text/css")
+}
+
+fn preloaded(what: &str) -> Option<Kind> {
+    match what.trim().to_ascii_lowercase().as_str() {
+        "image" => Some(Kind::Image),
+        "style" => Some(Kind::Style),
+        "script" => Some(Kind::Script),
+        "audio" | "video" => Some(Kind::Media),
+        _ => None,
+    }
+}
+
+const HTML: &str = "http://www.w3.org/1999/xhtml";
+
+#[cfg(test)]
+mod tests;
