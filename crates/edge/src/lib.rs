@@ -20,6 +20,7 @@ mod server;
 mod shared;
 mod store;
 mod sys;
+pub mod tcp_cc;
 pub mod tls;
 
 pub use access_log::AccessLogError;

@@ -14,7 +14,9 @@ use crate::config::Config;
 use crate::content::Content;
 use crate::events::{Event, Events};
 use crate::limits::Connections;
+use crate::measure::Socket;
 use crate::metrics::{Metrics, UDP_EVENTS};
+use crate::tcp_cc::{Control, Controls};
 
 /// What all connections share.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) connections: Arc<Connections>,
     pub(crate) metrics: Metrics,
     pub(crate) events: Events,
+    /// What sets the congestion control of TCP connections.
+    pub(crate) controls: Controls,
     /// Addresses that are served.
     pub(crate) addresses: Vec<SocketAddr>,
     live: ArcSwap<Live>,
@@ -41,6 +45,7 @@ impl Shared {
     pub(crate) fn new(
         clients: Clients,
         clock: Clock,
+        controls: Controls,
         addresses: Vec<SocketAddr>,
         live: Live,
     ) -> Self {
@@ -50,6 +55,7 @@ impl Shared {
             clients,
             metrics: Metrics::default(),
             events: Events::default(),
+            controls,
             addresses,
             live: ArcSwap::from_pointee(live),
         }
@@ -69,6 +75,14 @@ impl Shared {
     pub(crate) fn set_live(&self, live: Live) {
         self.connections.set_limits(&live.config.limits);
         self.live.store(Arc::new(live));
+    }
+
+    /// Gives a TCP connection the congestion control that the policy asks for.
+    pub(crate) fn set_congestion(&self, socket: &Socket) {
+        let control = Control::of(&self.clients.policy());
+        if let Err(error) = socket.set_congestion(&self.controls, control) {
+            self.controls.warn_once(control, &error);
+        }
     }
 
     /// The access log in force.

@@ -75,17 +75,13 @@ fn controllers(
     policy: &PolicyConfig,
 ) -> Result<Arc<dyn ControllerFactory + Send + Sync>, QuicError> {
     let min_cwnd = policy.min_cwnd.bytes();
-    if let Some(bytes) = min_cwnd {
-        if bytes > SEND_WINDOW {
-            return Err(QuicError(format!(
-                "policy.min_cwnd is {bytes} bytes, more than the {SEND_WINDOW} that a \
-                 connection may have in flight"
-            )));
-        }
-        tracing::warn!(
-            "policy.min_cwnd holds QUIC's congestion window at {bytes} bytes or more, whatever \
-             is lost: use it only on networks that nobody else shares"
-        );
+    if let Some(bytes) = min_cwnd
+        && bytes > SEND_WINDOW
+    {
+        return Err(QuicError(format!(
+            "policy.min_cwnd is {bytes} bytes, more than the {SEND_WINDOW} that a connection may \
+             have in flight"
+        )));
     }
     let settings = hikyaku_congestion::Settings { min_cwnd };
     Ok(hikyaku_congestion::factory(
