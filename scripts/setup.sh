@@ -8,8 +8,25 @@ cd "$(dirname "$0")/.."
 # The advisory and licence checks depend on its version, so it is pinned.
 readonly CARGO_DENY=0.20.2
 
-# command:package pairs of Debian.
-readonly BUILD=(cc:gcc ld:binutils)
+# command:package pairs of Debian; a path is a header.
+readonly BUILD=(
+    cc:gcc
+    ld:binutils
+    make:make
+    pkg-config:pkg-config
+    # A compiler without the C library's headers builds nothing.
+    /usr/include/stdlib.h:libc6-dev
+    # libbpf, which loads the congestion controls.
+    /usr/include/gelf.h:libelf-dev
+    /usr/include/zlib.h:zlib1g-dev
+)
+# Builds the congestion controls again (scripts/bpf.sh).
+readonly BPF=(
+    clang-14:clang-14
+    llvm-strip-14:llvm-14
+    /usr/include/bpf/bpf_helpers.h:libbpf-dev
+    /usr/include/linux/bpf.h:linux-libc-dev
+)
 readonly SITE=(python3:python3 brotli:brotli gzip:gzip)
 readonly BENCH=(curl:curl h2load:nghttp2-client nginx:nginx taskset:util-linux)
 readonly TESTS=(
@@ -18,6 +35,8 @@ readonly TESTS=(
     h2load:nghttp2-client
     haproxy:haproxy
     ip:iproute2
+    setpriv:util-linux
+    ss:iproute2
     nginx:nginx
     openssl:openssl
 )
@@ -27,14 +46,13 @@ fail() {
     exit 1
 }
 
-# Packages whose command is not there, one a line.
+# Packages whose command or header is not there, one a line.
 missing_of() {
     local pair
     for pair in "$@"; do
-        PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null || echo "${pair#*:}"
+        PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null ||
+            [[ $pair == /* && -e ${pair%%:*} ]] || echo "${pair#*:}"
     done
-    # A compiler without the C library's headers builds nothing.
-    [[ -e /usr/include/stdlib.h ]] || echo libc6-dev
 }
 
 install_packages() {
@@ -86,7 +104,7 @@ main() {
     case "${1-}" in
     run) wanted+=("${SITE[@]}") ;;
     test) wanted+=("${SITE[@]}" "${TESTS[@]}") ;;
-    check) wanted+=(shellcheck:shellcheck) ;;
+    check) wanted+=(shellcheck:shellcheck "${BPF[@]}") ;;
     bench) wanted+=("${BENCH[@]}") ;;
     fuzz) wanted+=(c++:g++) ;;
     *) fail "usage: scripts/setup.sh run|test|check|bench|fuzz" ;;

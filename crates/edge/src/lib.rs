@@ -22,6 +22,7 @@ mod shards;
 mod shared;
 mod store;
 mod sys;
+pub mod tcp_cc;
 pub mod tls;
 
 pub use access_log::AccessLogError;

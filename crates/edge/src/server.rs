@@ -28,8 +28,8 @@ use crate::shared::{Clock, Shared};
 use crate::store::{self, StoreError};
 use crate::tls::{self, Certificate, Resumption, Source, TlsError};
 use setup::{
-    certificate_source, check_unchanged, live, load_model, open_store, raise_descriptor_limit,
-    tls_settings,
+    certificate_source, check_unchanged, live, load_controls, load_model, open_store,
+    raise_descriptor_limit, set_floor, tls_settings,
 };
 
 /// Between looks whether the certificate's files have changed.
@@ -124,6 +124,8 @@ impl Server {
         let quic_tls = tls::quic_config(Arc::clone(&certificate), &provider, &settings)?;
         let quic_config = quic_server_config(quic_tls, &config)?;
 
+        let controls = load_controls(&config.policy);
+        set_floor(&controls, &config.policy);
         let clock = Clock::start();
         let clients = Clients::new(&config, load_model(&config)?, clock);
         let store = open_store(&config, &clients)?;
@@ -139,7 +141,7 @@ impl Server {
         let addresses = listeners.iter().map(|listener| listener.address).collect();
         let live = live(config, &certificate)?;
         let shards = live.config.shards.clone();
-        let shared = Arc::new(Shared::new(clients, clock, addresses, live));
+        let shared = Arc::new(Shared::new(clients, clock, controls, addresses, live));
 
         let mut server = Self {
             mptcp: listeners.iter().all(|listener| listener.mptcp),
@@ -287,6 +289,7 @@ impl Server {
         self.certificate.reload(&self.provider)?;
         self.tcp_tls.store(Arc::new(tcp_tls));
         self.quic_config.store(Arc::new(quic_config));
+        set_floor(&self.shared.controls, &policy);
         self.shared.clients.set_rules(policy, model);
         self.shared.set_live(live);
         Ok(())

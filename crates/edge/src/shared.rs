@@ -14,8 +14,10 @@ use crate::config::Config;
 use crate::content::Content;
 use crate::events::{Event, Events};
 use crate::limits::Connections;
+use crate::measure::Socket;
 use crate::metrics::{Metrics, UDP_EVENTS};
 use crate::shards::Shards;
+use crate::tcp_cc::{Control, Controls};
 
 /// What all connections share.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) connections: Arc<Connections>,
     pub(crate) metrics: Metrics,
     pub(crate) events: Events,
+    /// What sets the congestion control of TCP connections.
+    pub(crate) controls: Controls,
     /// Addresses that are served.
     pub(crate) addresses: Vec<SocketAddr>,
     live: ArcSwap<Live>,
@@ -44,6 +48,7 @@ impl Shared {
     pub(crate) fn new(
         clients: Clients,
         clock: Clock,
+        controls: Controls,
         addresses: Vec<SocketAddr>,
         live: Live,
     ) -> Self {
@@ -53,6 +58,7 @@ impl Shared {
             clients,
             metrics: Metrics::default(),
             events: Events::default(),
+            controls,
             addresses,
             live: ArcSwap::from_pointee(live),
         }
@@ -78,6 +84,14 @@ impl Shared {
     pub(crate) fn available_connections(&self) -> u8 {
         let live = self.live.load();
         live.shards.as_ref().map_or(1, |shards| shards.available())
+    }
+
+    /// Gives a TCP connection the congestion control that the policy asks for.
+    pub(crate) fn set_congestion(&self, socket: &Socket) {
+        let control = Control::of(&self.clients.policy());
+        if let Err(error) = socket.set_congestion(&self.controls, control) {
+            self.controls.warn_once(control, &error);
+        }
     }
 
     /// The access log in force.

@@ -146,12 +146,15 @@ impl Server {
 
     /// As [`Server::start`]; what it wrote to standard error where it ended.
     pub fn try_start(args: &[&str]) -> Result<Self, String> {
-        Self::try_start_in(tempfile::tempdir().unwrap(), args)
+        Self::try_start_by(&[], args)
     }
 
-    fn try_start_in(dir: TempDir, args: &[&str]) -> Result<Self, String> {
-        let mut command = Command::new(BINARY);
-        command.arg("serve").args(args);
+    /// As [`Server::try_start`], by a command that becomes the server.
+    pub fn try_start_by(by: &[&str], args: &[&str]) -> Result<Self, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let words = [by, &[BINARY, "serve"], args].concat();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]);
         if !args.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
         }

@@ -1,22 +1,28 @@
 //! A TCP connection whose socket can be asked for its state while it is served.
 
 use std::io::{self, IoSlice};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
+use parking_lot::Mutex;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::{Snapshot, info};
+use crate::tcp_cc::{Control, Controls};
 
 /// A socket shared by the connection, which reads and writes it, and its meter.
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: TcpStream,
     mptcp: bool,
+    peer: IpAddr,
+    /// The congestion control in use.
+    control: Mutex<Control>,
     /// What had been acknowledged before anything was written.
     base: u64,
     written: AtomicU64,
@@ -24,17 +30,19 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Takes a socket that was just accepted.
+    /// Takes a socket that was just accepted from `peer` by a listener with `control`.
     ///
     /// # Errors
     /// When the socket can't tell its protocol or state.
-    pub(crate) fn new(stream: TcpStream) -> io::Result<Arc<Self>> {
+    pub(crate) fn new(stream: TcpStream, peer: IpAddr, control: Control) -> io::Result<Arc<Self>> {
         let protocol = SockRef::from(&stream).protocol()?;
         let mptcp = protocol == Some(socket2::Protocol::MPTCP);
         Ok(Arc::new(Self {
             base: info::read(&stream, mptcp)?.acked,
             stream,
             mptcp,
+            peer,
+            control: Mutex::new(control),
             written: AtomicU64::new(0),
             blocked: AtomicBool::new(false),
         }))
@@ -48,6 +56,20 @@ impl Socket {
         let mut snapshot = info::read(&self.stream, self.mptcp)?;
         snapshot.acked = snapshot.acked.saturating_sub(self.base);
         Ok(snapshot)
+    }
+
+    /// Changes the congestion control, if it is another.
+    ///
+    /// # Errors
+    /// Those of [`Controls::set_congestion`]; the socket keeps what it had, and is not asked for
+    /// the same again.
+    pub(crate) fn set_congestion(&self, controls: &Controls, control: Control) -> io::Result<()> {
+        let mut current = self.control.lock();
+        if *current == control {
+            return Ok(());
+        }
+        *current = control;
+        controls.set_congestion(&self.stream, self.peer, self.mptcp, control)
     }
 
     /// Bytes that the socket has taken so far, and whether it took no more at the last

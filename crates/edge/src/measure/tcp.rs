@@ -160,6 +160,7 @@ impl TcpMeter {
         self.stall.look(now, self.snapshot.acked, sending);
         let observations = self.reporter.observations(now, &self.snapshot, idle, false);
         self.conn.observe(observations);
+        self.conn.shared.set_congestion(&self.socket);
     }
 
     fn refresh(&mut self) {

@@ -71,17 +71,13 @@ pub(crate) fn quic_server_config(
 /// How connections are controlled that nothing is known of.
 fn control(policy: &PolicyConfig) -> Result<Settings, QuicError> {
     let min_cwnd = policy.min_cwnd.bytes();
-    if let Some(bytes) = min_cwnd {
-        if bytes > SEND_WINDOW {
-            return Err(QuicError(format!(
-                "policy.min_cwnd is {bytes} bytes, more than the {SEND_WINDOW} that a \
-                 connection may have in flight"
-            )));
-        }
-        tracing::warn!(
-            "policy.min_cwnd holds QUIC's congestion window at {bytes} bytes or more, whatever \
-             is lost: use it only on networks that nobody else shares"
-        );
+    if let Some(bytes) = min_cwnd
+        && bytes > SEND_WINDOW
+    {
+        return Err(QuicError(format!(
+            "policy.min_cwnd is {bytes} bytes, more than the {SEND_WINDOW} that a connection may \
+             have in flight"
+        )));
     }
     Ok(Settings {
         algorithm: policy.congestion.into(),

@@ -33,6 +33,7 @@ use crate::limits::Admission;
 use crate::measure::{MeteredIo, Socket, TcpMeter, TrackedBody};
 use crate::metrics::{Refusal, add};
 use crate::shared::Shared;
+use crate::tcp_cc::Control;
 
 /// Bytes of a response that HTTP/2 may hold for one stream until the client takes them.
 const H2_SEND_BUFFER: usize = 256 * 1024;
@@ -105,7 +106,8 @@ async fn serve(
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let local = stream.local_addr()?;
-    let socket = Socket::new(stream)?;
+    let socket = Socket::new(stream, remote.ip(), inherited(&shared))?;
+    shared.set_congestion(&socket);
     let timeout = shared.live().config.timeouts.handshake;
     let handshake = acceptor.accept(MeteredIo(Arc::clone(&socket)));
     let tls = match tokio::time::timeout(timeout, handshake).await {
@@ -150,6 +152,11 @@ async fn serve(
     }
     .run()
     .await
+}
+
+/// What the listening socket has.
+fn inherited(shared: &Shared) -> Control {
+    Control::Plain(shared.clients.policy().congestion)
 }
 
 type H1Io = TokioIo<TlsIo<MeteredIo>>;

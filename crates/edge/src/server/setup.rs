@@ -3,17 +3,20 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hikyaku_core::arm::Congestion;
 use hikyaku_core::model::Model;
-use hikyaku_core::policy::VersionPolicy;
+use hikyaku_core::policy::{PolicyConfig, VersionPolicy};
 
 use super::ServerError;
 use crate::access_log::AccessLog;
 use crate::clients::Clients;
 use crate::config::{Config, ConfigError, TlsVersion};
 use crate::content::{Content, Files, Proxy};
+use crate::listen::probe_congestion;
 use crate::shards::Shards;
 use crate::shared::Live;
 use crate::store::Store;
+use crate::tcp_cc::{Controls, Prefix, Setting};
 use crate::tls::{self, Certificate, Resumption, Source};
 
 /// The model that is built in (`docs/model.md`).
@@ -77,6 +80,54 @@ pub(super) fn load_model(config: &Config) -> Result<Model, ServerError> {
     };
     let text = std::fs::read_to_string(path).map_err(|error| failed(Box::new(error) as _))?;
     Model::from_json(&text).map_err(|error| failed(Box::new(error)))
+}
+
+/// Loads our congestion controls of TCP, or tells what is missing without them.
+pub(super) fn load_controls(policy: &PolicyConfig) -> Controls {
+    let bbr = probe_congestion(Congestion::Bbr).is_ok();
+    let loaded = Controls::load(bbr).inspect(|controls| {
+        let names = controls.own_names().join(", ");
+        tracing::info!("TCP congestion controls: {names}");
+    });
+    loaded.unwrap_or_else(|error| {
+        let cause = chain(&error);
+        if policy.min_cwnd.bytes().is_some() {
+            tracing::warn!("policy.min_cwnd can't be held on TCP: {cause}");
+        } else {
+            tracing::info!(
+                "TCP without window floors, which would make lossy paths faster: {cause}"
+            );
+        }
+        Controls::plain()
+    })
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// Puts the policy's fixed floor under TCP's windows, and warns of what it does there and on QUIC.
+pub(super) fn set_floor(controls: &Controls, policy: &PolicyConfig) {
+    let floor = policy.min_cwnd.bytes();
+    let setting = floor.map(|bytes| Setting {
+        floor: u32::try_from(bytes).unwrap_or(u32::MAX),
+        ..Setting::default()
+    });
+    if let Err(error) = controls.set_prefix(Prefix::ALL, setting) {
+        tracing::error!("telling the kernel of policy.min_cwnd: {error}; TCP keeps the former");
+    }
+    if let Some(bytes) = floor {
+        let held = match controls.has_floors() {
+            true => "the congestion windows of QUIC and TCP",
+            false => "QUIC's congestion window",
+        };
+        tracing::warn!(
+            "policy.min_cwnd holds {held} at {bytes} bytes or more, whatever is lost: use it only \
+             on networks that nobody else shares"
+        );
+    }
 }
 
 pub(super) fn open_store(config: &Config, clients: &Clients) -> Result<Option<Store>, ServerError> {

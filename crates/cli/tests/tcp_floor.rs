@@ -1,0 +1,436 @@
+//! Congestion controls of TCP that are ours, on emulated links: what the kernel's own sockets do
+//! with them. Needs root and a kernel that takes them; without, the tests say so and pass.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use hikyaku_core::arm::Congestion;
+use hikyaku_core::units::{LossRate, Rate};
+use hikyaku_edge::tcp_cc::{Control, Controls, Known, Prefix, Setting};
+use hikyaku_lab::link::{CLIENT_V4, LinkPair, SERVER_V4, Topology};
+use hikyaku_netsim::{Capacity, LinkConfig, Loss, QueueLimit};
+
+use common::{Server, Site, eventually, get};
+use rustix::process::Signal;
+
+const RTT: Duration = Duration::from_millis(40);
+const MSS: u32 = 1448;
+const FLOOR: Control = Control::Floor {
+    over: Congestion::Cubic,
+    bytes: 200 * MSS,
+};
+
+/// Links disturb each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> Option<MutexGuard<'static, ()>> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: emulated links and eBPF need root");
+        return None;
+    }
+    Some(ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn load() -> Option<Controls> {
+    match Controls::load(true) {
+        Ok(controls) => Some(controls),
+        Err(error) => {
+            eprintln!("SKIPPED: this kernel does not take our congestion controls: {error:?}");
+            None
+        }
+    }
+}
+
+/// A link of 100 Mbit/s, its namespaces, and the controls.
+struct Lab {
+    topology: Topology,
+    controls: Controls,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// A TCP connection from the client's namespace to the server's.
+struct Pair {
+    server: TcpStream,
+    client: TcpStream,
+}
+
+/// A socket as ss(8) tells of it.
+#[derive(Debug)]
+struct Seen {
+    control: String,
+    cwnd: u32,
+}
+
+impl Lab {
+    fn start(loss: f64) -> Option<Self> {
+        let alone = alone()?;
+        let controls = load()?;
+        let mut topology = Topology::create().unwrap();
+        topology.start_link(link(loss), 7).unwrap();
+        Some(Self {
+            topology,
+            controls,
+            _alone: alone,
+        })
+    }
+
+    fn listen(&self) -> TcpListener {
+        let bind = || TcpListener::bind((SERVER_V4, 0)).unwrap();
+        self.topology.server().enter(bind).unwrap()
+    }
+
+    fn connect(&self, listener: &TcpListener) -> Pair {
+        let target = listener.local_addr().unwrap();
+        let connect = || TcpStream::connect(target).unwrap();
+        let client = self.topology.client().enter(connect).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        Pair { server, client }
+    }
+
+    fn set(&self, pair: &Pair, control: Control) {
+        let peer = IpAddr::from(CLIENT_V4);
+        let set = self
+            .controls
+            .set_congestion(&pair.server, peer, false, control);
+        set.unwrap();
+    }
+
+    fn see(&self, pair: &Pair) -> Seen {
+        let peer = pair.client.local_addr().unwrap();
+        let filter = format!("dport = :{}", peer.port());
+        let mut ss = Command::new("ss");
+        ss.args(["-tinH"]).args(filter.split(' '));
+        let output = self.topology.server().output(&mut ss).unwrap().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let details = text.lines().nth(1).unwrap_or_else(|| panic!("{text}"));
+        let words: Vec<&str> = details.split_whitespace().collect();
+        let cwnd = words.iter().find_map(|word| word.strip_prefix("cwnd:"));
+        Seen {
+            control: words[0].to_owned(),
+            cwnd: cwnd.unwrap_or_else(|| panic!("{details}")).parse().unwrap(),
+        }
+    }
+
+    /// Sends `bytes` while `watch` is called each 20 ms.
+    fn send(&self, pair: &mut Pair, bytes: usize, mut watch: impl FnMut(Seen)) {
+        let mut server = pair.server.try_clone().unwrap();
+        let mut client = pair.client.try_clone().unwrap();
+        let sending = thread::spawn(move || server.write_all(&vec![7; bytes]).unwrap());
+        let receiving = thread::spawn(move || {
+            let mut received = vec![0; bytes];
+            client.read_exact(&mut received).unwrap();
+            assert!(received.iter().all(|&byte| byte == 7));
+        });
+        while !receiving.is_finished() {
+            watch(self.see(pair));
+            thread::sleep(Duration::from_millis(20));
+        }
+        sending.join().unwrap();
+        receiving.join().unwrap();
+    }
+}
+
+fn link(loss: f64) -> LinkPair {
+    let config = LinkConfig {
+        rate: Capacity::Rate(Rate::from_bits_per_sec(100_000_000)),
+        one_way_delay: RTT / 2,
+        queue: QueueLimit::Time(RTT),
+        ..LinkConfig::default()
+    };
+    let mut down = config.clone();
+    if loss > 0.0 {
+        down.loss = Loss::Bernoulli(LossRate::from_ppm((loss * 1e6) as u32).unwrap());
+    }
+    LinkPair { up: config, down }
+}
+
+#[test]
+fn a_fixed_floor_holds_through_losses() {
+    let Some(lab) = Lab::start(0.05) else { return };
+    let listener = lab.listen();
+    let least = |control| {
+        let mut pair = lab.connect(&listener);
+        lab.set(&pair, control);
+        let mut windows = Vec::new();
+        lab.send(&mut pair, 1_500_000, |seen| windows.push(seen.cwnd));
+        windows.into_iter().min().unwrap()
+    };
+    // What the test would see of a kernel that takes the window down.
+    assert!(least(Control::Plain(Congestion::Cubic)) < 50);
+    for over in [Congestion::Cubic, Congestion::Bbr] {
+        let floor = Control::Floor {
+            over,
+            bytes: 200 * MSS,
+        };
+        assert!(least(floor) >= 200, "{over:?}");
+    }
+}
+
+#[test]
+fn a_fixed_floor_holds_through_a_timeout_and_idle_time() {
+    let Some(mut lab) = Lab::start(0.0) else {
+        return;
+    };
+    let listener = lab.listen();
+    for over in [Congestion::Cubic, Congestion::Bbr] {
+        let floor = Control::Floor {
+            over,
+            bytes: 200 * MSS,
+        };
+        let mut pair = lab.connect(&listener);
+        lab.set(&pair, floor);
+        lab.send(&mut pair, 500_000, |_| {});
+        // Nothing arrives, so that the timer runs out more than once.
+        lab.topology.start_link(link(1.0), 1).unwrap();
+        let mut server = pair.server.try_clone().unwrap();
+        server.write_all(&[7; 100_000]).unwrap();
+        thread::sleep(Duration::from_secs(1));
+        let seen = lab.see(&pair);
+        assert!(seen.cwnd >= 200, "after a timeout: {seen:?}");
+        lab.topology.start_link(link(0.0), 2).unwrap();
+        pair.client.read_exact(&mut [0; 100_000]).unwrap();
+        thread::sleep(Duration::from_secs(2));
+        lab.send(&mut pair, 500_000, |seen| {
+            assert!(seen.cwnd >= 200, "after idle time: {seen:?}");
+        });
+    }
+}
+
+#[test]
+fn a_prefix_has_settings_that_a_socket_overrules() {
+    let Some(lab) = Lab::start(0.0) else { return };
+    let setting = |floor: u32, init_window: u32| {
+        Some(Setting {
+            floor: floor * MSS,
+            init_window: init_window * MSS,
+            known: None,
+        })
+    };
+    let listener = lab.listen();
+    let name = lab.controls.name(FLOOR);
+    rustix::net::sockopt::set_tcp_congestion(&listener, &name).unwrap();
+    let first = || lab.see(&lab.connect(&listener)).cwnd;
+    assert_eq!(first(), 10, "nothing is known");
+    lab.controls
+        .set_prefix(Prefix::ALL, setting(0, 40))
+        .unwrap();
+    assert_eq!(first(), 40, "an initial window for all");
+    let client = Prefix::of(CLIENT_V4.into());
+    lab.controls.set_prefix(client, setting(60, 0)).unwrap();
+    assert_eq!(first(), 60, "a floor for the client's address");
+    let pair = lab.connect(&listener);
+    let bytes = 80 * MSS;
+    lab.set(
+        &pair,
+        Control::Floor {
+            over: Congestion::Cubic,
+            bytes,
+        },
+    );
+    let mut server = pair.server.try_clone().unwrap();
+    server.write_all(b"x").unwrap();
+    thread::sleep(RTT * 2);
+    assert_eq!(lab.see(&pair).cwnd, 80, "the socket's own");
+    lab.controls.set_prefix(client, None).unwrap();
+    lab.controls.set_prefix(client, None).unwrap();
+    assert_eq!(first(), 40, "the client's is gone");
+}
+
+#[test]
+fn a_live_connection_changes_its_control_and_floor() {
+    let Some(lab) = Lab::start(0.02) else { return };
+    let mut pair = lab.connect(&lab.listen());
+    let fair = Control::Fair { known: None };
+    let floor = |over, segments: u32| Control::Floor {
+        over,
+        bytes: segments * MSS,
+    };
+    let steps = [
+        Control::Plain(Congestion::Cubic),
+        floor(Congestion::Cubic, 100),
+        floor(Congestion::Cubic, 300),
+        fair,
+        floor(Congestion::Bbr, 250),
+        Control::Plain(Congestion::Bbr),
+        fair,
+        Control::Plain(Congestion::Cubic),
+    ];
+    for control in steps {
+        lab.set(&pair, control);
+        let mut last = None;
+        lab.send(&mut pair, 400_000, |seen| last = Some(seen));
+        let seen = lab.see(&pair);
+        assert_eq!(seen.control, lab.controls.name(control), "{control:?}");
+        if let Control::Floor { bytes, .. } = control {
+            assert!(seen.cwnd >= bytes / MSS, "{control:?}: {seen:?} {last:?}");
+        }
+    }
+}
+
+#[test]
+fn a_fair_floor_keeps_a_lossy_path_full() {
+    let Some(lab) = Lab::start(0.01) else { return };
+    let listener = lab.listen();
+    let mean = |control| {
+        let mut pair = lab.connect(&listener);
+        lab.set(&pair, control);
+        let mut windows = Vec::new();
+        lab.send(&mut pair, 5_000_000, |seen| windows.push(seen.cwnd));
+        let late = &windows[windows.len() / 2..];
+        late.iter().sum::<u32>() / late.len() as u32
+    };
+    let plain = mean(Control::Plain(Congestion::Cubic));
+    let fair = mean(Control::Fair { known: None });
+    // The path carries 100 Mbit/s * 40 ms = 345 segments.
+    assert!(plain < 100, "{plain}");
+    assert!((200..900).contains(&fair), "{fair}");
+}
+
+#[test]
+fn a_known_path_begins_with_half_of_what_it_carries() {
+    let Some(lab) = Lab::start(0.0) else { return };
+    let listener = lab.listen();
+    let after_first_round = |min_rtt| {
+        let mut pair = lab.connect(&listener);
+        let known = Some(Known {
+            bdp: u64::from(320 * MSS),
+            min_rtt,
+        });
+        lab.set(&pair, Control::Fair { known });
+        let before = lab.see(&pair).cwnd;
+        lab.send(&mut pair, 1, |_| {});
+        thread::sleep(RTT);
+        (before, lab.see(&pair).cwnd)
+    };
+    assert_eq!(after_first_round(RTT), (10, 160));
+    let (_, other) = after_first_round(RTT * 5);
+    assert!(other < 20, "another path: {other}");
+}
+
+#[test]
+fn subflows_of_mptcp_have_it_too() {
+    let Some(lab) = Lab::start(0.0) else { return };
+    let mptcp = |namespace: &hikyaku_lab::link::Netns| {
+        namespace.enter(|| {
+            let kind = socket2::Type::STREAM;
+            socket2::Socket::new(socket2::Domain::IPV4, kind, Some(socket2::Protocol::MPTCP))
+        })
+    };
+    let Ok(listener) = mptcp(lab.topology.server()).unwrap() else {
+        eprintln!("SKIPPED: this kernel has no MPTCP");
+        return;
+    };
+    listener
+        .bind(&SocketAddr::from((SERVER_V4, 0)).into())
+        .unwrap();
+    listener.listen(1).unwrap();
+    let client = mptcp(lab.topology.client()).unwrap().unwrap();
+    client.connect(&listener.local_addr().unwrap()).unwrap();
+    let mut pair = Pair {
+        server: listener.accept().unwrap().0.into(),
+        client: client.into(),
+    };
+    let peer = IpAddr::from(CLIENT_V4);
+    for control in [
+        FLOOR,
+        Control::Floor {
+            over: Congestion::Cubic,
+            bytes: 300 * MSS,
+        },
+    ] {
+        let set = lab
+            .controls
+            .set_congestion(&pair.server, peer, true, control);
+        set.unwrap();
+        lab.send(&mut pair, 200_000, |_| {});
+        let seen = lab.see(&pair);
+        let Control::Floor { bytes, .. } = control else {
+            unreachable!()
+        };
+        assert_eq!(seen.control, lab.controls.name(control));
+        assert!(seen.cwnd >= bytes / MSS, "{seen:?}");
+    }
+}
+
+/// Names of ours that the kernel has now.
+fn offered() -> Vec<String> {
+    let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let all = std::fs::read_to_string(path).unwrap();
+    all.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn two_servers_have_controls_of_their_own_and_leave_none_behind() {
+    let Some(_alone) = alone() else { return };
+    let (Some(one), Some(two)) = (load(), load()) else {
+        return;
+    };
+    let names = [one.name(FLOOR), two.name(FLOOR)];
+    assert_ne!(names[0], names[1]);
+    assert!(
+        names.iter().all(|name| offered().contains(name)),
+        "{names:?}"
+    );
+    drop(one);
+    assert!(!offered().contains(&names[0]) && offered().contains(&names[1]));
+    drop(two);
+    assert!(!offered().contains(&names[1]));
+}
+
+#[test]
+fn a_killed_server_leaves_nothing_behind() {
+    let Some(_alone) = alone() else { return };
+    if load().is_none() {
+        return;
+    }
+    let site = Site::with_big_file(300_000);
+    let server = Server::start(&[site.path(), "--set", "policy.min_cwnd=256xMSS"]);
+    let log = server.wait_log("TCP congestion controls: ");
+    let said = log.split("TCP congestion controls: ").nth(1).unwrap();
+    let name = said.split([',', '\n']).next().unwrap().to_owned();
+    assert!(offered().contains(&name), "{name} in {:?}", offered());
+    let fetched = get(&["--http", "2", &server.url("/big.bin")]);
+    assert!(
+        fetched.iter().any(|record| record["body_bytes"] == 300_000),
+        "{fetched:?}"
+    );
+    server.signal(Signal::KILL);
+    eventually("the name is free again", || {
+        (!offered().contains(&name)).then_some(())
+    });
+}
+
+#[test]
+fn without_capabilities_everything_else_works() {
+    let Some(_alone) = alone() else { return };
+    let site = Site::with_big_file(300_000);
+    let drop = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"];
+    let floor = ["--set", "policy.min_cwnd=256xMSS"];
+    let plain = Server::try_start_by(&drop, &[site.path()]).unwrap();
+    let pinned = Server::try_start_by(&drop, &[&[site.path()], &floor[..]].concat()).unwrap();
+    for (server, said) in [
+        (&plain, "TCP without window floors"),
+        (&pinned, "policy.min_cwnd can't be held on TCP"),
+    ] {
+        for http in ["1.1", "2", "3"] {
+            let fetched = get(&["--http", http, &server.url("/big.bin")]);
+            let whole = fetched.iter().any(|record| record["body_bytes"] == 300_000);
+            assert!(whole, "{http}: {fetched:?}");
+        }
+        let log = server.log();
+        assert_eq!(log.matches(said).count(), 1, "{log}");
+        assert_eq!(log.matches("CAP_BPF and CAP_PERFMON").count(), 1, "{log}");
+    }
+    assert!(
+        pinned
+            .log()
+            .contains("holds QUIC's congestion window at 373760 bytes")
+    );
+}

@@ -1,0 +1,277 @@
+/* hk_fair: CUBIC whose window does not fall below the path's bandwidth-delay product at losses that
+ * come without a queue. The same rule as that of QUIC (`hikyaku_congestion::Adaptive`, which
+ * explains it), in whole numbers.
+ *
+ * ssthresh does nothing: losses are answered in cong_control, where a rate sample tells when the
+ * acknowledged packet was sent, since TCP's recovery can last for many rounds. */
+#pragma once
+
+#include "trust.h"
+#include "path.h"
+
+enum {
+	/* Rounds without a quarter more that end slow start. */
+	STARTUP_ROUNDS = 3,
+	PROBE_ROUNDS = 4,
+	LEAST_WINDOW = 10,
+};
+
+static __always_inline bool in_slow_start(struct flow *flow, struct tcp_sock *tp)
+{
+	return flow->inner < tp->snd_ssthresh;
+}
+
+/* Whether the window is what keeps the connection from sending more. Where it is the receiver's
+ * window or the application, rates and losses say nothing of ours. */
+static __always_inline bool window_limited(struct flow *flow, struct tcp_sock *tp)
+{
+	/* In slow start the window doubles while it is being filled. */
+	__u32 twice = in_slow_start(flow, tp) ? 2 * tp->max_packets_out : 0;
+
+	return BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) || flow->inner < twice;
+}
+
+/* What CUBIC does at a loss, at most once a round; the window stays at `least` packets or more. */
+static __always_inline void cut(struct sock *sk, struct flow *flow, const struct rate_sample *rs,
+				__u64 least)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	__u64 window;
+
+	if (rs && (__s32)(rs->prior_delivered - flow->cut_at) < 0)
+		return;
+	flow->cut_at = tp->delivered;
+	flow->prior = flow->inner;
+	show(tp, flow->inner);
+	window = max64(cubictcp_recalc_ssthresh(sk), least);
+	flow->inner = min64(window, max64(flow->inner, 2));
+	tp->snd_ssthresh = flow->inner;
+}
+
+/* To a window that the path has shown. */
+static __always_inline void settle(struct flow *flow, struct tcp_sock *tp, __u64 window)
+{
+	flow->inner = max64(window, LEAST_WINDOW);
+	tp->snd_ssthresh = flow->inner;
+}
+
+static __always_inline void leave_startup(struct flow *flow)
+{
+	flow->startup = false;
+	flow->jumped = false;
+	flow->known_bdp = 0;
+}
+
+/* What was sent in the probe's round has been acknowledged in the next. */
+static __always_inline void end_probe(struct flow *flow, struct tcp_sock *tp)
+{
+	__u64 bdp = path_bdp(flow);
+	bool more = path_rate(flow) > flow->probe_rate + flow->probe_rate / 10;
+
+	flow->probe_rate = 0;
+	/* Look for yet more at once. */
+	if (more)
+		flow->probe_round -= PROBE_ROUNDS - 2;
+	if (bdp > flow->inner && !queued(flow))
+		settle(flow, tp, bdp);
+}
+
+static __always_inline void look_for_plateau(struct flow *flow, struct tcp_sock *tp)
+{
+	if (!in_slow_start(flow, tp))
+		flow->startup = false;
+	if (!flow->startup || !flow->last_rate)
+		return;
+	if (flow->last_rate >= flow->startup_rate + flow->startup_rate / 4) {
+		flow->startup_rate = flow->last_rate;
+		flow->stalled = 0;
+		return;
+	}
+	if (!window_limited(flow, tp))
+		return;
+	if (++flow->stalled >= STARTUP_ROUNDS && flow->forgiven) {
+		leave_startup(flow);
+		settle(flow, tp, path_bdp(flow));
+	}
+}
+
+static __always_inline void step_probe(struct flow *flow, struct tcp_sock *tp)
+{
+	bool forgiving = flow->forgiven && flow->round - (flow->forgiven - 1) <= PROBE_ROUNDS;
+
+	if (flow->round > flow->probe_round)
+		flow->probe = false;
+	if (flow->probe_rate && flow->round > flow->probe_round + 1)
+		end_probe(flow, tp);
+	if (forgiving && !flow->startup && trusted(flow) &&
+	    flow->round >= flow->probe_round + PROBE_ROUNDS) {
+		flow->probe = true;
+		flow->probe_round = flow->round;
+		flow->probe_rate = path_rate(flow);
+		age(&flow->calm);
+		age(&flow->probing);
+	}
+}
+
+static __always_inline void end_round(struct sock *sk, struct flow *flow)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (judge(flow)) {
+		leave_startup(flow);
+		flow->probe = false;
+		cut(sk, flow, 0, 0);
+		return;
+	}
+	look_for_plateau(flow, tp);
+	step_probe(flow, tp);
+}
+
+/* Jumps to half of what is known once the first RTT agrees (draft-ietf-tsvwg-careful-resume). */
+static __always_inline void resume(struct flow *flow, struct tcp_sock *tp,
+				   const struct rate_sample *rs)
+{
+	__u32 window, known = flow->known_min_rtt;
+	long rtt = rs->rtt_us;
+
+	if (flow->jumped && (__s32)(rs->prior_delivered - flow->jump_at) >= 0)
+		flow->jumped = false;
+	if (!flow->known_bdp || rtt <= 0)
+		return;
+	window = packets(tp, flow->known_bdp / 2);
+	flow->known_bdp = 0;
+	if (flow->startup && window > flow->inner && rtt >= known / 2 && rtt <= 2L * known) {
+		flow->jumped = true;
+		flow->jump_at = tp->delivered;
+		flow->jump_before = flow->inner;
+		flow->inner = window;
+	}
+}
+
+static __always_inline void on_losses(struct sock *sk, struct flow *flow,
+				      const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	bool honest = trusted(flow);
+
+	if (honest && !queued(flow)) {
+		flow->forgiven = flow->round + 1;
+		if (!in_slow_start(flow, tp) && window_limited(flow, tp) && !growing(flow))
+			cut(sk, flow, rs, path_bdp(flow));
+	} else if (honest && drains_probe(flow)) {
+		/* The probe's own queue, or not: without it the next round tells. */
+		flow->probe = false;
+	} else {
+		/* A jump that met a queue was too far. */
+		if (flow->jumped)
+			flow->inner = flow->jump_before;
+		leave_startup(flow);
+		flow->probe = false;
+		cut(sk, flow, rs, 0);
+	}
+}
+
+/* Window and pace for what the rule says. */
+static __always_inline void show_fair(struct sock *sk, struct flow *flow)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	show(tp, flow->probe ? flow->inner + flow->inner / 4 : flow->inner);
+	set_pace(sk, pace_of(tp, tp->snd_cwnd, flow->inner < tp->snd_ssthresh / 2 ? 150 : 120));
+}
+
+SEC("struct_ops")
+void BPF_PROG(fair_init, struct sock *sk)
+{
+	struct flow *flow;
+
+	cubictcp_init(sk);
+	flow = begin(sk);
+	if (!flow)
+		return;
+	flow->startup = true;
+	flow->rtts_since = tcp_sk(sk)->tcp_mstamp;
+	show_fair(sk, flow);
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(fair_ssthresh, struct sock *sk)
+{
+	return tcp_sk(sk)->snd_ssthresh;
+}
+
+SEC("struct_ops")
+void BPF_PROG(fair_control, struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct flow *flow = flow_of(sk);
+	int lost = rs->losses;
+
+	if (!flow)
+		return;
+	count_packets(flow, rs->acked_sacked, lost > 0 ? lost : 0);
+	if (sample_path(flow, tp, rs))
+		end_round(sk, flow);
+	resume(flow, tp, rs);
+	if (lost > 0)
+		on_losses(sk, flow, rs);
+	/* What was sent before a cut does not make up for it. */
+	if (rs->acked_sacked && (__s32)(rs->prior_delivered - flow->cut_at) >= 0) {
+		show(tp, flow->inner);
+		cubictcp_cong_avoid(sk, ack, rs->acked_sacked);
+		flow->inner = tp->snd_cwnd;
+	}
+	show_fair(sk, flow);
+}
+
+/* A timeout: everything in flight is taken for lost, and slow start sends it again. Where there was
+ * no queue it goes up to what the path carries, or goes on; a second one in a row ends the trust. */
+static __always_inline void time_out(struct sock *sk, struct flow *flow)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	flow->probe = false;
+	if (tp->inet_conn.icsk_retransmits > 0)
+		begin_doubt(flow);
+	if (!trusted(flow) || queued(flow)) {
+		leave_startup(flow);
+		cut(sk, flow, 0, 0);
+		flow->inner = 1;
+		return;
+	}
+	flow->forgiven = flow->round + 1;
+	if (!in_slow_start(flow, tp))
+		cut(sk, flow, 0, path_bdp(flow));
+	flow->inner = min64(flow->inner, LEAST_WINDOW);
+}
+
+SEC("struct_ops")
+void BPF_PROG(fair_state, struct sock *sk, __u8 state)
+{
+	struct flow *flow = flow_of(sk);
+
+	if (flow && state == TCP_CA_LOSS) {
+		time_out(sk, flow);
+		cubictcp_state(sk, state);
+		show_fair(sk, flow);
+	} else if (flow && state == TCP_CA_CWR) {
+		/* ECN marks, or a queue of this machine, are congestion whatever the RTT says. */
+		leave_startup(flow);
+		flow->probe = false;
+		cut(sk, flow, 0, 0);
+		show_fair(sk, flow);
+	} else {
+		cubictcp_state(sk, state);
+	}
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(fair_undo, struct sock *sk)
+{
+	struct flow *flow = flow_of(sk);
+
+	if (!flow)
+		return tcp_sk(sk)->snd_cwnd;
+	flow->inner = max64(flow->inner, flow->prior);
+	return flow->inner;
+}

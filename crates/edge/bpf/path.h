@@ -1,0 +1,127 @@
+/* What a connection sees of its path: rounds, rates, round-trip times, queue. */
+#pragma once
+
+enum {
+	/* Two of these are the rounds for which a rate counts. */
+	RATE_ROUNDS = 5,
+	/* Microseconds; two of these are the time for which a round's least RTT counts. */
+	RTT_LIFE = 15 * 1000 * 1000,
+	/* A queue is longer than this, in microseconds, and than this part of the path's RTT. */
+	QUEUE_LEAST = 2000,
+	QUEUE_PART = 20,
+};
+
+static __always_inline void take_least(struct least *least, __u32 rtt)
+{
+	if (!least->first || rtt < least->first) {
+		least->second = least->first;
+		least->first = rtt;
+	} else if (!least->second || rtt < least->second) {
+		least->second = rtt;
+	}
+}
+
+/* The path's RTT without queues, in microseconds; 0 if unknown. From the fourth round on the
+ * second least of the rounds' least, since one that is too small would make every other look like
+ * a queue. */
+static __always_inline __u32 min_rtt(struct flow *flow)
+{
+	struct least all = flow->rtts[0];
+
+	if (flow->rtts[1].first)
+		take_least(&all, flow->rtts[1].first);
+	if (flow->rtts[1].second)
+		take_least(&all, flow->rtts[1].second);
+	if (!all.first)
+		return flow->round_rtt;
+	return flow->rtt_rounds > 3 && all.second ? all.second : all.first;
+}
+
+/* The largest delivery rate of the last rounds, in 2^-24 packets a microsecond. */
+static __always_inline __u64 path_rate(struct flow *flow)
+{
+	return max64(max64(flow->rates[0], flow->rates[1]), flow->round_rate);
+}
+
+/* Whether the rate has grown by a tenth within two rounds: the path has more than it has shown. */
+static __always_inline bool growing(struct flow *flow)
+{
+	return path_rate(flow) > flow->rate_then[1] + flow->rate_then[1] / 10;
+}
+
+/* Packets that fill the path without a queue, what is lost on it included. */
+static __always_inline __u64 path_bdp(struct flow *flow)
+{
+	__u64 lost = flow->calm.lost + flow->probing.lost;
+	__u64 all = sum(&flow->calm) + sum(&flow->probing);
+	/* In 1024ths; more than a tenth is not made up for. */
+	__u64 loss = all ? min64(lost * 1024 / all, 102) : 0;
+	__u64 bdp = (path_rate(flow) * min_rtt(flow)) >> 24;
+
+	return bdp * 1024 / (1024 - loss);
+}
+
+/* Whether half of the last packets met a standing queue. Yes if nothing is known. */
+static __always_inline bool queued(struct flow *flow)
+{
+	__u32 least = min_rtt(flow);
+	__u32 slack = max64(least / QUEUE_PART, QUEUE_LEAST);
+	int over = 0, all = 0;
+
+	for (int i = 0; i < 4; i++) {
+		all += flow->recent[i] > 0;
+		over += flow->recent[i] >= least + slack;
+	}
+	return !least || over * 2 >= all;
+}
+
+static __always_inline void begin_round(struct flow *flow, struct tcp_sock *tp)
+{
+	__u64 now = tp->tcp_mstamp;
+
+	flow->round++;
+	flow->round_end = tp->delivered;
+	flow->last_rate = flow->round_rate;
+	if (flow->round % RATE_ROUNDS == 0) {
+		flow->rates[1] = flow->rates[0];
+		flow->rates[0] = 0;
+	}
+	flow->rates[0] = max64(flow->rates[0], flow->round_rate);
+	flow->round_rate = 0;
+	flow->rate_then[1] = flow->rate_then[0];
+	flow->rate_then[0] = path_rate(flow);
+	if (now - flow->rtts_since > RTT_LIFE && flow->rtts[0].second) {
+		flow->rtts[1] = flow->rtts[0];
+		flow->rtts[0] = (struct least){};
+		flow->rtts_since = now;
+	}
+	if (flow->round_rtt) {
+		take_least(&flow->rtts[0], flow->round_rtt);
+		flow->rtt_rounds++;
+	}
+	flow->round_rtt = 0;
+}
+
+/* Takes an acknowledgement in. Returns whether it ends a round. */
+static __always_inline bool sample_path(struct flow *flow, struct tcp_sock *tp,
+					const struct rate_sample *rs)
+{
+	long rtt = rs->rtt_us, interval = rs->interval_us;
+	int delivered = rs->delivered;
+	bool ends = delivered > 0 && (__s32)(rs->prior_delivered - flow->round_end) >= 0;
+	__u64 rate;
+
+	if (rtt > 0) {
+		flow->recent[flow->recent_next++ & 3] = rtt;
+		if (!flow->round_rtt || rtt < flow->round_rtt)
+			flow->round_rtt = rtt;
+	}
+	if (ends)
+		begin_round(flow, tp);
+	if (delivered > 0 && interval > 0) {
+		rate = ((__u64)delivered << 24) / (__u64)interval;
+		if (!rs->is_app_limited || rate > path_rate(flow))
+			flow->round_rate = max64(flow->round_rate, rate);
+	}
+	return ends;
+}

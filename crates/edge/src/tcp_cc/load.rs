@@ -1,0 +1,138 @@
+//! Loading the congestion controls into the kernel.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::Path;
+
+use libbpf_rs::{
+    ErrorKind, Link, MapCore, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel,
+};
+
+/// `bpf/congestion.bpf.c`, built by `scripts/bpf.sh`.
+const OBJECT: &[u8] = include_bytes!("../../bpf/congestion.bpf.o");
+
+/// Bytes that the kernel has for a congestion control's name, with the NUL.
+const NAME_SIZE: usize = 16;
+
+/// Names are one list for all namespaces of a machine; another server may have the same.
+const ATTEMPTS: u32 = 4;
+
+/// Why the congestion controls can't be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs)]
+pub enum LoadError {
+    #[error("this kernel tells nothing of its types (no {BTF}, CONFIG_DEBUG_INFO_BTF)")]
+    NoTypes,
+    #[error("the kernel does not allow it: CAP_BPF and CAP_PERFMON are needed")]
+    NotAllowed(#[source] libbpf_rs::Error),
+    #[error("the kernel does not take them")]
+    Refused(#[source] libbpf_rs::Error),
+}
+
+impl LoadError {
+    fn new(error: libbpf_rs::Error) -> Self {
+        match error.kind() {
+            ErrorKind::PermissionDenied => Self::NotAllowed(error),
+            _ => Self::Refused(error),
+        }
+    }
+}
+
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// Congestion controls that the kernel offers while this lives.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    /// How the names of this server's controls end.
+    pub(super) suffix: String,
+    /// Whether there is `hk_bbr`.
+    pub(super) bbr: bool,
+    /// Settings by socket.
+    pub(super) settings: MapHandle,
+    /// Settings by prefix.
+    pub(super) prefixes: MapHandle,
+    /// Dropping them unregisters the controls; sockets that have them keep them.
+    _links: Vec<Link>,
+    _object: Object,
+}
+
+/// Loads and registers the controls, `hk_bbr` only where the kernel has `bbr`.
+///
+/// # Errors
+/// When the kernel lacks something or does not allow it; nothing stays behind then.
+pub(super) fn load(bbr: bool) -> Result<Loaded, LoadError> {
+    if !Path::new(BTF).exists() {
+        return Err(LoadError::NoTypes);
+    }
+    libbpf_rs::set_print(Some((PrintLevel::Info, log)));
+    let mut attempt = 1;
+    loop {
+        match try_load(bbr) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && attempt < ATTEMPTS => {
+                attempt += 1;
+            }
+            result => return result.map_err(LoadError::new),
+        }
+    }
+}
+
+fn try_load(bbr: bool) -> libbpf_rs::Result<Loaded> {
+    let suffix = format!("_{:06x}", RandomState::new().hash_one(0u8) & 0xff_ffff);
+    let mut object = ObjectBuilder::default().open_memory(OBJECT)?;
+    prepare(&mut object, &suffix, bbr)?;
+    let mut object = object.load()?;
+    let links = object
+        .maps_mut()
+        .filter(|map| map.autocreate() && is_control(&map.name().to_string_lossy()))
+        .map(|mut map| map.attach_struct_ops())
+        .collect::<Result<_, _>>()?;
+    Ok(Loaded {
+        suffix,
+        bbr,
+        settings: map(&object, "settings")?,
+        prefixes: map(&object, "prefixes")?,
+        _links: links,
+        _object: object,
+    })
+}
+
+/// Gives the controls their names, with which their structures begin.
+fn prepare(object: &mut OpenObject, suffix: &str, bbr: bool) -> libbpf_rs::Result<()> {
+    for mut map in object.maps_mut() {
+        let mut name = map.name().to_string_lossy().into_owned();
+        if !is_control(&name) {
+            continue;
+        }
+        if name == "hk_bbr" && !bbr {
+            map.set_autocreate(false)?;
+            continue;
+        }
+        name.push_str(suffix);
+        debug_assert!(name.len() < NAME_SIZE);
+        if let Some(value) = map.initial_value_mut() {
+            value[..NAME_SIZE].fill(0);
+            value[..name.len()].copy_from_slice(name.as_bytes());
+        }
+    }
+    Ok(())
+}
+
+fn is_control(map: &str) -> bool {
+    map.starts_with("hk_")
+}
+
+fn map(object: &Object, name: &str) -> libbpf_rs::Result<MapHandle> {
+    let found = object.maps().find(|map| map.name() == name);
+    let found = found.ok_or_else(|| {
+        let error = io::Error::new(io::ErrorKind::NotFound, format!("no map `{name}`"));
+        libbpf_rs::Error::from(error)
+    })?;
+    MapHandle::try_from(&found)
+}
+
+/// What libbpf says is of use to those who look for the cause of a [`LoadError`].
+#[allow(clippy::needless_pass_by_value, reason = "libbpf-rs gives it so")]
+fn log(_: PrintLevel, line: String) {
+    tracing::debug!("{}", line.trim_end());
+}

@@ -1,0 +1,231 @@
+//! Congestion control of TCP connections, and our own in the kernel (`bpf/`).
+//!
+//! The kernel's `cubic` and `bbr` are chosen by name. Where the kernel allows eBPF there are three
+//! more, under names of this server alone: `hk_cubic` and `hk_bbr` hold a fixed floor under the
+//! window, `hk_fair` one that the path has shown and that yields to queues. They go with the
+//! process, however it ends; connections that have them keep them.
+
+mod load;
+mod setting;
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hikyaku_core::arm::Congestion;
+use hikyaku_core::policy::PolicyConfig;
+use libbpf_rs::{MapCore, MapFlags};
+use parking_lot::Mutex;
+use rustix::net::sockopt;
+
+pub use crate::sys::set_max_pacing_rate;
+pub use load::LoadError;
+pub use setting::{Known, Prefix, Setting};
+
+/// What a TCP connection is to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// The kernel's own.
+    Plain(Congestion),
+    /// With a window of at least so many bytes, whatever is lost.
+    Floor {
+        /// The algorithm above the floor.
+        over: Congestion,
+        /// Bytes.
+        bytes: u32,
+    },
+    /// CUBIC with a floor that the path has shown and that yields to queues.
+    Fair {
+        /// What is known of the path from before.
+        known: Option<Known>,
+    },
+}
+
+impl Control {
+    /// What a policy asks for.
+    #[must_use]
+    pub fn of(policy: &PolicyConfig) -> Self {
+        let over = policy.congestion;
+        match policy.min_cwnd.bytes() {
+            None => Self::Plain(over),
+            Some(bytes) => Self::Floor {
+                over,
+                bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+            },
+        }
+    }
+
+    /// The kernel's own algorithm that comes nearest.
+    pub fn plain(self) -> Congestion {
+        match self {
+            Self::Plain(congestion)
+            | Self::Floor {
+                over: congestion, ..
+            } => congestion,
+            Self::Fair { .. } => Congestion::Cubic,
+        }
+    }
+
+    /// What our control is to know; `None` for the kernel's.
+    fn setting(self) -> Option<Setting> {
+        let setting = Setting::default();
+        match self {
+            Self::Plain(_) => None,
+            Self::Floor { bytes, .. } => Some(Setting {
+                floor: bytes,
+                ..setting
+            }),
+            Self::Fair { known } => Some(Setting { known, ..setting }),
+        }
+    }
+}
+
+/// What sets the congestion control of sockets.
+#[derive(Debug)]
+pub struct Controls {
+    loaded: Option<load::Loaded>,
+    /// Held while a prefix has a setting for one connection alone.
+    prefix: Mutex<()>,
+    /// It was told that a control could not be set.
+    warned: AtomicBool,
+}
+
+impl Controls {
+    /// Only the kernel's own.
+    pub fn plain() -> Self {
+        Self::of(None)
+    }
+
+    /// Loads ours. `bbr` says whether the kernel has it.
+    ///
+    /// # Errors
+    /// When the kernel lacks BTF, refuses, or does not allow it.
+    pub fn load(bbr: bool) -> Result<Self, LoadError> {
+        load::load(bbr).map(|loaded| Self::of(Some(loaded)))
+    }
+
+    fn of(loaded: Option<load::Loaded>) -> Self {
+        Self {
+            loaded,
+            prefix: Mutex::new(()),
+            warned: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether floors can be held on TCP.
+    pub fn has_floors(&self) -> bool {
+        self.loaded.is_some()
+    }
+
+    /// The names of our controls, as the kernel and ss(8) have them.
+    pub fn own_names(&self) -> Vec<String> {
+        let floor = |over| Control::Floor { over, bytes: 0 };
+        let ours = [
+            floor(Congestion::Cubic),
+            floor(Congestion::Bbr),
+            Control::Fair { known: None },
+        ];
+        let mut names: Vec<String> = ours.map(|control| self.name(control)).into();
+        names.retain(|name| name.starts_with("hk_"));
+        names
+    }
+
+    /// The name under which the kernel has a control, or that of the plain one where ours is not
+    /// there.
+    pub fn name(&self, control: Control) -> String {
+        let own = match control {
+            Control::Plain(_) => None,
+            Control::Floor {
+                over: Congestion::Bbr,
+                ..
+            } => Some("hk_bbr"),
+            Control::Floor { .. } => Some("hk_cubic"),
+            Control::Fair { .. } => Some("hk_fair"),
+        };
+        match (&self.loaded, own) {
+            (Some(loaded), Some(own)) if own != "hk_bbr" || loaded.bbr => {
+                format!("{own}{}", loaded.suffix)
+            }
+            _ => control.plain().name().to_owned(),
+        }
+    }
+
+    /// Sets a connection's congestion control, at any time.
+    ///
+    /// The subflows of MPTCP find their setting by the address of the peer, others by their
+    /// socket.
+    ///
+    /// # Errors
+    /// `EPERM` where `tcp_allowed_congestion_control` does not list it, `ENOENT` where the kernel
+    /// does not have it, and what the maps answer.
+    pub fn set_congestion(
+        &self,
+        socket: &impl AsFd,
+        peer: IpAddr,
+        mptcp: bool,
+        control: Control,
+    ) -> io::Result<()> {
+        let name = self.name(control);
+        let (Some(loaded), Some(setting)) = (&self.loaded, control.setting()) else {
+            return choose(socket, &name);
+        };
+        if !mptcp {
+            let key = socket.as_fd().as_raw_fd().to_ne_bytes();
+            let value = setting.encode();
+            let updated = loaded.settings.update(&key, &value, MapFlags::ANY);
+            updated.map_err(io::Error::other)?;
+            return choose(socket, &name);
+        }
+        let _alone = self.prefix.lock();
+        let key = Prefix::of(peer).encode();
+        let put = loaded
+            .prefixes
+            .update(&key, &setting.encode(), MapFlags::ANY);
+        put.map_err(io::Error::other)?;
+        // A control that the socket has already would not begin anew, and not look at it.
+        let chosen = choose(socket, control.plain().name()).and_then(|()| choose(socket, &name));
+        let _ = loaded.prefixes.delete(&key);
+        chosen
+    }
+
+    /// Says why a control could not be set, the first time: every connection would.
+    pub(crate) fn warn_once(&self, control: Control, error: &io::Error) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "setting congestion control {} on a TCP connection: {error}; such connections \
+                 keep what they have (is it in net.ipv4.tcp_allowed_congestion_control?)",
+                self.name(control)
+            );
+        }
+    }
+
+    /// What connections from a prefix begin with that have no setting of their own; `None`
+    /// removes it.
+    ///
+    /// # Errors
+    /// When the map is full.
+    pub fn set_prefix(&self, prefix: Prefix, setting: Option<Setting>) -> io::Result<()> {
+        let Some(loaded) = &self.loaded else {
+            return Ok(());
+        };
+        let key = prefix.encode();
+        let result = match setting {
+            Some(setting) => loaded
+                .prefixes
+                .update(&key, &setting.encode(), MapFlags::ANY),
+            None => loaded
+                .prefixes
+                .delete(&key)
+                .or_else(|error| match error.kind() {
+                    libbpf_rs::ErrorKind::NotFound => Ok(()),
+                    _ => Err(error),
+                }),
+        };
+        result.map_err(io::Error::other)
+    }
+}
+
+fn choose(socket: &impl AsFd, name: &str) -> io::Result<()> {
+    Ok(sockopt::set_tcp_congestion(socket, name)?)
+}

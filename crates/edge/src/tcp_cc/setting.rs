@@ -1,0 +1,102 @@
+//! What the server tells the congestion controls: `bpf/setting.h` has the same.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+/// What the controls are to know of a socket, or of all sockets whose peers share a prefix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Setting {
+    /// Least window of the fixed floor, in bytes; 0 for none.
+    pub floor: u32,
+    /// Window to begin with, in bytes; 0 for the kernel's own.
+    pub init_window: u32,
+    /// What the path has shown before, for the fair floor.
+    pub known: Option<Known>,
+}
+
+/// What a path has shown before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Bytes that filled it.
+    pub bdp: u64,
+    /// Its least RTT.
+    pub min_rtt: Duration,
+}
+
+impl Setting {
+    pub(super) fn encode(&self) -> [u8; 24] {
+        let known = self.known.map_or((0, 0), |known| {
+            let micros = u32::try_from(known.min_rtt.as_micros()).unwrap_or(u32::MAX);
+            (known.bdp, micros)
+        });
+        let mut bytes = [0; 24];
+        bytes[0..4].copy_from_slice(&self.floor.to_ne_bytes());
+        bytes[4..8].copy_from_slice(&self.init_window.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&known.0.to_ne_bytes());
+        bytes[16..20].copy_from_slice(&known.1.to_ne_bytes());
+        bytes
+    }
+}
+
+/// Addresses that begin alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    network: Ipv6Addr,
+    bits: u32,
+}
+
+impl Prefix {
+    /// Every address of both families.
+    pub const ALL: Self = Self {
+        network: Ipv6Addr::UNSPECIFIED,
+        bits: 0,
+    };
+
+    /// One address.
+    pub fn of(address: IpAddr) -> Self {
+        let network = match address {
+            IpAddr::V4(address) => address.to_ipv6_mapped(),
+            IpAddr::V6(address) => address,
+        };
+        Self { network, bits: 128 }
+    }
+
+    pub(super) fn encode(self) -> [u8; 20] {
+        let mut bytes = [0; 20];
+        bytes[..4].copy_from_slice(&self.bits.to_ne_bytes());
+        bytes[4..].copy_from_slice(&self.network.octets());
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_laid_out_as_the_kernel_program_reads_them() {
+        let setting = Setting {
+            floor: 1,
+            init_window: 2,
+            known: Some(Known {
+                bdp: 3,
+                min_rtt: Duration::from_micros(4),
+            }),
+        };
+        let words =
+            |at: usize| u32::from_ne_bytes(setting.encode()[at..at + 4].try_into().unwrap());
+        assert_eq!((words(0), words(4), words(16), words(20)), (1, 2, 4, 0));
+        assert_eq!(setting.encode()[8..16], 3_u64.to_ne_bytes());
+        assert_eq!(Setting::default().encode(), [0; 24]);
+    }
+
+    #[test]
+    fn ipv4_prefixes_are_mapped() {
+        let one = Prefix::of(IpAddr::from([192, 0, 2, 7])).encode();
+        assert_eq!(one[..4], 128_u32.to_ne_bytes());
+        assert_eq!(one[14..], [0xff, 0xff, 192, 0, 2, 7]);
+        let mapped = Prefix::of("::ffff:192.0.2.7".parse().unwrap());
+        assert_eq!(mapped.encode(), one);
+        assert_eq!(Prefix::ALL.encode(), [0; 20]);
+    }
+}
