@@ -189,6 +189,22 @@ fn pages_come_over_the_connections_of_their_arm() {
 }
 
 #[test]
+fn pages_are_spread_over_the_shards_of_their_arm() {
+    let Some(_alone) = alone("pages_are_spread_over_the_shards_of_their_arm") else {
+        return;
+    };
+    let arms = by_arm(quick("conns-shards"));
+    for (arm, connections) in [("h2-1", 1.0), ("pinned-3", 3.0)] {
+        let run = &arms[arm][0];
+        assert_eq!(run.metric("connections"), Some(connections), "{run:?}");
+        let bytes = run.metric("goodput_mbps").unwrap() * run.metric("load_ms").unwrap() / 8e-3;
+        assert!((1.2e6..1.21e6).contains(&bytes), "{arm}: {bytes}");
+    }
+    let told = arms["adaptive"][0].label("connections_decision");
+    assert!(told.is_some(), "{:?}", arms["adaptive"]);
+}
+
+#[test]
 fn flows_share_the_bottleneck() {
     let Some(_alone) = alone("flows_share_the_bottleneck") else {
         return;

@@ -96,9 +96,11 @@ impl Conn {
         }
         let available = self.shared.available_connections();
         let decision = self.decision();
-        self.shared
-            .clients
-            .connections(self.client(), &decision, available)
+        let clients = &self.shared.clients;
+        let chosen = clients.connections(self.client(), &decision, available);
+        let Connections { n, reason, .. } = chosen;
+        tracing::debug!(client = %self.client(), "a page over {n} connections: {reason}");
+        chosen
     }
 
     /// Writes what the decision says of HTTP/3 into a response's headers.

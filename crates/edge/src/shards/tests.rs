@@ -74,7 +74,11 @@ fn what_cannot_work_is_refused() {
 fn references_go_where_they_always_go() {
     let names = |connections| -> Vec<Option<String>> {
         let spread = spread(connections, "");
-        let all = (0..400).map(|n| format!("/img/{n}.png"));
+        let letter = |n: u8| char::from(b'a' + n % 20);
+        let all = (0..400u16).map(|n| {
+            let [high, low] = [n / 20, n % 20].map(|part| letter(part as u8));
+            format!("/img/{high}{low}.png")
+        });
         all.map(|path| spread.moved(&path, super::Kind::Image))
             .collect()
     };
@@ -101,6 +105,35 @@ fn references_go_where_they_always_go() {
             let moved = now.as_ref().is_some_and(|url| url.starts_with(&last));
             assert!(moved || *now == before, "{now:?} {before:?}");
         }
+    }
+}
+
+#[test]
+fn numbered_resources_take_turns() {
+    for (name, connections, each) in [
+        ("image-@.png", 3, 4),
+        ("image-@.png", 6, 2),
+        ("2024/0@.mp4", 4, 3),
+        ("@", 2, 6),
+    ] {
+        let mut spread = Spread::new(
+            shards("paths = ['**']"),
+            "https://www.test/".parse().unwrap(),
+            connections,
+            Policies::default(),
+        );
+        spread.rebase("/gallery/");
+        let mut counts = std::collections::BTreeMap::new();
+        for number in 1..=12 {
+            let moved = spread.moved(&name.replace('@', &number.to_string()), super::Kind::Image);
+            let host = moved.map(|url| url.split('/').nth(2).unwrap().to_owned());
+            *counts.entry(host).or_insert(0) += 1;
+        }
+        assert_eq!(counts.len(), usize::from(connections), "{name}: {counts:?}");
+        assert!(
+            counts.values().all(|count| *count == each),
+            "{name}: {counts:?}"
+        );
     }
 }
 

@@ -14,6 +14,8 @@ use super::spec::{Arm, Backend, Change, Filter, Kind, OneOrMany, Server, Spec, W
 
 /// Most cells of an experiment: more would not be measured in days.
 const MOST_CELLS: usize = 100_000;
+/// One of the eight connections that a page is spread over at most is its own.
+const MAX_SHARDS: u8 = 7;
 
 impl Spec {
     /// Checks values, and keys that must fit together.
@@ -95,6 +97,15 @@ impl Spec {
         }
         if arm.server != Server::Hikyaku && !arm.set.is_empty() {
             return Err("`set` is for hikyaku's configuration, not for a peer's".to_owned());
+        }
+        if arm.shards > 0 && arm.server != Server::Hikyaku {
+            return Err("`shards` are hikyaku's alone".to_owned());
+        }
+        if arm.shards > MAX_SHARDS {
+            return Err(format!("`shards` must be at most {MAX_SHARDS}"));
+        }
+        if arm.shards > 0 && arm.set.contains_key("shards.hosts") {
+            return Err("`shards` sets `shards.hosts`: keep one of them".to_owned());
         }
         for (axis, key) in [
             (Axis::Congestion, "policy.congestion"),

@@ -29,6 +29,10 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("../../../../experiments/conns-rtt.toml"),
     ),
     (
+        "conns-shards",
+        include_str!("../../../../experiments/conns-shards.toml"),
+    ),
+    (
         "cross-check",
         include_str!("../../../../experiments/cross-check.toml"),
     ),

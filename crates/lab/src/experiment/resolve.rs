@@ -106,7 +106,7 @@ impl Spec {
                 .set
                 .get("policy.version")
                 .is_none_or(|version| version == "adaptive");
-        !chooses && !arm.returning.unwrap_or(self.workload.returning)
+        !chooses && !arm.spreads() && !arm.returning.unwrap_or(self.workload.returning)
     }
 
     /// Sessions of one run of an arm: how many come before those that are measured,
@@ -154,6 +154,12 @@ impl Arm {
         self.server == Server::Hikyaku
             && self.flows.is_empty()
             && version.is_none_or(|version| version == "adaptive")
+    }
+
+    /// Whether its server chooses the number of connections by what it learns of a client.
+    pub fn spreads(&self) -> bool {
+        let connections = self.set.get("policy.connections");
+        self.shards > 0 && connections.is_none_or(|connections| connections == "adaptive")
     }
 }
 

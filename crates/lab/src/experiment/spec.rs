@@ -224,6 +224,10 @@ pub struct Arm {
     pub alt_svc: AltSvc,
     /// `get --connections`; its default if not given.
     pub connections: Option<u16>,
+    /// So many more ports of the server, over which it may spread pages (`shards.hosts`);
+    /// at most 7.
+    #[serde(default)]
+    pub shards: u8,
     /// The client's program.
     #[serde(default)]
     pub client: Client,

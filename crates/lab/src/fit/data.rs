@@ -213,6 +213,7 @@ fn arm(spec: &Spec, run: &Run) -> Result<Arm, &'static str> {
     let plain = arm.server == Server::Hikyaku
         && arm.client == Client::Get
         && arm.connections.unwrap_or(1) == 1
+        && arm.shards == 0
         && run.cell.get(Axis::Connections).unwrap_or("1") == "1";
     let set = |key: &str| arm.set.get(key).map(String::as_str);
     let floor = run.cell.get(Axis::MinCwnd).or(set("policy.min_cwnd"));

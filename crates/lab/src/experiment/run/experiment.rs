@@ -39,9 +39,10 @@ impl Experiment {
             } else {
                 Vec::new()
             },
+            shards: arm.shards,
             root: self.root.clone(),
             tcp: if hikyaku { "cubic" } else { congestion }.to_owned(),
-            learns: arm.chooses(),
+            learns: arm.chooses() || arm.spreads(),
         }
     }
 

@@ -22,6 +22,8 @@ pub(super) struct Request {
     pub(super) http: Option<String>,
     pub(super) status: Option<u16>,
     pub(super) local: Option<SocketAddr>,
+    #[serde(default)]
+    pub(super) connection: Option<u64>,
     pub(super) start_us: u64,
     pub(super) connect_us: u64,
     pub(super) tls_us: u64,

@@ -181,6 +181,7 @@ fn server(flow: &Flow, experiment: &Experiment) -> Kind {
     Kind {
         program: spec::Server::Hikyaku,
         settings,
+        shards: 0,
         root: experiment.root.clone(),
         tcp: "cubic".to_owned(),
         learns: false,

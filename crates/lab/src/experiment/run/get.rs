@@ -1,5 +1,6 @@
 //! A session of `hikyaku get`: what client and server saw of it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::access_log::Line;
@@ -64,6 +65,9 @@ impl Get<'_> {
         }
         let bytes: u64 = requests.iter().map(|request| request.body_bytes).sum();
         measured.metric("goodput_mbps", bytes as f64 * 8.0 / load_us.max(1) as f64);
+        let used = requests.iter().filter_map(|request| request.connection);
+        let used: BTreeSet<u64> = used.collect();
+        measured.metric("connections", used.len() as f64);
         measured.label("http_first", first.http.as_deref().unwrap_or("none"));
         if let Some(alt_svc) = &first.alt_svc {
             measured.label("alt_svc", alt_svc);

@@ -264,7 +264,8 @@ fn expected_rate(spec: &Spec, cell: &Cell, arm: &Arm) -> f64 {
     }
     // Without delay, what is left is that of the machine itself.
     let one = 1.22 * 1_448.0 * 8e-6 / (rtt.max(2e-4) * loss.sqrt());
-    rate.min(one * f64::from(arm.connections.unwrap_or(1)))
+    let connections = arm.connections.unwrap_or(1) + u16::from(arm.shards);
+    rate.min(one * f64::from(connections))
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub(super) struct Kind {
     pub(super) program: spec::Server,
     /// `KEY=VALUE` of hikyaku's configuration.
     pub(super) settings: Vec<String>,
+    /// Further ports, over which it may spread pages.
+    pub(super) shards: u8,
     /// The directory served.
     pub(super) root: PathBuf,
     /// Congestion control of the kernel's TCP, where the server does not choose itself.
@@ -65,6 +67,11 @@ const ADMIN: &str = "127.0.0.1:8440";
 /// From a proxy's port to that of the server behind it.
 const ORIGIN: u16 = 10_000;
 
+/// From a server's port to that of its first shard.
+const FIRST_SHARD: u16 = 20_000;
+/// From a shard's port to that of the next: as many as a lane's servers have.
+const NEXT_SHARD: u16 = 4_000;
+
 impl Server {
     /// Starts a server on `port` and waits until it accepts connections.
     pub(super) fn start(
@@ -96,6 +103,7 @@ impl Server {
                 for setting in kind.settings.iter().chain(&own) {
                     command.args(["--set", setting]);
                 }
+                add_shards(&mut command, address, kind.shards);
                 (
                     Some(log),
                     None,
@@ -208,6 +216,24 @@ impl Server {
             ),
         })
     }
+}
+
+/// Has `hikyaku serve` listen on further ports, and spread pages over them. Other ports are
+/// other connections as other addresses are, for `hikyaku get` and for browsers.
+fn add_shards(command: &mut Command, address: SocketAddr, count: u8) {
+    if count == 0 {
+        return;
+    }
+    let port = |shard| address.port() + FIRST_SHARD + u16::from(shard) * NEXT_SHARD;
+    let shards: Vec<SocketAddr> = (0..count)
+        .map(|shard| SocketAddr::new(address.ip(), port(shard)))
+        .collect();
+    for shard in &shards {
+        command.args(["--listen", &shard.to_string()]);
+    }
+    let hosts: Vec<String> = shards.iter().map(|shard| format!("'{shard}'")).collect();
+    let setting = format!("shards.hosts=[{}]", hosts.join(","));
+    command.args(["--set", &setting]);
 }
 
 /// `hikyaku serve`, without its settings.

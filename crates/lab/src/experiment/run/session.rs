@@ -97,7 +97,12 @@ impl<'a> Session<'a> {
         };
         let server_wait = share(server.waited().saturating_sub(waited), began.elapsed());
         if server.kind.learns {
-            let decision = server.explain(topology)?.decision;
+            let explanation = server.explain(topology)?;
+            let decision = explanation.decision;
+            if let Some(connections) = explanation.connections {
+                measured.label("connections_decision", &connections.n.to_string());
+                measured.label("connections_reason", &connections.reason_code);
+            }
             measured.label("decision", decision.version.name());
             measured.label("reason", &decision.reason_code);
         }

@@ -22,7 +22,10 @@ pub(super) fn check(spec: &Spec, arm: &Arm) -> Result<(), String> {
     if !quic {
         return Err("only HTTP/3 can be simulated".to_owned());
     }
-    if arm.connections.is_some_and(|n| n != 1) || spec.axes.contains_key(&Axis::Connections) {
+    if arm.connections.is_some_and(|n| n != 1)
+        || arm.shards > 0
+        || spec.axes.contains_key(&Axis::Connections)
+    {
         return Err("a session is simulated over one connection".to_owned());
     }
     if spec.workload.page {
