@@ -17,7 +17,8 @@ use hikyaku_edge::tcp_cc::{Control, Controls, Known, Prefix, Setting};
 use hikyaku_lab::link::{CLIENT_V4, LinkPair, SERVER_V4, Topology};
 use hikyaku_netsim::{Capacity, LinkConfig, Loss, QueueLimit};
 
-use common::{Server, Site, eventually, get};
+use bytes::Bytes;
+use common::{Server, Site, client, eventually, get, has};
 use rustix::process::Signal;
 
 const RTT: Duration = Duration::from_millis(40);
@@ -433,4 +434,43 @@ fn without_capabilities_everything_else_works() {
             .log()
             .contains("holds QUIC's congestion window at 373760 bytes")
     );
+}
+
+#[test]
+fn the_kernel_holds_little_of_http2_unsent() {
+    if !has("the_kernel_holds_little_of_http2_unsent", "ss") {
+        return;
+    }
+    let site = Site::with_big_file(20_000_000);
+    let server = Server::start(&[site.path()]);
+    let filter = format!("sport = :{}", server.port());
+    let unsent = || {
+        let mut ss = Command::new("ss");
+        let output = ss.args(["-tinH"]).args(filter.split(' ')).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let words = text.split_whitespace();
+        let of = words.filter_map(|word| word.strip_prefix("notsent:")?.parse::<u64>().ok());
+        of.max()
+    };
+    client::block_on(async {
+        let tls = client::tls(server.address(), &["h2"]).await.unwrap();
+        let mut settings = h2::client::Builder::new();
+        settings
+            .initial_window_size(64 << 20)
+            .initial_connection_window_size(64 << 20);
+        let (mut requests, connection) = settings.handshake::<_, Bytes>(tls).await.unwrap();
+        let _driving = tokio::spawn(connection);
+        let request = http::Request::get("https://localhost/big.bin");
+        let (response, _) = requests
+            .send_request(request.body(()).unwrap(), true)
+            .unwrap();
+        let _response = response.await.unwrap();
+        // The runtime stands still now, so that nobody reads and the socket fills.
+        eventually("a full socket", || {
+            unsent().filter(|&bytes| bytes > 100_000)
+        });
+        thread::sleep(Duration::from_millis(500));
+        let bytes = unsent().unwrap();
+        assert!(bytes < 384 * 1024, "{bytes}");
+    });
 }
