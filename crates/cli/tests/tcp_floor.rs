@@ -6,10 +6,11 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hikyaku_core::arm::Congestion;
 use hikyaku_core::units::{LossRate, Rate};
@@ -17,7 +18,8 @@ use hikyaku_edge::tcp_cc::{Control, Controls, Known, Prefix, Setting};
 use hikyaku_lab::link::{CLIENT_V4, LinkPair, SERVER_V4, Topology};
 use hikyaku_netsim::{Capacity, LinkConfig, Loss, QueueLimit};
 
-use common::{Server, Site, eventually, get};
+use bytes::Bytes;
+use common::{PATIENCE, Server, Site, client, eventually, get, has};
 use rustix::process::Signal;
 
 const RTT: Duration = Duration::from_millis(40);
@@ -109,13 +111,7 @@ impl Lab {
         ss.args(["-tinH"]).args(filter.split(' '));
         let output = self.topology.server().output(&mut ss).unwrap().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        let details = text.lines().nth(1).unwrap_or_else(|| panic!("{text}"));
-        let words: Vec<&str> = details.split_whitespace().collect();
-        let cwnd = words.iter().find_map(|word| word.strip_prefix("cwnd:"));
-        Seen {
-            control: words[0].to_owned(),
-            cwnd: cwnd.unwrap_or_else(|| panic!("{details}")).parse().unwrap(),
-        }
+        see(&text)
     }
 
     /// Sends `bytes` while `watch` is called each 20 ms.
@@ -134,6 +130,17 @@ impl Lab {
         }
         sending.join().unwrap();
         receiving.join().unwrap();
+    }
+}
+
+/// The first socket in ss's answer.
+fn see(text: &str) -> Seen {
+    let details = text.lines().nth(1).unwrap_or_else(|| panic!("{text}"));
+    let words: Vec<&str> = details.split_whitespace().collect();
+    let cwnd = words.iter().find_map(|word| word.strip_prefix("cwnd:"));
+    Seen {
+        control: words[0].to_owned(),
+        cwnd: cwnd.unwrap_or_else(|| panic!("{details}")).parse().unwrap(),
     }
 }
 
@@ -359,6 +366,43 @@ fn subflows_of_mptcp_have_it_too() {
     }
 }
 
+#[test]
+fn the_servers_connections_follow_the_policy() {
+    let Some(_alone) = alone() else { return };
+    if load().is_none() {
+        return;
+    }
+    let site = Site::with_big_file(300_000);
+    let config = Path::new(site.path()).join("edge.toml");
+    let write = |floor: &str| {
+        std::fs::write(&config, format!("[policy]\nmin_cwnd = \"{floor}\"\n")).unwrap();
+    };
+    write("100xMSS");
+    let server = Server::start(&[site.path(), "--config", config.to_str().unwrap()]);
+    let seen = || {
+        let filter = format!("sport = :{}", server.port());
+        let mut ss = Command::new("ss");
+        let output = ss.args(["-tinH"]).args(filter.split(' ')).output().unwrap();
+        see(&String::from_utf8(output.stdout).unwrap())
+    };
+    client::block_on(async {
+        let mut client = client::H2::connect(server.address()).await.unwrap();
+        client.get("/big.bin").await.unwrap();
+        let first = seen();
+        assert!(first.control.starts_with("hk_cubic_"), "{first:?}");
+        // Segments of loopback are large.
+        assert!(first.cwnd >= 3, "{first:?}");
+        write("off");
+        server.signal(Signal::HUP);
+        let begun = Instant::now();
+        while seen().control != "cubic" {
+            assert!(begun.elapsed() < PATIENCE, "{:?}", seen());
+            client.get("/big.bin").await.unwrap();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+}
+
 /// Names of ours that the kernel has now.
 fn offered() -> Vec<String> {
     let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
@@ -433,4 +477,43 @@ fn without_capabilities_everything_else_works() {
             .log()
             .contains("holds QUIC's congestion window at 373760 bytes")
     );
+}
+
+#[test]
+fn the_kernel_holds_little_of_http2_unsent() {
+    if !has("the_kernel_holds_little_of_http2_unsent", "ss") {
+        return;
+    }
+    let site = Site::with_big_file(20_000_000);
+    let server = Server::start(&[site.path()]);
+    let filter = format!("sport = :{}", server.port());
+    let unsent = || {
+        let mut ss = Command::new("ss");
+        let output = ss.args(["-tinH"]).args(filter.split(' ')).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let words = text.split_whitespace();
+        let of = words.filter_map(|word| word.strip_prefix("notsent:")?.parse::<u64>().ok());
+        of.max()
+    };
+    client::block_on(async {
+        let tls = client::tls(server.address(), &["h2"]).await.unwrap();
+        let mut settings = h2::client::Builder::new();
+        settings
+            .initial_window_size(64 << 20)
+            .initial_connection_window_size(64 << 20);
+        let (mut requests, connection) = settings.handshake::<_, Bytes>(tls).await.unwrap();
+        let _driving = tokio::spawn(connection);
+        let request = http::Request::get("https://localhost/big.bin");
+        let (response, _) = requests
+            .send_request(request.body(()).unwrap(), true)
+            .unwrap();
+        let _response = response.await.unwrap();
+        // The runtime stands still now, so that nobody reads and the socket fills.
+        eventually("a full socket", || {
+            unsent().filter(|&bytes| bytes > 100_000)
+        });
+        thread::sleep(Duration::from_millis(500));
+        let bytes = unsent().unwrap();
+        assert!(bytes < 384 * 1024, "{bytes}");
+    });
 }

@@ -58,6 +58,15 @@ impl Socket {
         Ok(snapshot)
     }
 
+    /// Sets how many bytes the kernel holds that it has not sent yet. Not inherited from a
+    /// listener of MPTCP.
+    ///
+    /// # Errors
+    /// Those of setsockopt(2).
+    pub(crate) fn set_notsent_lowat(&self, bytes: u32) -> io::Result<()> {
+        SockRef::from(&self.stream).set_tcp_notsent_lowat(bytes)
+    }
+
     /// Changes the congestion control, if it is another.
     ///
     /// # Errors

@@ -39,6 +39,10 @@ use crate::tcp_cc::Control;
 const H2_SEND_BUFFER: usize = 256 * 1024;
 /// Content of a DATA frame that, with its header of 9 bytes, fills one TLS record.
 const H2_CHUNK: usize = 16 * 1024 - 9;
+/// Bytes of HTTP/2 that the kernel holds unsent (`TCP_NOTSENT_LOWAT`): they go before any response
+/// that is more urgent, and stay when the path becomes slow, since send buffers only grow. Less
+/// means more wakes a byte. HTTP/1.1 has one response at a time.
+const H2_UNSENT: u32 = 256 * 1024;
 /// Flow control windows for uploads.
 const H2_STREAM_WINDOW: u32 = 1 << 20;
 const H2_CONNECTION_WINDOW: u32 = 2 << 20;
@@ -129,6 +133,9 @@ async fn serve(
         server_name: session.server_name().map(Arc::from),
     };
     let conn = Conn::open(shared, peer);
+    if version == Version::H2 {
+        socket.set_notsent_lowat(H2_UNSENT)?;
+    }
     let meter = TcpMeter::new(Arc::clone(&conn), socket);
     let live = conn.shared.live_full();
     let tls = TlsIo::new(tls);
