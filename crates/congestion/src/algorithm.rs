@@ -53,7 +53,8 @@ impl FromStr for Algorithm {
 impl From<Congestion> for Algorithm {
     fn from(congestion: Congestion) -> Self {
         match congestion {
-            Congestion::Cubic => Self::Cubic,
+            // The floor is a part of CUBIC's: without one of its own it is plain.
+            Congestion::Cubic | Congestion::Floor => Self::Cubic,
             Congestion::Bbr => Self::Bbr,
         }
     }

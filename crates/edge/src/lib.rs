@@ -21,6 +21,7 @@ mod shared;
 mod store;
 mod sys;
 pub mod tls;
+mod transport;
 
 pub use access_log::AccessLogError;
 pub use admin::AdminError;

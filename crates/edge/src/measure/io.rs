@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
+use hikyaku_core::arm::Congestion;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::{Snapshot, info};
+use crate::listen::set_congestion;
 
 /// A socket shared by the connection, which reads and writes it, and its meter.
 #[derive(Debug)]
@@ -48,6 +50,14 @@ impl Socket {
         let mut snapshot = info::read(&self.stream, self.mptcp)?;
         snapshot.acked = snapshot.acked.saturating_sub(self.base);
         Ok(snapshot)
+    }
+
+    /// Gives the socket another congestion control.
+    ///
+    /// # Errors
+    /// When the kernel does not offer it; the former one then stays in use.
+    pub(crate) fn set_congestion(&self, congestion: Congestion) -> io::Result<()> {
+        set_congestion(&self.stream, congestion)
     }
 
     /// Bytes that the socket has taken so far, and whether it took no more at the last

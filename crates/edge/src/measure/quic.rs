@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use hikyaku_core::arm::Arm;
 use hikyaku_core::units::Rate;
 use parking_lot::Mutex;
 use quinn::StoppedError;
@@ -85,7 +86,7 @@ impl QuicMeter {
     ) -> Self {
         let now = Instant::now();
         Self {
-            reporter: Reporter::new(conn.arm, now),
+            reporter: Reporter::new(Arm::new(conn.peer.version, conn.congestion()), now),
             conn,
             counters: Metered::counters(&quic),
             quic,

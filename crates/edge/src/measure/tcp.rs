@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
+use hikyaku_core::arm::{Arm, Congestion};
 use tokio::time::Sleep;
 
 use super::report::Reporter;
@@ -42,13 +43,15 @@ pub(crate) struct TcpMeter {
     looked: Instant,
     snapshot: Snapshot,
     reporter: Reporter,
+    /// The congestion control that the kernel refused last.
+    refused: Option<Congestion>,
 }
 
 impl TcpMeter {
     pub(crate) fn new(conn: Arc<Conn>, socket: Arc<Socket>) -> Self {
         let now = Instant::now();
         Self {
-            reporter: Reporter::new(conn.arm, now),
+            reporter: Reporter::new(Arm::new(conn.peer.version, conn.congestion()), now),
             conn,
             snapshot: socket.look().unwrap_or_default(),
             socket,
@@ -59,6 +62,7 @@ impl TcpMeter {
             stall: Stall::new(now),
             timer: None,
             looked: now,
+            refused: None,
         }
     }
 
@@ -160,6 +164,26 @@ impl TcpMeter {
         self.stall.look(now, self.snapshot.acked, sending);
         let observations = self.reporter.observations(now, &self.snapshot, idle, false);
         self.conn.observe(observations);
+        self.follow(now);
+    }
+
+    /// Gives the socket the congestion control that was chosen since.
+    fn follow(&mut self, now: Instant) {
+        let chosen = self.conn.chosen_congestion();
+        if chosen == self.conn.congestion() || self.refused == Some(chosen) {
+            return;
+        }
+        match self.socket.set_congestion(chosen) {
+            Ok(()) => {
+                self.reporter.switched(chosen, now);
+                self.conn.switched(chosen);
+            }
+            Err(error) => {
+                self.refused = Some(chosen);
+                let client = self.conn.client();
+                tracing::debug!(%client, "switching a TCP connection to {chosen}: {error}");
+            }
+        }
     }
 
     fn refresh(&mut self) {

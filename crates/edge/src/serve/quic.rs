@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hikyaku_congestion::SEND_WINDOW;
-use hikyaku_core::arm::Version;
+use hikyaku_core::arm::{Congestion, Transport, Version};
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::sample::UdpEvent;
 use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
-use quinn::{Connecting, ConnectionError, Endpoint, Incoming, TransportConfig, VarInt};
-use quinn_proto::congestion::ControllerFactory;
+use quinn::{
+    Connecting, ConnectionError, Endpoint, IdleTimeout, Incoming, TransportConfig, VarInt,
+};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -25,6 +26,7 @@ use crate::limits::Admission;
 use crate::measure::MeteredFactory;
 use crate::metrics::add;
 use crate::shared::Shared;
+use crate::transport::TransportChoice;
 
 /// Longest idle time: NATs forget UDP flows after about half a minute (RFC 4787 §4.3 asks
 /// for two minutes, many do less).
@@ -42,63 +44,82 @@ const UNI_STREAMS: u32 = 8;
 pub struct QuicError(String);
 
 /// The settings of QUIC connections.
-///
-/// # Errors
-/// When TLS lacks what QUIC needs, or a limit can't be expressed.
-pub(crate) fn quic_server_config(
-    tls: rustls::ServerConfig,
-    config: &Config,
-) -> Result<quinn::ServerConfig, QuicError> {
-    let crypto = QuicServerConfig::try_from(tls).map_err(|error| QuicError(error.to_string()))?;
-    let mut server = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-    let idle = config.timeouts.idle.min(MAX_IDLE);
-    let idle = idle
-        .try_into()
-        .map_err(|_| QuicError("timeouts.idle is too long".to_owned()))?;
-    let inner = controllers(&config.policy)?;
-    let mut transport = TransportConfig::default();
-    transport
-        .max_idle_timeout(Some(idle))
-        .max_concurrent_bidi_streams(VarInt::from_u32(config.limits.streams))
-        .max_concurrent_uni_streams(VarInt::from_u32(UNI_STREAMS))
-        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
-        .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
-        .send_window(SEND_WINDOW)
-        .datagram_receive_buffer_size(None)
-        .congestion_controller_factory(Arc::new(MeteredFactory { inner }));
-    server.transport_config(Arc::new(transport));
-    Ok(server)
+pub(crate) struct QuicConfig {
+    server: quinn::ServerConfig,
+    max_idle: IdleTimeout,
+    max_streams: VarInt,
 }
 
-/// Makes the congestion controllers that the policy asks for.
-fn controllers(
-    policy: &PolicyConfig,
-) -> Result<Arc<dyn ControllerFactory + Send + Sync>, QuicError> {
-    let min_cwnd = policy.min_cwnd.bytes();
-    if let Some(bytes) = min_cwnd {
-        if bytes > SEND_WINDOW {
-            return Err(QuicError(format!(
-                "policy.min_cwnd is {bytes} bytes, more than the {SEND_WINDOW} that a \
-                 connection may have in flight"
-            )));
-        }
-        tracing::warn!(
-            "policy.min_cwnd holds QUIC's congestion window at {bytes} bytes or more, whatever \
-             is lost: use it only on networks that nobody else shares"
-        );
+impl QuicConfig {
+    /// Takes the settings from the configuration.
+    ///
+    /// # Errors
+    /// When TLS lacks what QUIC needs, or a limit can't be expressed.
+    pub(crate) fn new(tls: rustls::ServerConfig, config: &Config) -> Result<Self, QuicError> {
+        check_min_cwnd(&config.policy)?;
+        let crypto =
+            QuicServerConfig::try_from(tls).map_err(|error| QuicError(error.to_string()))?;
+        let idle = config.timeouts.idle.min(MAX_IDLE);
+        let max_idle = idle
+            .try_into()
+            .map_err(|_| QuicError("timeouts.idle is too long".to_owned()))?;
+        Ok(Self {
+            server: quinn::ServerConfig::with_crypto(Arc::new(crypto)),
+            max_idle,
+            max_streams: VarInt::from_u32(config.limits.streams),
+        })
     }
-    let settings = hikyaku_congestion::Settings { min_cwnd };
-    Ok(hikyaku_congestion::factory(
-        policy.congestion.into(),
-        &settings,
-    ))
+
+    /// What an endpoint needs before it knows who comes.
+    pub(crate) fn endpoint(&self) -> quinn::ServerConfig {
+        self.server.clone()
+    }
+
+    /// The settings of a connection whose sender shall do `choice`.
+    fn of_connection(&self, choice: &TransportChoice) -> Arc<quinn::ServerConfig> {
+        let settings = hikyaku_congestion::Settings {
+            min_cwnd: choice.min_cwnd,
+        };
+        let inner = hikyaku_congestion::factory(choice.congestion.into(), &settings);
+        let mut transport = TransportConfig::default();
+        transport
+            .max_idle_timeout(Some(self.max_idle))
+            .max_concurrent_bidi_streams(self.max_streams)
+            .max_concurrent_uni_streams(VarInt::from_u32(UNI_STREAMS))
+            .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
+            .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
+            .send_window(SEND_WINDOW)
+            .datagram_receive_buffer_size(None)
+            .congestion_controller_factory(Arc::new(MeteredFactory { inner }));
+        let mut server = self.server.clone();
+        server.transport_config(Arc::new(transport));
+        Arc::new(server)
+    }
+}
+
+/// Refuses a floor that no connection can reach, and warns of any that is fixed.
+fn check_min_cwnd(policy: &PolicyConfig) -> Result<(), QuicError> {
+    let Some(bytes) = policy.min_cwnd.bytes() else {
+        return Ok(());
+    };
+    if bytes > SEND_WINDOW {
+        return Err(QuicError(format!(
+            "policy.min_cwnd is {bytes} bytes, more than the {SEND_WINDOW} that a \
+             connection may have in flight"
+        )));
+    }
+    tracing::warn!(
+        "policy.min_cwnd holds QUIC's congestion window at {bytes} bytes or more, whatever \
+         is lost: use it only on networks that nobody else shares"
+    );
+    Ok(())
 }
 
 /// Accepts QUIC connections on one socket.
 pub(crate) struct QuicListener {
     pub(crate) endpoint: Endpoint,
     pub(crate) local: SocketAddr,
-    pub(crate) config: Arc<ArcSwap<quinn::ServerConfig>>,
+    pub(crate) config: Arc<ArcSwap<QuicConfig>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
@@ -136,8 +157,10 @@ impl QuicListener {
         };
         let local_ip = incoming.local_ip().unwrap_or(self.local.ip());
         let local = SocketAddr::new(local_ip, self.local.port());
-        match incoming.accept_with(self.config.load_full()) {
-            Ok(connecting) => self.spawn(connecting, remote, local, admission),
+        let choice = self.shared.clients.transport(remote.ip(), Transport::Quic);
+        tracing::debug!(client = %remote, ?choice, "QUIC connection begins");
+        match incoming.accept_with(self.config.load().of_connection(&choice)) {
+            Ok(connecting) => self.spawn(connecting, remote, local, choice.congestion, admission),
             Err(error) => {
                 add(&self.shared.metrics.handshakes_failed_quic, 1);
                 tracing::debug!(client = %remote, "QUIC connection: {error}");
@@ -150,6 +173,7 @@ impl QuicListener {
         connecting: Connecting,
         remote: SocketAddr,
         local: SocketAddr,
+        congestion: Congestion,
         admission: Admission,
     ) {
         let shared = Arc::clone(&self.shared);
@@ -161,7 +185,7 @@ impl QuicListener {
             match establish(connecting, &shared).await {
                 Ok(established) => {
                     drop(handshake);
-                    serve(established, remote, local, shared, stop).await;
+                    serve(established, remote, local, congestion, shared, stop).await;
                 }
                 Err(error) => {
                     add(&shared.metrics.handshakes_failed_quic, 1);
@@ -220,6 +244,7 @@ async fn serve(
     established: Established,
     remote: SocketAddr,
     local: SocketAddr,
+    congestion: Congestion,
     shared: Arc<Shared>,
     stop: CancellationToken,
 ) {
@@ -229,7 +254,7 @@ async fn serve(
         version: Version::H3,
         server_name: established.server_name,
     };
-    let conn = Conn::open(shared, peer);
+    let conn = Conn::open(shared, peer, congestion);
     if let Err(error) = h3::serve(conn, established.quic, established.early, stop).await {
         tracing::debug!(client = %remote, "HTTP/3 connection: {error}");
     }

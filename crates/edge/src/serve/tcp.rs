@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use futures_util::future::poll_fn;
-use hikyaku_core::arm::Version;
+use hikyaku_core::arm::{Congestion, Transport, Version};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -106,6 +106,8 @@ async fn serve(
     stream.set_nodelay(true)?;
     let local = stream.local_addr()?;
     let socket = Socket::new(stream)?;
+    let choice = shared.clients.transport(remote.ip(), Transport::Tcp);
+    let congestion = begin_with(&socket, choice.congestion)?;
     let timeout = shared.live().config.timeouts.handshake;
     let handshake = acceptor.accept(MeteredIo(Arc::clone(&socket)));
     let tls = match tokio::time::timeout(timeout, handshake).await {
@@ -126,7 +128,7 @@ async fn serve(
         version,
         server_name: session.server_name().map(Arc::from),
     };
-    let conn = Conn::open(shared, peer);
+    let conn = Conn::open(shared, peer, congestion);
     let meter = TcpMeter::new(Arc::clone(&conn), socket);
     let live = conn.shared.live_full();
     let tls = TlsIo::new(tls);
@@ -150,6 +152,15 @@ async fn serve(
     }
     .run()
     .await
+}
+
+/// Gives a new socket the congestion control chosen for it, or CUBIC where it is refused after all; and
+/// tells which.
+fn begin_with(socket: &Socket, chosen: Congestion) -> io::Result<Congestion> {
+    match socket.set_congestion(chosen) {
+        Err(_) if chosen != Congestion::Cubic => begin_with(socket, Congestion::Cubic),
+        result => result.map(|()| chosen),
+    }
 }
 
 type H1Io = TokioIo<TlsIo<MeteredIo>>;

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hikyaku_core::arm::{ByTransport, CongestionSet};
 use hikyaku_core::model::Model;
-use hikyaku_core::policy::VersionPolicy;
+use hikyaku_core::policy::{PolicyConfig, VersionPolicy};
 
 use super::ServerError;
 use crate::access_log::AccessLog;
@@ -14,6 +15,7 @@ use crate::content::{Content, Files, Proxy};
 use crate::shared::Live;
 use crate::store::Store;
 use crate::tls::{self, Resumption, Source};
+use crate::transport;
 
 /// The model that is built in (`docs/model.md`).
 const DEFAULT_MODEL: &str = include_str!("../../../../models/default.json");
@@ -30,6 +32,12 @@ pub(super) fn raise_descriptor_limit() {
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!("raising the limit of open files: {error}");
     }
+}
+
+/// The congestion controls that connections can get.
+pub(super) fn available(policy: &PolicyConfig) -> Result<ByTransport<CongestionSet>, ServerError> {
+    transport::available(policy)
+        .map_err(|(congestion, source)| ServerError::Congestion { congestion, source })
 }
 
 pub(super) fn tls_settings(config: &Config, resumption: &Resumption) -> tls::Settings {
@@ -129,10 +137,6 @@ pub(super) fn check_unchanged(now: &Config, new: &Config) -> Result<(), ServerEr
             now.tls.cert == new.tls.cert && now.tls.key == new.tls.key,
         ),
         ("tls.names", now.tls.names == new.tls.names),
-        (
-            "policy.congestion",
-            now.policy.congestion == new.policy.congestion,
-        ),
     ];
     match keys.into_iter().find(|(_, same)| !same) {
         Some((key, _)) => Err(ServerError::NeedsRestart { key }),

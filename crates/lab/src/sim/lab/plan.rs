@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hikyaku_congestion::{Algorithm, SEND_WINDOW};
+use hikyaku_core::arm::Congestion;
 use hikyaku_core::policy::MinCwnd;
 
 use crate::experiment::{
@@ -76,7 +77,7 @@ fn download(spec: &Spec, cell: &Cell, arm: &Arm) -> Result<Flow, String> {
     let floor = setting(Axis::MinCwnd, "policy.min_cwnd");
     Ok(Flow {
         name: arm.name.clone(),
-        algorithm: algorithm(congestion.unwrap_or("cubic"))?,
+        algorithm: algorithm(congestion.unwrap_or("cubic"), floor)?,
         min_cwnd: floor.map(min_cwnd).transpose()?.flatten(),
         start: Duration::ZERO,
         sizes: spec.files(cell).iter().map(|file| file.bytes).collect(),
@@ -91,15 +92,24 @@ fn one(flow: &FlowSpec, copy: u32, start: Duration) -> Result<Flow, String> {
     let floor = flow.min_cwnd.as_deref().map(min_cwnd).transpose()?;
     Ok(Flow {
         name,
-        algorithm: algorithm(&flow.congestion)?,
+        algorithm: algorithm(&flow.congestion, flow.min_cwnd.as_deref())?,
         min_cwnd: floor.flatten(),
         start,
         sizes: Vec::new(),
     })
 }
 
-fn algorithm(name: &str) -> Result<Algorithm, String> {
-    name.parse().map_err(|error| format!("{error}"))
+/// An adaptive floor makes another algorithm of CUBIC.
+fn algorithm(name: &str, floor: Option<&str>) -> Result<Algorithm, String> {
+    let algorithm = name.parse().map_err(|error| format!("{error}"))?;
+    let floor = floor
+        .map(str::parse)
+        .transpose()
+        .map_err(|error| format!("{error}"))?;
+    Ok(match (algorithm, floor) {
+        (Algorithm::Cubic, Some(MinCwnd::Adaptive)) => Congestion::Floor.into(),
+        _ => algorithm,
+    })
 }
 
 fn min_cwnd(text: &str) -> Result<Option<u64>, String> {
