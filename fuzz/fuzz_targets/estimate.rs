@@ -5,6 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
 
+use hikyaku_core::arm::{ByTransport, CongestionSet};
 use hikyaku_core::decide::decide;
 use hikyaku_core::estimate::{ENCODED_LEN, Estimate};
 use hikyaku_core::key::Key;
@@ -40,9 +41,10 @@ fn choose(encoded: &[u8]) {
     let mut table = ClientTable::new(config, Arc::clone(&POLICY), Arc::clone(&MODEL));
     let inserted = table.insert_encoded(Key::address(client), encoded);
     inserted.expect("it was decoded before");
+    let available = ByTransport::from_fn(|_| CongestionSet::ALL);
     for seconds in [0, 1_800_000_000, u64::from(u32::MAX)] {
         let now = Timestamp::from_secs(seconds);
-        let _ = decide(&table.view(client, now), &MODEL, &POLICY, now, 1);
+        let _ = decide(&table.view(client, now), &MODEL, &POLICY, &available, now, 1);
     }
 }
 

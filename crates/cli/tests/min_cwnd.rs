@@ -32,8 +32,7 @@ fn impossible_floors_are_refused() {
     for (value, why) in [
         ("1GiB", "more than the 12582912 that a connection may have"),
         ("0", "`0` is no minimum congestion window"),
-        ("many", "expected `off`, a number of bytes"),
-        ("adaptive", "comes with a later release"),
+        ("many", "expected `adaptive`, `off`, a number of bytes"),
     ] {
         let set = format!("policy.min_cwnd={value}");
         let listen = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];

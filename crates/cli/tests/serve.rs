@@ -567,7 +567,8 @@ fn congestion_control_is_as_pinned() {
     let site = Site::with_big_file(2_000_000);
     for congestion in ["cubic", "bbr"] {
         let set = format!("policy.congestion={congestion}");
-        let server = Server::start(&[site.path(), "--set", &set]);
+        let off = "policy.min_cwnd=off";
+        let server = Server::start(&[site.path(), "--set", &set, "--set", off]);
         for http in Http::ALL {
             let records = get(&["--http", http.option(), &server.url("/big.bin")]);
             assert_eq!(records[0]["body_bytes"], 2_000_000, "{records:?}");
@@ -575,6 +576,23 @@ fn congestion_control_is_as_pinned() {
             assert_eq!(line["congestion"], congestion, "{line}");
             assert_eq!(line["complete"], true, "{line}");
         }
+    }
+}
+
+/// Nobody is given BBR unmeasured, and the log names what was really used.
+#[test]
+fn an_unknown_client_gets_a_fair_congestion_control() {
+    let site = Site::with_big_file(100_000);
+    let server = Server::start(&[site.path()]);
+    for (http, fair) in [
+        (Http::H1, &["cubic", "floor"][..]),
+        (Http::H2, &["cubic", "floor"]),
+        (Http::H3, &["floor"]),
+    ] {
+        get(&["--http", http.option(), &server.url("/big.bin")]);
+        let line = server.wait_access(http.name(), |line| line["version"] == http.name());
+        let used = line["congestion"].as_str().unwrap();
+        assert!(fair.contains(&used), "{line}");
     }
 }
 

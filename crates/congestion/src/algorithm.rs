@@ -37,6 +37,18 @@ impl Algorithm {
     }
 }
 
+impl Algorithm {
+    /// What it is in terms of a decision, which has CUBIC for what is its like.
+    #[must_use]
+    pub const fn congestion(self) -> Congestion {
+        match self {
+            Self::Cubic | Self::NewReno => Congestion::Cubic,
+            Self::Floor => Congestion::Floor,
+            Self::Bbr => Congestion::Bbr,
+        }
+    }
+}
+
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -58,6 +70,7 @@ impl From<Congestion> for Algorithm {
     fn from(congestion: Congestion) -> Self {
         match congestion {
             Congestion::Cubic => Self::Cubic,
+            Congestion::Floor => Self::Floor,
             Congestion::Bbr => Self::Bbr,
         }
     }

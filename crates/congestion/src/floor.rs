@@ -6,6 +6,8 @@ mod trust;
 
 use std::time::{Duration, Instant};
 
+use hikyaku_core::known::Known;
+
 use self::trust::Trust;
 use crate::cubic::Cubic;
 use crate::delivery::Sample;
@@ -39,15 +41,6 @@ pub(crate) struct Floor {
     probed: u64,
     known: Option<Known>,
     jump: Option<Jump>,
-}
-
-/// What a path has shown before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
-    /// Bytes that filled it.
-    pub bdp: u64,
-    /// Its least RTT.
-    pub min_rtt: Duration,
 }
 
 /// Slow start looks for the round in which the rate no longer grows.
@@ -241,7 +234,7 @@ impl Floor {
             return;
         };
         let same = sample.rtt >= known.min_rtt / 2 && sample.rtt <= known.min_rtt * 2;
-        let window = known.bdp as f64 / 2.0;
+        let window = known.bdp.bytes() as f64 / 2.0;
         if same && self.startup.is_some() && window > self.cubic.window_bytes() {
             self.jump = Some(Jump {
                 at: now,

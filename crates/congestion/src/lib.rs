@@ -29,7 +29,8 @@ mod testing;
 
 pub use adaptive::{Adaptive, Factory, Handle, State};
 pub use algorithm::{Algorithm, UnknownAlgorithm};
-pub use floor::Known;
+
+use hikyaku_core::known::Known;
 
 /// Bytes that a connection of the server may have sent and not acknowledged, which bounds
 /// every window: the path's BDP up to 1 Gbit/s at 100 ms.
@@ -44,6 +45,14 @@ pub struct Settings {
     pub min_cwnd: Option<u64>,
     /// What the path has shown before, for [`Algorithm::Floor`]. Default nothing.
     pub known: Option<Known>,
+}
+
+impl Settings {
+    /// Whether they are the same but for what is known of the path.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.algorithm == other.algorithm && self.min_cwnd == other.min_cwnd
+    }
 }
 
 /// What a connection begins with, with packets of `mss` bytes (RFC 9002 §7.2).

@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hikyaku_core::arm::{Arm, Congestion, Version};
+use hikyaku_core::arm::{Arm, ByTransport, Congestion, CongestionSet, Version};
 use hikyaku_core::decide::decide;
 use hikyaku_core::model::{ArmTable, AxesFile, FORMAT, Model, ModelFile, Source};
 use hikyaku_core::policy::PolicyConfig;
@@ -31,6 +31,7 @@ const BATCH: usize = 500;
 fn main() {
     let (model, policy) = (Arc::new(model()), Arc::new(PolicyConfig::default()));
     let now = Timestamp::from_secs(1_800_003_600);
+    let available = ByTransport::from_fn(|_| CongestionSet::ALL);
     let table = table(&model, &policy, now);
     let views: Vec<PathView> = (0..CLIENTS).map(|n| table.view(address(n), now)).collect();
     let mut batches = Vec::new();
@@ -40,13 +41,13 @@ fn main() {
         for batch in views.chunks(BATCH) {
             let start = Instant::now();
             for view in batch {
-                black_box(decide(black_box(view), &model, &policy, now, 1));
+                black_box(decide(black_box(view), &model, &policy, &available, now, 1));
             }
             batches.push(start.elapsed().as_secs_f64() * 1e9 / batch.len() as f64);
         }
         for view in &views {
             let start = Instant::now();
-            black_box(decide(black_box(view), &model, &policy, now, 1));
+            black_box(decide(black_box(view), &model, &policy, &available, now, 1));
             singles.push(start.elapsed().saturating_sub(timer).as_secs_f64() * 1e9);
         }
     }
@@ -151,10 +152,9 @@ fn model() -> Model {
             load_ms,
         }
     };
-    let arms = [
-        ("h2-cubic".to_owned(), table(1.0)),
-        ("h3-cubic".to_owned(), table(1.1)),
-    ];
+    let factors = [1.0, 0.9, 0.95, 1.1, 1.0, 1.05];
+    let arms = Arm::ALL.into_iter().zip(factors);
+    let arms = arms.map(|(arm, factor)| (arm.to_string(), table(factor)));
     let none = String::new;
     let source = Source {
         data_sha256: none(),
@@ -167,7 +167,7 @@ fn model() -> Model {
         description: none(),
         source,
         axes,
-        arms: BTreeMap::from(arms),
+        arms: arms.collect::<BTreeMap<_, _>>(),
     };
     Model::new(file).expect("the model above is sound")
 }

@@ -1,12 +1,15 @@
 //! What can be chosen: the HTTP version and the congestion control under it.
 
+mod congestion;
+
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{LossRate, Rate, serde_as_text};
+use crate::units::serde_as_text;
+
+pub use congestion::{Congestion, CongestionSet, ParseCongestionError};
 
 /// An HTTP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -67,6 +70,15 @@ impl Transport {
     /// Both, in the order of their indices.
     pub const ALL: [Self; 2] = [Self::Tcp, Self::Quic];
 
+    /// `tcp` or `quic`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Quic => "quic",
+        }
+    }
+
     /// The position in an array that has an element for each transport.
     pub(crate) const fn index(self) -> usize {
         self as usize
@@ -80,43 +92,40 @@ impl Transport {
     }
 }
 
-/// A congestion control algorithm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Congestion {
-    /// CUBIC (RFC 9438).
-    Cubic,
-    /// BBR.
-    Bbr,
+/// Something for each transport.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByTransport<T> {
+    /// Of TCP.
+    pub tcp: T,
+    /// Of QUIC.
+    pub quic: T,
 }
 
-impl Congestion {
-    /// `cubic` or `bbr`, as the kernel and the configuration name it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cubic => "cubic",
-            Self::Bbr => "bbr",
+impl<T> ByTransport<T> {
+    /// What `of` says of each.
+    pub fn from_fn(mut of: impl FnMut(Transport) -> T) -> Self {
+        Self {
+            tcp: of(Transport::Tcp),
+            quic: of(Transport::Quic),
         }
     }
 
-    /// The rate that it gets at random losses of any path, however fast; `None` where losses do not
-    /// limit it.
-    ///
-    /// CUBIC's mean window for packets of 1460 bytes: RFC 9438 §5.1, and that of Reno where it is
-    /// larger (Mathis et al., "The macroscopic behavior of the TCP congestion avoidance
-    /// algorithm", CCR 1997).
-    pub(crate) fn rate_at_loss(self, loss: LossRate, rtt: Duration) -> Option<Rate> {
-        let (loss, rtt) = (loss.fraction(), rtt.as_secs_f64());
-        if self == Self::Bbr || loss <= 0.0 || rtt <= 0.0 {
-            return None;
+    /// That of `transport`.
+    #[must_use]
+    pub const fn get(&self, transport: Transport) -> &T {
+        match transport {
+            Transport::Tcp => &self.tcp,
+            Transport::Quic => &self.quic,
         }
-        // To the power of 3/4: asked at each decision, and roots are quick.
-        let root = (rtt / loss).sqrt();
-        let cubic = 1.054 * root * root.sqrt();
-        let reno = (1.5 / loss).sqrt();
-        let bits = cubic.max(reno) * 1460.0 * 8.0 / rtt;
-        Some(Rate::from_bits_per_sec(bits as u64))
+    }
+
+    /// That of `transport`, to be changed.
+    #[must_use]
+    pub const fn get_mut(&mut self, transport: Transport) -> &mut T {
+        match transport {
+            Transport::Tcp => &mut self.tcp,
+            Transport::Quic => &mut self.quic,
+        }
     }
 }
 
@@ -130,6 +139,16 @@ pub struct Arm {
 }
 
 impl Arm {
+    /// The arms that are told apart, by [`Arm::index`]. HTTP/1.1 is as HTTP/2: it shares TCP's.
+    pub const ALL: [Self; ARMS] = [
+        Self::new(Version::H2, Congestion::Cubic),
+        Self::new(Version::H2, Congestion::Floor),
+        Self::new(Version::H2, Congestion::Bbr),
+        Self::new(Version::H3, Congestion::Cubic),
+        Self::new(Version::H3, Congestion::Floor),
+        Self::new(Version::H3, Congestion::Bbr),
+    ];
+
     /// The arm of a version and a congestion control.
     #[must_use]
     pub const fn new(version: Version, congestion: Congestion) -> Self {
@@ -138,7 +157,25 @@ impl Arm {
             congestion,
         }
     }
+
+    /// The arm of responses over a transport, in the version that is chosen there.
+    #[must_use]
+    pub const fn over(transport: Transport, congestion: Congestion) -> Self {
+        match transport {
+            Transport::Tcp => Self::new(Version::H2, congestion),
+            Transport::Quic => Self::new(Version::H3, congestion),
+        }
+    }
+
+    /// The position in [`Arm::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.version.transport().index() * Congestion::ALL.len() + self.congestion.index()
+    }
 }
+
+/// How many arms are told apart.
+pub const ARMS: usize = 6;
 
 impl fmt::Display for Arm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -148,7 +185,9 @@ impl fmt::Display for Arm {
 
 /// A text that names no arm.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("reading an arm: expected h1, h2 or h3, a hyphen, and cubic or bbr, such as `h2-cubic`")]
+#[error(
+    "reading an arm: expected h1, h2 or h3, a hyphen, and cubic, floor or bbr, such as `h2-cubic`"
+)]
 pub struct ParseArmError;
 
 impl FromStr for Arm {
@@ -162,11 +201,7 @@ impl FromStr for Arm {
             "h3" => Version::H3,
             _ => return Err(ParseArmError),
         };
-        let congestion = match congestion {
-            "cubic" => Congestion::Cubic,
-            "bbr" => Congestion::Bbr,
-            _ => return Err(ParseArmError),
-        };
+        let congestion = congestion.parse().map_err(|_| ParseArmError)?;
         Ok(Self {
             version,
             congestion,
@@ -178,15 +213,12 @@ serde_as_text!(Arm);
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::{Arm, Congestion, Version};
-    use crate::units::LossRate;
 
     #[test]
     fn arms_read_what_they_print() {
         for version in [Version::H1, Version::H2, Version::H3] {
-            for congestion in [Congestion::Cubic, Congestion::Bbr] {
+            for congestion in Congestion::ALL {
                 let arm = Arm::new(version, congestion);
                 assert_eq!(arm.to_string().parse(), Ok(arm));
             }
@@ -209,18 +241,12 @@ mod tests {
     }
 
     #[test]
-    fn losses_limit_cubic_alone() {
-        let rate = |congestion: Congestion, loss, ms| {
-            let loss = LossRate::from_fraction(loss);
-            let rate = congestion.rate_at_loss(loss, Duration::from_millis(ms));
-            rate.map(|rate| (rate.mbps() * 10.0).round() / 10.0)
-        };
-        // Reno: sqrt(1.5 / 0.05) = 5.5 packets a round trip.
-        assert_eq!(rate(Congestion::Cubic, 0.05, 50), Some(1.3));
-        // CUBIC: 1.054 x (0.1 / 0.00001)^0.75 = 1054 packets.
-        assert_eq!(rate(Congestion::Cubic, 0.00001, 100), Some(123.1));
-        assert_eq!(rate(Congestion::Cubic, 0.0, 50), None);
-        assert_eq!(rate(Congestion::Cubic, 0.05, 0), None);
-        assert_eq!(rate(Congestion::Bbr, 0.05, 50), None);
+    fn arms_are_found_by_their_index() {
+        for (index, arm) in Arm::ALL.into_iter().enumerate() {
+            assert_eq!(arm.index(), index, "{arm}");
+            assert_eq!(Arm::over(arm.version.transport(), arm.congestion), arm);
+        }
+        let h1 = Arm::new(Version::H1, Congestion::Floor);
+        assert_eq!(Arm::ALL[h1.index()].to_string(), "h2-floor");
     }
 }

@@ -172,7 +172,8 @@ pub fn connections(
     if samples + 0.5 < needed as f32 {
         return one(Why::TooFewSamples { samples, needed });
     }
-    let arm = Arm::new(decision.version, policy.congestion);
+    let transport = decision.version.transport();
+    let arm = Arm::over(transport, decision.congestion.get(transport).congestion);
     match Prediction::new(view, model, policy, arm) {
         Err(missing) => one(Why::NotComparable(missing)),
         Ok(prediction) => prediction.best(available),
@@ -205,7 +206,7 @@ impl<'a> Prediction<'a> {
     ) -> Result<Self, Missing> {
         let min_rtt = view.min_rtt.ok_or(Missing::Rtt)?;
         let srtt = view.srtt.ok_or(Missing::Rtt)?;
-        let rate = view.rate_for(arm.version, arm.congestion);
+        let rate = view.rate_for(arm);
         let loss = view.loss_for(arm.version);
         let prediction = Self {
             model,

@@ -1,6 +1,8 @@
-//! The choice between HTTP/2 and HTTP/3 for one client, with its reason.
+//! The choice of HTTP version and congestion control for one client, with its reasons.
 
 mod compare;
+mod congestion;
+mod correct;
 mod lease;
 mod reason;
 mod rules;
@@ -9,9 +11,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arm::Version;
+use crate::arm::{ARMS, Arm, ByTransport, Congestion, Version};
+use crate::human;
 use crate::units::{ByteSize, LossRate, Rate};
 
+pub use congestion::{CongestionChoice, CongestionReason};
 pub use reason::{Missing, Reason, UdpFailure};
 pub use rules::decide;
 
@@ -28,18 +32,29 @@ pub struct Decision {
     pub group: Group,
     /// The session the decision holds for.
     pub session: Session,
-    /// What a response is expected to take over HTTP/2, if it can be said.
-    pub h2: Option<Load>,
-    /// The same over HTTP/3.
-    pub h3: Option<Load>,
+    /// The congestion control of each transport, whichever the client comes over.
+    pub congestion: ByTransport<CongestionChoice>,
+    /// What a response is expected to take by each arm, by [`Arm::index`].
+    loads: [Option<Load>; ARMS],
 }
 
 impl Decision {
+    /// What a response is expected to take by an arm; `None` where that can't be said, or the settings or
+    /// what is available rule the arm out.
+    #[must_use]
+    pub const fn load(&self, arm: Arm) -> Option<Load> {
+        self.loads[arm.index()]
+    }
+
     /// What the client's estimate has to remember of this decision.
     #[must_use]
-    pub const fn decided(&self) -> Decided {
+    pub fn decided(&self) -> Decided {
         Decided {
             version: self.version,
+            congestion: ByTransport::from_fn(|transport| {
+                let choice = self.congestion.get(transport);
+                choice.is_steady().then_some(choice.congestion)
+            }),
             group: self.group,
             session: self.session,
         }
@@ -51,6 +66,8 @@ impl Decision {
 pub struct Decided {
     /// [`Decision::version`].
     pub version: Version,
+    /// The congestion controls that were chosen from a comparison.
+    pub congestion: ByTransport<Option<Congestion>>,
     /// [`Decision::group`].
     pub group: Group,
     /// [`Decision::session`].
@@ -79,11 +96,11 @@ pub enum AltSvc {
 pub enum Group {
     /// The plain choice: too little is known, or the version is pinned.
     Plain,
-    /// A client that always gets the plain choice, to compare with.
+    /// A client that always gets the plain choice over CUBIC, to compare with.
     HoldBack,
     /// The arm that was found best.
     Normal,
-    /// The other arm, to keep its outcomes known.
+    /// Another arm, to get or keep its outcomes known.
     Explore,
     /// UDP fails: HTTP/2, or a probe of UDP.
     Udp,
@@ -120,7 +137,7 @@ pub struct Load {
     pub rel_sd: f32,
 }
 
-/// Two arms compared for one client.
+/// HTTP/2 and HTTP/3 compared for one client, each over its best congestion control.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     /// HTTP/2.

@@ -2,24 +2,29 @@
 
 mod codec;
 mod loss;
+mod open_rate;
+mod outcomes;
 mod rtt;
 
 use std::time::Duration;
 
-use crate::arm::{Arm, Congestion, Transport, Version};
+use crate::arm::{ByTransport, Congestion, Transport, Version};
 use crate::decide::{Decided, Group, Session};
 use crate::policy::PolicyConfig;
 use crate::sample::{Outcome, PathSample, UdpEvent};
 use crate::stat::{Stat, faded};
 use crate::udp::{PROBED_WEIGHT, RateVerdict, Rates, UdpHealth};
 use crate::units::{ByteSize, Rate, Secs, Timestamp};
-use crate::view::LOSS_LIMITED;
+use crate::view::{LOSS_LIMITED, is_loss_limited};
 
+pub(crate) use codec::Packed;
 pub use codec::{DecodeError, ENCODED_LEN};
 pub use loss::{LossBounds, LossCount};
+pub(crate) use open_rate::OpenRate;
+pub(crate) use outcomes::Outcomes;
 pub use rtt::MinRtt;
 
-/// What is known of one client address or prefix, in about 150 bytes.
+/// What is known of one client address or prefix. Tables keep it packed, in 137 bytes.
 ///
 /// All counts fade: at every observation they are brought to its time. Fields that nothing was seen
 /// of are empty ([`Option`]s are `None`, counts 0).
@@ -40,8 +45,9 @@ pub struct Estimate {
     pub(crate) rate: [Stat; 2],
     /// The best mean of `rate` lately; 0 when unknown.
     pub(crate) best_rate: f32,
-    /// Natural logarithm of real by predicted load time, by [`Transport`]: HTTP/2, HTTP/3.
-    pub(crate) outcome: [Stat; 2],
+    /// What the path delivers where nothing else limits it, by [`Transport`].
+    pub(crate) open_rate: [OpenRate; 2],
+    pub(crate) outcome: Outcomes,
     /// Natural logarithm of the mean response size in bytes.
     pub(crate) size: f32,
     /// Number of responses that `size` is the mean of, faded.
@@ -49,8 +55,8 @@ pub struct Estimate {
     pub(crate) udp: UdpHealth,
     /// The version last chosen from a comparison.
     pub(crate) choice: Option<Choice>,
-    /// Congestion control that the outcomes are of.
-    pub(crate) congestion: Option<Congestion>,
+    /// The congestion controls last chosen from a comparison.
+    pub(crate) congestion: ByTransport<Option<Congestion>>,
 }
 
 /// The version a client is kept on.
@@ -135,8 +141,8 @@ impl Estimate {
         for transport in Transport::ALL {
             self.loss[transport.index()].fade(loss);
             self.rate[transport.index()].fade(rate);
-            self.outcome[transport.index()].fade(outcome);
         }
+        self.outcome.fade(outcome);
         // The best rate sinks towards the present ones.
         let present = self.rate[0].mean.max(self.rate[1].mean);
         self.best_rate = present + (self.best_rate - present) * rate;
@@ -216,6 +222,7 @@ impl Estimate {
         let transport = sample.version.transport();
         self.loss[transport.index()].add(sample.packets_sent, sample.packets_lost);
         self.update_rate(transport, sample, window.rates);
+        self.update_open_rate(transport, sample, window.rates);
     }
 
     fn update_srtt(&mut self, sample: &PathSample) {
@@ -255,11 +262,36 @@ impl Estimate {
         self.best_rate = self.best_rate.max(known.mean);
     }
 
+    fn update_open_rate(&mut self, transport: Transport, sample: &PathSample, max: f32) {
+        let Some(rate) = sample.delivery_rate.filter(|rate| rate.bits_per_sec() > 0) else {
+            return;
+        };
+        let index = transport.index();
+        let log_rate = (rate.bits_per_sec() as f32).ln();
+        let rises = self.open_rate[index]
+            .get()
+            .is_some_and(|open| log_rate > open);
+        if rises || !(sample.app_limited || self.limits_itself(sample, rate)) {
+            self.open_rate[index].push(log_rate, self.rate[index].weight.min(max));
+        }
+    }
+
+    /// Whether a sender's answer to losses, rather than the path, made this rate. A queue that stands
+    /// tells that the path was full.
+    fn limits_itself(&self, sample: &PathSample, rate: Rate) -> bool {
+        let queues = sample.srtt > sample.min_rtt + STANDING_QUEUE.max(sample.min_rtt / 4);
+        let loss = self.loss[sample.version.transport().index()].bounds();
+        let limit = loss
+            .zip(self.min_rtt.get())
+            .and_then(|(loss, min_rtt)| sample.congestion.rate_at_loss(loss.mean, min_rtt));
+        !queues && limit.is_some_and(|limit| is_loss_limited(rate, limit))
+    }
+
     /// What HTTP/3 took while throttled is no evidence any more, and the rate that led to the verdict may
     /// be one that the path has no longer.
     fn forget_throttling(&mut self) {
         let [tcp, quic] = [Transport::Tcp, Transport::Quic].map(Transport::index);
-        self.outcome[quic] = Stat::default();
+        self.outcome.forget(Transport::Quic);
         self.best_rate = self.rate[tcp].mean.max(self.rate[quic].mean);
     }
 
@@ -283,26 +315,17 @@ impl Estimate {
         let Some(log_ratio) = log_ratio.filter(|ratio| ratio.is_finite()) else {
             return;
         };
-        let Arm {
-            version,
-            congestion,
-        } = outcome.arm;
-        if self.congestion != Some(congestion) {
-            self.congestion = Some(congestion);
-            self.outcome = Default::default();
-        }
         let log_ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO);
         let weight = (log_size - self.size).exp().clamp(LEAST_WEIGHT, 1.0);
-        self.outcome[version.transport().index()].push_weighted(log_ratio, weight, window.outcomes);
+        self.outcome
+            .push(outcome.arm, log_ratio, weight, window.outcomes);
     }
 
     /// Has outcomes of much smaller responses than the present mean count as little as if they came now.
     fn outweigh(&mut self, mean_before: f32) {
         let share = (mean_before - self.size).exp();
         if share < MUCH_SMALLER {
-            for outcome in &mut self.outcome {
-                outcome.weight *= share.max(LEAST_WEIGHT);
-            }
+            self.outcome.fade(share.max(LEAST_WEIGHT));
         }
     }
 
@@ -343,6 +366,11 @@ impl Estimate {
         let kept = self
             .choice
             .is_some_and(|choice| choice.version == decided.version);
+        for transport in Transport::ALL {
+            let chosen = *decided.congestion.get(transport);
+            let kept = self.congestion.get_mut(transport);
+            *kept = chosen.or(*kept);
+        }
         if decided.group == Group::Normal && !kept {
             self.choice = Some(Choice {
                 version: decided.version,
@@ -369,6 +397,7 @@ impl Estimate {
         let udp = self.udp.as_prefix();
         Self {
             choice: None,
+            congestion: ByTransport::default(),
             session: Session::default(),
             udp,
             ..*self
@@ -398,6 +427,9 @@ pub(crate) const PREFIX: Window = Window {
     rates: 256.0,
     outcomes: 256.0,
 };
+/// Round-trip time above the smallest that tells of a standing queue; a quarter of the smallest, if that
+/// is more.
+const STANDING_QUEUE: Duration = Duration::from_millis(2);
 /// Weight of a rate while all were app-limited.
 const APP_LIMITED_WEIGHT: f32 = 0.1;
 /// A response counts as an outcome as far as it is as large as the mean one, but at least so much.

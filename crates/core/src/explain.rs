@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arm::{Arm, Transport, Version};
+use crate::arm::{Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
 use crate::connections::{Connections, ConnectionsSummary};
-use crate::decide::{AltSvc, Decision, Group, Load, Session, decide};
+use crate::decide::{AltSvc, CongestionChoice, Decision, Group, Load, Session, decide};
 use crate::estimate::{Estimate, LossBounds};
 use crate::key::{Key, Prefix};
+use crate::known::Known;
 use crate::model::Model;
 use crate::policy::PolicyConfig;
 use crate::udp::{FailureKind, UdpHealth, UdpState, Verdict};
@@ -29,7 +30,7 @@ pub struct Explanation {
     pub at: Timestamp,
     /// What would be decided now.
     pub decision: DecisionSummary,
-    /// What is expected of each arm; empty when too little is known.
+    /// What is expected of each arm that is allowed and available; empty when too little is known.
     pub arms: Vec<ArmLoad>,
     /// The path that the arms are compared for.
     pub path: Path,
@@ -58,6 +59,8 @@ pub enum Clear {
 pub struct DecisionSummary {
     /// The version.
     pub version: Version,
+    /// The congestion control of each transport.
+    pub congestion: ByTransport<CongestionSummary>,
     /// `ma` of the advertisement; `None` when HTTP/3 is not advertised.
     #[serde(with = "duration::option")]
     pub advertised_for: Option<Duration>,
@@ -70,6 +73,17 @@ pub struct DecisionSummary {
     /// A stable name of the reason.
     pub reason_code: String,
     /// The reason as a sentence.
+    pub reason: String,
+}
+
+/// The congestion control of a transport, for people.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CongestionSummary {
+    /// What connections get.
+    pub chosen: Congestion,
+    /// A stable name of the reason.
+    pub reason_code: String,
+    /// The choice with its reason.
     pub reason: String,
 }
 
@@ -98,6 +112,8 @@ pub struct Path {
     pub loss_quic: Option<LossBounds>,
     /// Response size that the arms are compared for.
     pub size: ByteSize,
+    /// What a new connection may begin with.
+    pub known: ByTransport<Option<Known>>,
 }
 
 /// Whether UDP works for a client.
@@ -149,10 +165,19 @@ pub struct TransportLevel {
     pub loss: Option<LossBounds>,
     /// Delivery rate.
     pub rate: Option<Rate>,
-    /// Responses that were compared with the model.
-    pub outcomes: f32,
+    /// Responses that were compared with the model, by congestion control.
+    pub outcomes: Vec<ArmOutcomes>,
+}
+
+/// What responses by one arm really took.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArmOutcomes {
+    /// The congestion control.
+    pub congestion: Congestion,
+    /// How many they are.
+    pub responses: f32,
     /// Their real by predicted load time (geometric mean).
-    pub outcome_ratio: Option<f32>,
+    pub ratio: f32,
 }
 
 /// Explains what is known of a client and what is decided for it at `now`.
@@ -161,11 +186,12 @@ pub fn explain(
     knowledge: &Knowledge,
     model: &Model,
     policy: &PolicyConfig,
+    available: &ByTransport<CongestionSet>,
     now: Timestamp,
     seed: u64,
 ) -> Explanation {
     let view = knowledge.view(now, policy);
-    let decision = decide(&view, model, policy, now, seed);
+    let decision = decide(&view, model, policy, available, now, seed);
     let own = knowledge.own.map(|own| (Key::address(knowledge.addr), own));
     let prefixes = knowledge.prefixes.into_iter().flatten();
     let known = own
@@ -174,9 +200,12 @@ pub fn explain(
     Explanation {
         address: knowledge.addr,
         at: now,
-        arms: arms(&decision, policy),
+        arms: arms(&decision),
         decision: DecisionSummary::of(&decision),
-        path: Path::of(&view, policy),
+        path: Path {
+            known: ByTransport::from_fn(|transport| knowledge.known(transport, now, policy)),
+            ..Path::of(&view, policy)
+        },
         udp: Udp::of(&view, now),
         connections: None,
         levels: known
@@ -197,24 +226,18 @@ impl Explanation {
     }
 }
 
-fn arms(decision: &Decision, policy: &PolicyConfig) -> Vec<ArmLoad> {
-    let loads = [(Version::H2, decision.h2), (Version::H3, decision.h3)];
-    let arm = |version| Arm::new(version, policy.congestion);
-    let known = loads
-        .into_iter()
-        .filter_map(|(version, load)| Some((version, load?)));
-    known
-        .map(|(version, load)| ArmLoad {
-            arm: arm(version),
-            load,
-        })
-        .collect()
+fn arms(decision: &Decision) -> Vec<ArmLoad> {
+    let load = |arm| decision.load(arm).map(|load| ArmLoad { arm, load });
+    Arm::ALL.into_iter().filter_map(load).collect()
 }
 
 impl DecisionSummary {
     fn of(decision: &Decision) -> Self {
         Self {
             version: decision.version,
+            congestion: ByTransport::from_fn(|transport| {
+                CongestionSummary::of(decision.congestion.get(transport))
+            }),
             advertised_for: match decision.alt_svc {
                 AltSvc::Advertise { ma } => Some(ma),
                 AltSvc::Withhold | AltSvc::Clear => None,
@@ -232,6 +255,16 @@ impl DecisionSummary {
     }
 }
 
+impl CongestionSummary {
+    fn of(choice: &CongestionChoice) -> Self {
+        Self {
+            chosen: choice.congestion,
+            reason_code: choice.reason.code().to_owned(),
+            reason: choice.to_string(),
+        }
+    }
+}
+
 impl Path {
     fn of(view: &PathView, policy: &PolicyConfig) -> Self {
         let loss = |transport: Transport| view.loss[transport.index()];
@@ -242,6 +275,7 @@ impl Path {
             loss_tcp: loss(Transport::Tcp),
             loss_quic: loss(Transport::Quic),
             size: view.size.unwrap_or(policy.typical_size),
+            known: ByTransport::default(),
         }
     }
 }
@@ -304,13 +338,26 @@ impl Level {
 impl TransportLevel {
     fn of(known: &Estimate, transport: Transport) -> Self {
         let loss = known.loss(transport);
-        let outcome = &known.outcome[transport.index()];
+        let of = |congestion| {
+            (
+                congestion,
+                known.outcome.of(Arm::over(transport, congestion)),
+            )
+        };
         Self {
             packets: loss.sent,
             loss: loss.bounds(),
             rate: known.delivery_rate(transport),
-            outcomes: outcome.weight,
-            outcome_ratio: (outcome.weight > 0.0).then(|| outcome.mean.exp()),
+            outcomes: Congestion::ALL
+                .into_iter()
+                .map(of)
+                .filter(|(_, outcome)| outcome.weight > 0.0)
+                .map(|(congestion, outcome)| ArmOutcomes {
+                    congestion,
+                    responses: outcome.weight,
+                    ratio: outcome.mean.exp(),
+                })
+                .collect(),
         }
     }
 }

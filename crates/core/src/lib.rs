@@ -12,6 +12,7 @@ pub mod estimate;
 pub mod explain;
 pub mod human;
 pub mod key;
+pub mod known;
 mod mix;
 pub mod model;
 pub mod policy;

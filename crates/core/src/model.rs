@@ -16,9 +16,9 @@ mod grid;
 
 use std::time::Duration;
 
-use crate::arm::{Arm, Congestion, Version};
+use crate::arm::{ARMS, Arm, Congestion};
 use crate::units::{LossRate, Rate};
-use grid::{Axes, Grid, Place};
+use grid::{Axes, Grid, Place, Spot};
 
 pub use error::{AxisProblem, ModelError};
 pub use file::{ArmTable, AxesFile, FORMAT, ModelFile, Source};
@@ -29,8 +29,8 @@ pub use grid::{loss_coordinate, rtt_coordinate};
 pub struct Model {
     file: ModelFile,
     axes: Axes,
-    /// By [`arm_index`].
-    grids: [Option<Grid>; 4],
+    /// By [`Arm::index`].
+    grids: [Option<Grid>; ARMS],
 }
 
 /// What a response is expected to take by one arm.
@@ -73,7 +73,14 @@ impl Model {
         &self.file
     }
 
-    /// Expected load time of `size` bytes; `None` when the model lacks the arm.
+    /// Whether the arm was measured.
+    #[must_use]
+    pub fn has(&self, arm: Arm) -> bool {
+        self.grids[arm.index()].is_some()
+    }
+
+    /// Expected load time of `size` bytes; `None` when the model lacks the arm. For a floor that it lacks
+    /// the faster of CUBIC and BBR stands in.
     ///
     /// `loss` is what the arm's own transport measures, where that is known. Takes 16 look-ups at most
     /// and allocates nothing.
@@ -110,10 +117,39 @@ pub(crate) struct Point<'a> {
 
 impl Point<'_> {
     pub(crate) fn log_load(&self, arm: Arm, loss: LossRate) -> Option<LogLoad> {
-        let grid = self.model.grids[arm_index(arm)?].as_ref()?;
-        Some(grid.log_load(&self.model.axes, &self.place, self.model.axes.loss(loss)))
+        Some(self.log_loads(arm, &self.model.span(loss, loss))?.0)
+    }
+
+    /// The load time at the first end of `losses`, and its logarithm at the second.
+    pub(crate) fn log_loads(&self, arm: Arm, losses: &LossSpan) -> Option<(LogLoad, f32)> {
+        let at = |arm: Arm| {
+            let grid = self.model.grids[arm.index()].as_ref()?;
+            Some(grid.log_loads(&self.model.axes, &self.place, losses.0))
+        };
+        let measured = at(arm);
+        if measured.is_some() || arm.congestion != Congestion::Floor {
+            return measured;
+        }
+        let others = [Congestion::Cubic, Congestion::Bbr]
+            .map(|congestion| at(Arm::new(arm.version, congestion)));
+        let faster = |a: (LogLoad, f32), b: (LogLoad, f32)| {
+            if b.0.ln_secs < a.0.ln_secs { b } else { a }
+        };
+        let (mut load, high) = others.into_iter().flatten().reduce(faster)?;
+        load.rel_sd = load.rel_sd.hypot(STAND_IN_SD);
+        Some((load, high))
     }
 }
+
+impl Model {
+    /// Two losses, found in the grid.
+    pub(crate) fn span(&self, from: LossRate, to: LossRate) -> LossSpan {
+        LossSpan([from, to].map(|loss| self.axes.loss(loss)))
+    }
+}
+
+/// Two losses, found in the grid.
+pub(crate) struct LossSpan([Spot; 2]);
 
 /// The logarithm of a load time.
 #[derive(Debug, Clone, Copy)]
@@ -137,16 +173,8 @@ pub(crate) fn load_time(ln_secs: f32) -> Duration {
     Duration::try_from_secs_f32(ln_secs.exp()).unwrap_or(Duration::MAX)
 }
 
-/// The arms that a model may have, and their positions.
-pub(crate) const fn arm_index(arm: Arm) -> Option<usize> {
-    match (arm.version, arm.congestion) {
-        (Version::H1, _) => None,
-        (Version::H2, Congestion::Cubic) => Some(0),
-        (Version::H3, Congestion::Cubic) => Some(1),
-        (Version::H2, Congestion::Bbr) => Some(2),
-        (Version::H3, Congestion::Bbr) => Some(3),
-    }
-}
+/// How far the arm that stands in for an unmeasured floor may be off.
+const STAND_IN_SD: f32 = 0.2;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,16 +1,17 @@
 //! How decisions are made: the operator's settings.
 
+mod congestion;
 mod connections;
 mod min_cwnd;
 
 use std::time::Duration;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use crate::arm::{Congestion, Version};
+use crate::arm::Version;
 use crate::units::{ByteSize, duration};
 
+pub use congestion::CongestionPolicy;
 pub use connections::ConnectionsPolicy;
 pub use min_cwnd::{MinCwnd, ParseMinCwndError};
 
@@ -21,11 +22,12 @@ pub struct PolicyConfig {
     /// `adaptive` chooses per client between HTTP/2 and HTTP/3; `h1`, `h2` or `h3` pins all. Default
     /// `adaptive`.
     pub version: VersionPolicy,
-    /// Congestion control of both transports: `cubic` or `bbr`. Default `cubic`.
-    #[serde(deserialize_with = "pinned_congestion")]
-    pub congestion: Congestion,
-    /// Fixed floor under the congestion window of QUIC: `off`, bytes, or `NxMSS`. Unfit for
-    /// networks that others share (FLOOR §7). Default `off`.
+    /// `adaptive` chooses congestion control per client and transport; `cubic` or `bbr` pins all. Default
+    /// `adaptive`.
+    pub congestion: CongestionPolicy,
+    /// Floor under CUBIC's congestion window. `adaptive` follows the path; `off` has none; a number of
+    /// bytes, or `NxMSS`, is fixed and unfit for networks that others share (FLOOR §7). Default
+    /// `adaptive`.
     pub min_cwnd: MinCwnd,
     /// Over how many connections pages are spread, where there are shards: `adaptive` or 1 to 8, the
     /// page's own included. Default `adaptive`.
@@ -47,6 +49,9 @@ pub struct PolicyConfig {
     /// A client changes its version for an expected gain above this share of the load time; from 0 to 1.
     /// Default 0.02.
     pub min_gain: f64,
+    /// A client gets BBR where it surely gains more than this share over the best fair congestion control,
+    /// since it takes up to nine tenths of a shallow queue that others share; from 0 to 1. Default 0.1.
+    pub min_gain_bbr: f64,
     /// Response size to predict for while the client's own are unknown. Default `1MB`.
     pub typical_size: ByteSize,
     /// Shortest `ma` of an advertisement: about one session; at least `1s`. Default `1m`.
@@ -71,8 +76,8 @@ impl Default for PolicyConfig {
     fn default() -> Self {
         Self {
             version: VersionPolicy::Adaptive,
-            congestion: Congestion::Cubic,
-            min_cwnd: MinCwnd::Off,
+            congestion: CongestionPolicy::Adaptive,
+            min_cwnd: MinCwnd::Adaptive,
             connections: ConnectionsPolicy::Adaptive,
             unknown: Plain::H3,
             min_samples: 8,
@@ -80,6 +85,7 @@ impl Default for PolicyConfig {
             trials: 3,
             holdback: 0.01,
             min_gain: 0.02,
+            min_gain_bbr: 0.1,
             typical_size: ByteSize::from_bytes(1_000_000),
             ma_min: MINUTE,
             ma_max: DAY,
@@ -101,6 +107,7 @@ impl PolicyConfig {
             ("exploration", self.exploration, 0.02),
             ("holdback", self.holdback, 1.0),
             ("min_gain", self.min_gain, 1.0),
+            ("min_gain_bbr", self.min_gain_bbr, 1.0),
         ];
         for (key, value, max) in shares {
             if !(0.0..=max).contains(&value) {
@@ -294,27 +301,13 @@ pub enum PolicyError {
     NoSessions,
 }
 
-fn pinned_congestion<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Congestion, D::Error> {
-    match &*std::borrow::Cow::<'de, str>::deserialize(deserializer)? {
-        "cubic" => Ok(Congestion::Cubic),
-        "bbr" => Ok(Congestion::Bbr),
-        "adaptive" => Err(D::Error::custom(
-            "congestion `adaptive` comes with a later release; expected `cubic` or `bbr`",
-        )),
-        other => Err(D::Error::custom(format_args!(
-            "unknown congestion control `{other}`; expected `cubic` or `bbr`"
-        ))),
-    }
-}
-
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, PolicyConfig, PolicyError, VersionPolicy};
-    use crate::arm::Congestion;
+    use super::{CongestionPolicy, Duration, PolicyConfig, PolicyError, VersionPolicy};
 
     #[test]
     fn the_empty_configuration_is_the_default_one() {
@@ -332,18 +325,11 @@ mod tests {
         )
         .unwrap();
         assert_eq!(config.version, VersionPolicy::H2);
-        assert_eq!(config.congestion, Congestion::Bbr);
+        assert_eq!(config.congestion, CongestionPolicy::Bbr);
         assert_eq!(config.ma_max, Duration::from_secs(172_800));
         assert_eq!(config.udp.probe_min, Duration::from_secs(300));
         let wrong = [
-            (
-                r#"{"congestion": "adaptive"}"#,
-                "comes with a later release",
-            ),
-            (
-                r#"{"congestion": "reno"}"#,
-                "unknown congestion control `reno`",
-            ),
+            (r#"{"congestion": "reno"}"#, "unknown variant `reno`"),
             (r#"{"versoin": "h2"}"#, "unknown field `versoin`"),
             (r#"{"version": "h4"}"#, "unknown variant `h4`"),
             (r#"{"ma_min": "60"}"#, "the unit is missing"),

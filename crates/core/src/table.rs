@@ -137,11 +137,11 @@ impl ClientTable {
     }
 
     fn estimate(&self, target: Target) -> Option<Estimate> {
-        let estimate = &self.slab.get(target.slot())?.estimate;
+        let estimate = self.slab.get(target.slot())?.estimate();
         Some(if target.is_alias() {
             estimate.as_prefix()
         } else {
-            *estimate
+            estimate
         })
     }
 
@@ -179,10 +179,10 @@ impl ClientTable {
     }
 
     /// All records, as of their last observation, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = (Key, &Estimate)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Key, Estimate)> {
         self.slab
             .iter()
-            .map(|(_, record)| (record.key, &record.estimate))
+            .map(|(_, record)| (record.key, record.estimate()))
     }
 
     /// Up to `limit` changes since they were last drained, for the store. What the iterator has not given
@@ -216,7 +216,7 @@ impl ClientTable {
             },
         };
         if let Some(record) = self.slab.get_mut(slot) {
-            record.estimate = estimate;
+            record.set_estimate(&estimate);
         }
         Ok(())
     }
@@ -278,7 +278,7 @@ impl ClientTable {
             return None;
         }
         let known = self.slab.get(alias.slot())?;
-        let (key, estimate) = (known.key, known.estimate.as_prefix());
+        let (key, estimate) = (known.key, known.estimate().as_prefix());
         self.index.remove(alias, &self.slab);
         // The only client so far may have become one of several in the prefix below.
         if self
@@ -299,7 +299,7 @@ impl ClientTable {
             };
             self.remove(victim);
         }
-        let slot = self.slab.insert(Record::new(key, estimate));
+        let slot = self.slab.insert(Record::new(key, &estimate));
         self.index.insert(Target::Record(slot), &self.slab);
         slot
     }
@@ -339,7 +339,7 @@ impl ClientTable {
         }
         let view = self.view(addr, now);
         let loss = view.loss_for(outcome.arm.version).mean;
-        let rate = view.rate_for(outcome.arm.version, outcome.arm.congestion)?;
+        let rate = view.rate_for(outcome.arm)?;
         let point = self.model.at(view.min_rtt?, rate, outcome.size);
         let predicted = point.log_load(outcome.arm, loss)?;
         Some(outcome.duration.as_secs_f32().ln() - predicted.ln_secs)

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::arm::{Congestion, Transport, Version};
+use crate::arm::{ARMS, Arm, ByTransport, Congestion, Transport, Version};
 use crate::decide::Session;
 use crate::estimate::{Choice, Estimate, LossBounds, LossCount};
 use crate::key::{Key, Prefix};
@@ -42,6 +42,8 @@ pub struct PathView {
     /// The path's rate: the larger of the transports' mean delivery rates, since what one delivered, the
     /// path can carry.
     pub rate: Option<Rate>,
+    /// What it has delivered where neither losses nor the application were the limit.
+    pub open_rate: Option<Rate>,
     /// The client's typical response.
     pub size: Option<ByteSize>,
     /// Whether HTTP/3 may be advertised.
@@ -50,30 +52,51 @@ pub struct PathView {
     pub udp_prefix: Option<Prefix>,
     /// The version that the client is kept on.
     pub choice: Option<Choice>,
-    /// Log-ratios of real to predicted load time by [`Transport`].
-    pub(crate) outcome: [Stat; 2],
+    /// The congestion controls that it is kept on.
+    pub congestion: ByTransport<Option<Congestion>>,
+    /// Log-ratios of real to predicted load time by [`Arm::index`].
+    pub(crate) outcome: [Stat; ARMS],
     /// Those of the client alone.
-    pub(crate) own_outcome: [Stat; 2],
+    pub(crate) own_outcome: [Stat; ARMS],
 }
 
 impl PathView {
-    /// The rate that the model is asked with for a version: the path's, but where losses limit
-    /// `congestion`, three times what it can get at them.
+    /// The rate that the model is asked with for an arm: the path's, but where losses limit CUBIC, three
+    /// times what it can get at them.
     ///
     /// There, what a transport delivers is its own doing: it scatters, differs from what the other
     /// delivers, and says nothing of the path. Were the model asked with it, what is predicted for one
     /// version would change with what was last measured over the other, and past outcomes would be held
     /// against predictions that they were not made with.
+    ///
+    /// What losses do not limit is asked with what the path has shown where they were no limit. If all
+    /// that was seen is CUBIC under losses, the path is as for CUBIC.
     #[must_use]
-    pub fn rate_for(&self, version: Version, congestion: Congestion) -> Option<Rate> {
-        let (rate, loss) = (self.rate?, self.loss_for(version).mean);
-        let Some(limit) = congestion.rate_at_loss(loss, self.min_rtt?) else {
+    pub fn rate_for(&self, arm: Arm) -> Option<Rate> {
+        let (rate, min_rtt) = (self.rate?, self.min_rtt?);
+        if arm.congestion != Congestion::Cubic
+            && let Some(open) = self.open_rate
+        {
+            return Some(open);
+        }
+        let loss = self.loss_for(arm.version).mean;
+        let Some(limit) = Congestion::Cubic.rate_at_loss(loss, min_rtt) else {
             return Some(rate);
         };
-        let [rate_bits, limit_bits] = [rate, limit].map(Rate::bits_per_sec);
-        let limited = rate_bits >= limit_bits / PATH_LIMITED;
-        let least = Rate::from_bits_per_sec(LOSS_LIMITED.saturating_mul(limit_bits));
-        Some(if limited { rate.max(least) } else { rate })
+        Some(if is_path_limited(rate, limit) {
+            rate
+        } else {
+            rate.max(times(limit, LOSS_LIMITED))
+        })
+    }
+
+    /// All of the client's own outcomes over a transport.
+    pub(crate) fn own_outcome_over(&self, transport: Transport) -> Stat {
+        let over = |congestion| self.own_outcome[Arm::over(transport, congestion).index()];
+        let stats = Congestion::ALL.into_iter().map(over);
+        stats.fold(Stat::default(), |sum, stat| {
+            sum.joined(&stat, f32::INFINITY)
+        })
     }
 
     /// The loss that the model is asked with for a version.
@@ -120,12 +143,14 @@ impl Knowledge {
             srtt: faded.first(&own, Estimate::smoothed_rtt),
             loss: faded.losses(&own),
             rate: faded.rate(&own),
+            open_rate: faded.open_rate(&own),
             size: faded.first(&own, Estimate::response_size),
             udp,
             udp_prefix,
             choice: own.choice,
-            outcome: faded.outcomes(&own, policy),
-            own_outcome: learnt(&own, policy),
+            congestion: own.congestion,
+            outcome: faded.outcomes(&own),
+            own_outcome: own.outcome.by_arm(),
         }
     }
 
@@ -188,11 +213,30 @@ impl Knowledge {
         Some(Rate::from_bits_per_sec(best.exp() as u64))
     }
 
-    fn outcomes(&self, own: &Estimate, policy: &PolicyConfig) -> [Stat; 2] {
-        self.blend(learnt(own, policy), |[h2, h3], prefix, part| {
-            let theirs = learnt(prefix, policy);
-            let max = PREFIX_OUTCOMES * part;
-            [h2.joined(&theirs[0], max), h3.joined(&theirs[1], max)]
+    /// The larger of the transports' open rates, of the nearest level that has one in use.
+    fn open_rate(&self, own: &Estimate) -> Option<Rate> {
+        self.first(own, |estimate| {
+            let fresh = estimate.rate[0].weight.max(estimate.rate[1].weight) * STALE_RATE;
+            let open = |transport: Transport| {
+                let index = transport.index();
+                let in_use = estimate.rate[index].weight >= fresh;
+                estimate.open_rate[index].get().filter(|_| in_use)
+            };
+            let best = Transport::ALL
+                .into_iter()
+                .filter_map(open)
+                .reduce(f32::max)?;
+            Some(Rate::from_bits_per_sec(best.exp() as u64))
+        })
+    }
+
+    fn outcomes(&self, own: &Estimate) -> [Stat; ARMS] {
+        self.blend(own.outcome.by_arm(), |mut sum, prefix, part| {
+            let theirs = prefix.outcome.by_arm();
+            for (stat, theirs) in sum.iter_mut().zip(&theirs) {
+                *stat = stat.joined(theirs, PREFIX_OUTCOMES * part);
+            }
+            sum
         })
     }
 
@@ -221,13 +265,18 @@ impl Knowledge {
     }
 }
 
-/// Outcomes under the configured congestion control; those under another say nothing.
-fn learnt(estimate: &Estimate, policy: &PolicyConfig) -> [Stat; 2] {
-    if estimate.congestion == Some(policy.congestion) {
-        estimate.outcome
-    } else {
-        Default::default()
-    }
+/// Whether a rate of CUBIC's is what losses leave of a faster path, where they allow `limit`.
+pub(crate) fn is_loss_limited(rate: Rate, limit: Rate) -> bool {
+    !is_path_limited(rate, limit) && rate <= times(limit, LOSS_LIMITED)
+}
+
+/// Whether a rate is so far below what losses allow that the path must be the limit.
+fn is_path_limited(rate: Rate, limit: Rate) -> bool {
+    rate.bits_per_sec() < limit.bits_per_sec() / PATH_LIMITED
+}
+
+fn times(rate: Rate, factor: u64) -> Rate {
+    Rate::from_bits_per_sec(rate.bits_per_sec().saturating_mul(factor))
 }
 
 /// The same number for a client on every machine and after every restart.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use hikyaku_core::arm::{ByTransport, CongestionSet, Transport};
 use hikyaku_core::connections::{Connections, connections};
 use hikyaku_core::decide::{Decision, decide};
 use hikyaku_core::explain::{Explanation, explain};
@@ -18,10 +19,12 @@ use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::sample::Observation;
 use hikyaku_core::table::{Change, ClientTable, Scope, TableConfig};
 use hikyaku_core::units::Timestamp;
+use hikyaku_core::view::PathView;
 use parking_lot::Mutex;
 
 use crate::config::Config;
 use crate::shared::Clock;
+use crate::transport::TransportChoice;
 
 /// Tables side by side. An address and its prefixes are always in the same one.
 const SHARDS: usize = 256;
@@ -45,6 +48,7 @@ pub(crate) struct Clients {
 struct Rules {
     policy: Arc<PolicyConfig>,
     model: Arc<Model>,
+    available: ByTransport<CongestionSet>,
 }
 
 /// Changes for the store: first everything of the cleared shards goes, then each record is
@@ -69,7 +73,12 @@ pub(crate) struct Known {
 }
 
 impl Clients {
-    pub(crate) fn new(config: &Config, model: Model, clock: Clock) -> Self {
+    pub(crate) fn new(
+        config: &Config,
+        model: Model,
+        available: ByTransport<CongestionSet>,
+        clock: Clock,
+    ) -> Self {
         let policy = Arc::new(config.policy.clone());
         let model = Arc::new(model);
         let shard = TableConfig {
@@ -84,23 +93,28 @@ impl Clients {
             rules: ArcSwap::from_pointee(Rules {
                 policy: Arc::clone(&policy),
                 model: Arc::clone(&model),
+                available,
             }),
             clock,
         }
     }
 
-    /// The policy in force.
-    pub(crate) fn policy(&self) -> Arc<PolicyConfig> {
-        Arc::clone(&self.rules.load().policy)
-    }
-
     /// Puts another policy and model into force.
-    pub(crate) fn set_rules(&self, policy: PolicyConfig, model: Model) {
+    pub(crate) fn set_rules(
+        &self,
+        policy: PolicyConfig,
+        model: Model,
+        available: ByTransport<CongestionSet>,
+    ) {
         let (policy, model) = (Arc::new(policy), Arc::new(model));
         for shard in &self.shards {
             shard.lock().reconfigure(policy.clone(), model.clone());
         }
-        self.rules.store(Arc::new(Rules { policy, model }));
+        self.rules.store(Arc::new(Rules {
+            policy,
+            model,
+            available,
+        }));
         for epoch in &self.epochs {
             epoch.fetch_add(1, Ordering::Relaxed);
         }
@@ -121,7 +135,7 @@ impl Clients {
         let now = self.clock.now();
         let rules = self.rules.load();
         let view = self.shard(client).lock().view(client, now);
-        let decision = decide(&view, &rules.model, &rules.policy, now, SEED);
+        let decision = rules.decide(&view, now);
         let decided = Observation::Decided(decision.decided());
         self.shard(client).lock().observe(client, now, &decided);
         decision
@@ -132,7 +146,25 @@ impl Clients {
         let now = self.clock.now();
         let rules = self.rules.load();
         let view = self.shard(client).lock().view(client, now);
-        decide(&view, &rules.model, &rules.policy, now, SEED)
+        rules.decide(&view, now)
+    }
+
+    /// What the sender of a client's next connection over `transport` shall do.
+    pub(crate) fn transport(&self, client: IpAddr, transport: Transport) -> TransportChoice {
+        let now = self.clock.now();
+        let rules = self.rules.load();
+        let knowledge = self.shard(client).lock().knowledge(client);
+        let decision = rules.decide(&knowledge.view(now, &rules.policy), now);
+        TransportChoice {
+            congestion: decision.congestion.get(transport).congestion,
+            min_cwnd: rules.policy.min_cwnd.bytes(),
+            known: knowledge.known(transport, now, &rules.policy),
+        }
+    }
+
+    /// Bytes below which no window falls.
+    pub(crate) fn min_cwnd(&self) -> Option<u64> {
+        self.rules.load().policy.min_cwnd.bytes()
     }
 
     /// Over how many of `available` connections a client's pages are spread, as `decision` is
@@ -164,7 +196,14 @@ impl Clients {
         let now = self.clock.now();
         let rules = self.rules.load();
         let knowledge = self.shard(client).lock().knowledge(client);
-        explain(&knowledge, &rules.model, &rules.policy, now, SEED)
+        explain(
+            &knowledge,
+            &rules.model,
+            &rules.policy,
+            &rules.available,
+            now,
+            SEED,
+        )
     }
 
     /// Number of addresses and prefixes that something is known of.
@@ -238,6 +277,12 @@ impl Clients {
 
     fn shard(&self, address: IpAddr) -> &Mutex<ClientTable> {
         &self.shards[shard_of(address, self.shards.len())]
+    }
+}
+
+impl Rules {
+    fn decide(&self, view: &PathView, now: Timestamp) -> Decision {
+        decide(view, &self.model, &self.policy, &self.available, now, SEED)
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use hikyaku_core::arm::{Arm, Version};
+use hikyaku_core::arm::{Congestion, Transport, Version};
 use hikyaku_core::connections::Connections;
 use hikyaku_core::decide::{AltSvc, Decision};
 use hikyaku_core::sample::{Observation, UdpEvent};
@@ -19,6 +19,7 @@ use crate::events::Event;
 use crate::measure::{Exchange, Ledger, Snapshot};
 use crate::metrics::{AltSvcAction, add};
 use crate::shared::Shared;
+use crate::transport::TransportChoice;
 
 /// A decision is taken anew when a request comes and it is older than this, since other
 /// connections of the client, or of its neighbours, may have taught something.
@@ -28,11 +29,12 @@ const DECISION_AGE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Conn {
     pub(crate) peer: Peer,
-    pub(crate) arm: Arm,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) shared: Arc<Shared>,
     opened: Instant,
     choice: ArcSwap<Choice>,
+    /// The congestion control in use, by its place in [`Congestion::ALL`].
+    congestion: AtomicU8,
     /// Requests when HTTP/3 was first advertised, plus one; 0 before.
     advertised_after: AtomicU64,
     /// The client is known to be on TCP now.
@@ -51,16 +53,20 @@ struct Choice {
 }
 
 impl Conn {
-    /// Opens the account of a connection whose handshake is complete, and decides.
-    pub(crate) fn open(shared: Arc<Shared>, peer: Peer) -> Arc<Self> {
+    /// Opens the account of a connection whose handshake is complete and that uses `congestion`, and
+    /// decides.
+    pub(crate) fn open(shared: Arc<Shared>, peer: Peer, congestion: Congestion) -> Arc<Self> {
         let version = peer.version;
         let epoch = shared.clients.epoch(peer.remote.ip());
         let decision = shared.clients.decide(peer.remote.ip());
         shared.metrics.on_open(version);
         shared.metrics.on_decision(decision.reason.code());
+        shared
+            .metrics
+            .on_congestion(version.transport(), congestion);
         let conn = Arc::new(Self {
-            arm: Arm::new(version, shared.clients.policy().congestion),
             choice: ArcSwap::from_pointee(Choice::new(decision, &peer, epoch)),
+            congestion: AtomicU8::new(congestion as u8),
             peer,
             ledger: Arc::default(),
             shared,
@@ -101,6 +107,35 @@ impl Conn {
         let Connections { n, reason, .. } = chosen;
         tracing::debug!(client = %self.client(), "a page over {n} connections: {reason}");
         chosen
+    }
+
+    /// What carries it.
+    pub(crate) const fn transport(&self) -> Transport {
+        self.peer.version.transport()
+    }
+
+    /// The congestion control that it uses.
+    pub(crate) fn congestion(&self) -> Congestion {
+        Congestion::ALL[usize::from(self.congestion.load(Ordering::Relaxed))]
+    }
+
+    /// What its sender should do by now.
+    pub(crate) fn chosen(&self) -> TransportChoice {
+        let choice = self.choice.load();
+        let congestion = choice.decision.congestion.get(self.transport()).congestion;
+        TransportChoice {
+            congestion,
+            min_cwnd: self.shared.clients.min_cwnd(),
+            // It has seen more of its path than others have.
+            known: None,
+        }
+    }
+
+    /// Takes note that its sender has switched to another congestion control.
+    pub(crate) fn switched(&self, congestion: Congestion) {
+        self.congestion.store(congestion as u8, Ordering::Relaxed);
+        let metrics = &self.shared.metrics;
+        metrics.on_congestion(self.transport(), congestion);
     }
 
     /// Writes what the decision says of HTTP/3 into a response's headers.
@@ -197,7 +232,7 @@ impl Conn {
             goodput_bps: (exchange.bytes * 8_000_000)
                 .checked_div(micros(duration))
                 .unwrap_or_default(),
-            congestion: self.arm.congestion.name(),
+            congestion: self.congestion().name(),
             min_rtt_us: micros(snapshot.min_rtt),
             srtt_us: micros(snapshot.srtt),
             packets_sent: snapshot.packets_sent,
@@ -223,12 +258,20 @@ impl Conn {
         let clients = &self.shared.clients;
         let decision = clients.decide(self.client());
         let former = self.choice.load();
-        if former.decision.alt_svc != decision.alt_svc {
+        let congestion = |decision: &Decision| {
+            let choices = [decision.congestion.tcp, decision.congestion.quic];
+            choices.map(|choice| choice.congestion)
+        };
+        let switches = congestion(&former.decision) != congestion(&decision);
+        if former.decision.alt_svc != decision.alt_svc || switches {
             clients.changed(self.client());
         }
         let epoch = clients.epoch(self.client());
-        if former.decision.reason.code() != decision.reason.code() {
+        let changes = former.decision.reason.code() != decision.reason.code();
+        if changes {
             self.shared.metrics.on_decision(decision.reason.code());
+        }
+        if changes || switches {
             self.shared
                 .events
                 .send(|| Event::decision(self.client(), &decision));

@@ -65,6 +65,8 @@ impl Event {
             version: &'static str,
             reason: &'static str,
             explanation: String,
+            tcp: String,
+            quic: String,
         }
         Self::new(
             "decision",
@@ -73,6 +75,8 @@ impl Event {
                 version: decision.version.name(),
                 reason: decision.reason.code(),
                 explanation: decision.reason.to_string(),
+                tcp: decision.congestion.tcp.to_string(),
+                quic: decision.congestion.quic.to_string(),
             },
         )
     }

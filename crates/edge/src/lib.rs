@@ -24,6 +24,7 @@ mod store;
 mod sys;
 pub mod tcp_cc;
 pub mod tls;
+mod transport;
 
 pub use access_log::AccessLogError;
 pub use admin::AdminError;

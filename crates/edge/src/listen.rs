@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::AsFd;
 
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -46,11 +47,7 @@ impl Listener {
     ///
     /// # Errors
     /// When either can't be bound.
-    pub(crate) fn bind(
-        address: SocketAddr,
-        mptcp: bool,
-        congestion: Congestion,
-    ) -> Result<Self, ListenError> {
+    pub(crate) fn bind(address: SocketAddr, mptcp: bool) -> Result<Self, ListenError> {
         let failed = |transport, address| {
             move |source| ListenError {
                 transport,
@@ -59,7 +56,7 @@ impl Listener {
             }
         };
         let (socket, mptcp) = tcp_socket(address, mptcp).map_err(failed("TCP", address))?;
-        listen_tcp(&socket, address, congestion).map_err(failed("TCP", address))?;
+        listen_tcp(&socket, address).map_err(failed("TCP", address))?;
         let tcp = TcpListener::from(socket);
         // Port 0 asks for any port: UDP takes the one that TCP got.
         let address = tcp.local_addr().map_err(failed("TCP", address))?;
@@ -85,14 +82,12 @@ fn tcp_socket(address: SocketAddr, mptcp: bool) -> io::Result<(Socket, bool)> {
     ))
 }
 
-fn listen_tcp(socket: &Socket, address: SocketAddr, congestion: Congestion) -> io::Result<()> {
+fn listen_tcp(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
-    // Accepted sockets inherit it.
-    sockopt::set_tcp_congestion(socket, congestion.name())?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)
 }
@@ -121,5 +116,13 @@ fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
 /// privileged processes may choose it.
 pub(crate) fn probe_congestion(congestion: Congestion) -> io::Result<()> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-    Ok(sockopt::set_tcp_congestion(&socket, congestion.name())?)
+    set_congestion(&socket, congestion)
+}
+
+/// Gives a TCP or MPTCP socket its congestion control, at any time of its life.
+///
+/// # Errors
+/// As [`probe_congestion`]; the former one then stays in use.
+pub(crate) fn set_congestion(socket: impl AsFd, congestion: Congestion) -> io::Result<()> {
+    Ok(sockopt::set_tcp_congestion(socket, congestion.name())?)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use hikyaku_core::arm::Version;
+use hikyaku_core::arm::{Congestion, Transport, Version};
 use http::StatusCode;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
@@ -28,6 +28,7 @@ pub(crate) struct Metrics {
     response_time: [Histogram; VERSIONS.len()],
     opened: [AtomicU64; VERSIONS.len()],
     open: [AtomicU64; VERSIONS.len()],
+    congestion: [[AtomicU64; Congestion::ALL.len()]; Transport::ALL.len()],
     alt_svc: [AtomicU64; AltSvcAction::ALL.len()],
     decisions: [AtomicU64; DECISIONS.len()],
     udp: [AtomicU64; UDP_EVENTS.len()],
@@ -138,6 +139,10 @@ impl Metrics {
         self.open[version as usize].fetch_sub(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn on_congestion(&self, transport: Transport, congestion: Congestion) {
+        add(&self.congestion[transport as usize][congestion as usize], 1);
+    }
+
     pub(crate) fn on_alt_svc(&self, action: AltSvcAction) {
         add(&self.alt_svc[action as usize], 1);
     }
@@ -242,6 +247,23 @@ impl Metrics {
             decisions
                 .map(|(code, count)| (vec![("reason", *code)], value(count)))
                 .collect(),
+        );
+        let mut congestion = Vec::new();
+        for transport in Transport::ALL {
+            for control in Congestion::ALL {
+                let count = value(&self.congestion[transport as usize][control as usize]);
+                let labels = vec![
+                    ("transport", transport.name()),
+                    ("congestion", control.name()),
+                ];
+                congestion.push((labels, count));
+            }
+        }
+        counters(
+            registry,
+            "congestion_controls",
+            "Connections that began with a congestion control, or were switched to it",
+            congestion,
         );
         let udp = UDP_EVENTS.iter().zip(&self.udp);
         counters(

@@ -20,15 +20,15 @@ use crate::access_log::AccessLogError;
 use crate::admin::{self, AdminError};
 use crate::clients::Clients;
 use crate::config::{Config, ConfigError};
-use crate::listen::{self, ListenError, Listener};
+use crate::listen::{ListenError, Listener};
 use crate::metrics::add;
-use crate::serve::{QuicError, QuicListener, TcpAcceptor, quic_server_config};
+use crate::serve::{QuicConfig, QuicError, QuicListener, TcpAcceptor};
 use crate::shards::{ShardsError, warn_of_coalescing};
 use crate::shared::{Clock, Shared};
 use crate::store::{self, StoreError};
 use crate::tls::{self, Certificate, Resumption, Source, TlsError};
 use setup::{
-    certificate_source, check_unchanged, live, load_controls, load_model, open_store,
+    available, certificate_source, check_unchanged, live, load_controls, load_model, open_store,
     raise_descriptor_limit, set_floor, tls_settings,
 };
 
@@ -87,7 +87,7 @@ pub struct Server {
     provider: Arc<CryptoProvider>,
     resumption: Resumption,
     tcp_tls: Arc<ArcSwap<rustls::ServerConfig>>,
-    quic_config: Arc<ArcSwap<quinn::ServerConfig>>,
+    quic_config: Arc<ArcSwap<QuicConfig>>,
     endpoints: Vec<Endpoint>,
     mptcp: bool,
     admin: Option<SocketAddr>,
@@ -110,29 +110,24 @@ impl Server {
         config.check()?;
         config.policy.validate()?;
         raise_descriptor_limit();
-        listen::probe_congestion(config.policy.congestion).map_err(|source| {
-            ServerError::Congestion {
-                congestion: config.policy.congestion,
-                source,
-            }
-        })?;
+        let controls = load_controls(&config.policy);
+        let available = available(&config.policy, &controls)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let certificate = Arc::new(Certificate::load(certificate_source(&config), &provider)?);
         let resumption = Resumption::new()?;
         let settings = tls_settings(&config, &resumption);
         let tcp_tls = tls::tcp_config(Arc::clone(&certificate), &provider, &settings)?;
         let quic_tls = tls::quic_config(Arc::clone(&certificate), &provider, &settings)?;
-        let quic_config = quic_server_config(quic_tls, &config)?;
+        let quic_config = QuicConfig::new(quic_tls, &config)?;
 
-        let controls = load_controls(&config.policy);
         set_floor(&controls, &config.policy);
         let clock = Clock::start();
-        let clients = Clients::new(&config, load_model(&config)?, clock);
+        let clients = Clients::new(&config, load_model(&config)?, available, clock);
         let store = open_store(&config, &clients)?;
         let listeners = config
             .listen
             .iter()
-            .map(|address| Listener::bind(*address, config.mptcp, config.policy.congestion))
+            .map(|address| Listener::bind(*address, config.mptcp))
             .collect::<Result<Vec<_>, _>>()?;
         if config.mptcp && listeners.iter().any(|listener| !listener.mptcp) {
             tracing::info!("this kernel has no MPTCP: clients are served over plain TCP");
@@ -206,7 +201,7 @@ impl Server {
         };
         let endpoint = Endpoint::new(
             EndpointConfig::default(),
-            Some((**self.quic_config.load()).clone()),
+            Some(self.quic_config.load().endpoint()),
             listener.udp,
             Arc::new(TokioRuntime),
         )
@@ -277,12 +272,13 @@ impl Server {
         config.check()?;
         config.policy.validate()?;
         check_unchanged(&self.shared.live().config, &config)?;
+        let available = available(&config.policy, &self.shared.controls)?;
         let model = load_model(&config)?;
         let settings = tls_settings(&config, &self.resumption);
         let certificate = || Arc::clone(&self.certificate);
         let tcp_tls = tls::tcp_config(certificate(), &self.provider, &settings)?;
         let quic_tls = tls::quic_config(certificate(), &self.provider, &settings)?;
-        let quic_config = quic_server_config(quic_tls, &config)?;
+        let quic_config = QuicConfig::new(quic_tls, &config)?;
         let policy = config.policy.clone();
         let live = live(config, &self.certificate)?;
         // The last that can fail; from here on everything is put into force.
@@ -290,7 +286,7 @@ impl Server {
         self.tcp_tls.store(Arc::new(tcp_tls));
         self.quic_config.store(Arc::new(quic_config));
         set_floor(&self.shared.controls, &policy);
-        self.shared.clients.set_rules(policy, model);
+        self.shared.clients.set_rules(policy, model, available);
         self.shared.set_live(live);
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use arc_swap::{ArcSwap, Guard};
+use hikyaku_core::arm::Congestion;
 use hikyaku_core::sample::{Observation, UdpEvent};
 use hikyaku_core::units::Timestamp;
 
@@ -86,11 +87,15 @@ impl Shared {
         live.shards.as_ref().map_or(1, |shards| shards.available())
     }
 
-    /// Gives a TCP connection the congestion control that the policy asks for.
-    pub(crate) fn set_congestion(&self, socket: &Socket) {
-        let control = Control::of(&self.clients.policy());
-        if let Err(error) = socket.set_congestion(&self.controls, control) {
-            self.controls.warn_once(control, &error);
+    /// Gives a TCP connection another congestion control. Returns what it has now, if that has
+    /// changed.
+    pub(crate) fn set_congestion(&self, socket: &Socket, control: Control) -> Option<Congestion> {
+        match socket.set_congestion(&self.controls, control) {
+            Ok(changed) => changed.then(|| control.congestion()),
+            Err(error) => {
+                self.controls.warn_once(control, &error);
+                None
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use crate::{Algorithm, Settings};
 
 /// One of the algorithms, with its state.
 pub(super) enum Inner {
-    Cubic(Cubic),
+    Cubic(Box<Cubic>),
     Floor(Box<Floor>),
     Bbr(Box<Bbr>),
     /// quinn's.
@@ -26,7 +26,7 @@ pub(super) enum Inner {
 impl Inner {
     pub(super) fn new(now: Instant, mtu: u16, settings: &Settings) -> Self {
         match settings.algorithm {
-            Algorithm::Cubic => Self::Cubic(Cubic::new(mtu)),
+            Algorithm::Cubic => Self::Cubic(Box::new(Cubic::new(mtu))),
             Algorithm::Floor => Self::Floor(Box::new(Floor::new(mtu, settings.known))),
             Algorithm::Bbr => Self::Bbr(Box::new(Bbr::new(mtu))),
             Algorithm::NewReno => Self::NewReno(new_reno(now, mtu, None)),

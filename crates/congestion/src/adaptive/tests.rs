@@ -1,10 +1,12 @@
 use std::time::Duration;
 
+use hikyaku_core::known::Known;
+use hikyaku_core::units::ByteSize;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Algorithm;
 use crate::testing::Link;
-use crate::{Algorithm, Known};
 
 const MTU: u16 = 1_200;
 const RTT: Duration = Duration::from_millis(40);
@@ -155,7 +157,7 @@ fn a_fixed_floor_can_be_set_and_taken_back() {
 #[test]
 fn what_is_known_of_a_path_is_for_its_beginning() {
     let known = Known {
-        bdp: 480_000,
+        bdp: ByteSize::from_bytes(480_000),
         min_rtt: RTT,
     };
     let mut link = under(Algorithm::Floor, 0, 40);

@@ -1,3 +1,4 @@
+use hikyaku_core::units::ByteSize;
 use proptest::prelude::*;
 
 use super::*;
@@ -73,7 +74,7 @@ fn marks_are_always_congestion() {
 #[test]
 fn a_known_path_is_resumed_with_half_of_it() {
     let known = Known {
-        bdp: 400 * u64::from(MTU),
+        bdp: ByteSize::from_bytes(400 * u64::from(MTU)),
         min_rtt: RTT,
     };
     let mut link = path_of(400.0, 400.0, 0, Some(known));

@@ -4,11 +4,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Connections, ConnectionsSummary, MIN_GAIN, connections};
-use crate::arm::{Congestion, Version};
+use crate::arm::{ByTransport, CongestionSet, Version};
 use crate::decide::{Decision, Group, decide};
 use crate::estimate::{Estimate, LossCount};
 use crate::model::Model;
-use crate::policy::{ConnectionsPolicy, PolicyConfig};
+use crate::policy::{CongestionPolicy, ConnectionsPolicy, MinCwnd, PolicyConfig};
 use crate::stat::Stat;
 use crate::units::{Secs, Timestamp};
 use crate::view::{Knowledge, PathView};
@@ -16,6 +16,11 @@ use crate::view::{Knowledge, PathView};
 const START: u32 = 1_800_000_000;
 static MODEL: LazyLock<Model> =
     LazyLock::new(|| Model::from_json(include_str!("../../../../models/default.json")).unwrap());
+
+const EVERYTHING: ByTransport<CongestionSet> = ByTransport {
+    tcp: CongestionSet::ALL,
+    quic: CongestionSet::ALL,
+};
 
 /// A client that was measured over TCP on such a path.
 #[derive(Clone, Copy, Debug)]
@@ -70,11 +75,10 @@ fn now() -> Timestamp {
 
 /// On HTTP/2, in no experiment.
 fn decision(view: &PathView, policy: &PolicyConfig) -> Decision {
-    Decision {
-        version: Version::H2,
-        group: Group::Normal,
-        ..decide(view, &MODEL, policy, now(), 1)
-    }
+    let mut decision = decide(view, &MODEL, policy, &EVERYTHING, now(), 1);
+    decision.version = Version::H2;
+    decision.group = Group::Normal;
+    decision
 }
 
 /// CONNS figure 3: 0.1 % at 100 ms, where CUBIC gets 4 to 6 Mbit/s of 200.
@@ -89,10 +93,10 @@ const LOSSY: Client = Client {
 
 #[test]
 fn several_are_used_only_where_losses_limit_one() {
-    let bbr = Congestion::Bbr;
+    let bbr = CongestionPolicy::Bbr;
     // name, client, congestion control, addresses, (connections at least, at most), code
-    type Case<'a> = (&'a str, Client, Congestion, u8, (u8, u8), &'a str);
-    let cubic = Congestion::Cubic;
+    type Case<'a> = (&'a str, Client, CongestionPolicy, u8, (u8, u8), &'a str);
+    let cubic = CongestionPolicy::Cubic;
     let cases: &[Case<'_>] = &[
         ("losses", LOSSY, cubic, 8, (3, 3), "faster"),
         ("few addresses", LOSSY, cubic, 2, (2, 2), "faster"),
@@ -174,6 +178,7 @@ fn several_are_used_only_where_losses_limit_one() {
     for (name, client, congestion, available, (least, most), code) in cases {
         let policy = PolicyConfig {
             congestion: *congestion,
+            min_cwnd: MinCwnd::Off,
             ..PolicyConfig::default()
         };
         let got = client.connections(&policy, *available);
@@ -199,10 +204,8 @@ fn the_configuration_goes_first() {
 fn clients_that_are_held_back_and_unknown_ones_keep_one() {
     let policy = PolicyConfig::default();
     let view = LOSSY.view(&policy);
-    let held = Decision {
-        group: Group::HoldBack,
-        ..decision(&view, &policy)
-    };
+    let mut held = decision(&view, &policy);
+    held.group = Group::HoldBack;
     let got = connections(&view, &MODEL, &policy, &held, 8);
     assert_eq!((got.n, got.reason.code()), (1, "hold_back"));
 
@@ -217,7 +220,11 @@ fn clients_that_are_held_back_and_unknown_ones_keep_one() {
 
 #[test]
 fn reasons_read_as_sentences() {
-    let policy = PolicyConfig::default();
+    let policy = PolicyConfig {
+        congestion: CongestionPolicy::Cubic,
+        min_cwnd: MinCwnd::Off,
+        ..PolicyConfig::default()
+    };
     let told = |client: Client| ConnectionsSummary::from(client.connections(&policy, 8)).reason;
     let small = Client {
         megabytes: 0.02,

@@ -1,203 +1,204 @@
-//! Both arms' load times for one client, corrected by what really happened.
+//! The arms' load times for one client, and what is steadily chosen from them.
 
+use super::correct::{Corrected, Predicted};
 use super::reason::Missing;
-use super::{Comparison, Load};
-use crate::arm::{Arm, Version};
-use crate::estimate::LossBounds;
-use crate::model::{LogLoad, Model, Point, load_time};
+use super::{Comparison, CongestionChoice, CongestionReason, Load};
+use crate::arm::{ARMS, Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
+use crate::model::Model;
 use crate::policy::PolicyConfig;
 use crate::stat::Stat;
+use crate::units::Rate;
 use crate::view::PathView;
 
-/// A comparison with what trials look at.
+/// What a decision compares.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compared {
+    pub(super) corrected: Corrected,
+    /// The best congestion control of each transport.
+    pub(super) congestion: ByTransport<CongestionChoice>,
+    /// HTTP/2 against HTTP/3 over these.
     pub(super) comparison: Comparison,
-    /// By [`Transport`](crate::arm::Transport): the client's own outcomes, less one standard error, are
-    /// worse than what the model, or an outcome, says of the other version.
-    pub(super) disappoints: [bool; 2],
+    predicted: [Option<Predicted>; ARMS],
+    /// The client's own outcomes.
+    own: [Stat; ARMS],
+    much: f32,
 }
 
-/// Compares HTTP/2 and HTTP/3 for the client's path and its typical response.
+/// Compares all arms of `candidates` for the client's path and its typical response.
 pub(super) fn compare(
     view: &PathView,
     model: &Model,
     policy: &PolicyConfig,
+    candidates: &ByTransport<CongestionSet>,
 ) -> Result<Compared, Missing> {
     let min_rtt = view.min_rtt.ok_or(Missing::Rtt)?;
     let rate = view.rate.ok_or(Missing::Rate)?;
     let size = view.size.unwrap_or(policy.typical_size);
-    let rate_for = |version| view.rate_for(version, policy.congestion);
-    let rate_h2 = rate_for(Version::H2).ok_or(Missing::Rate)?;
-    let rate_h3 = rate_for(Version::H3).ok_or(Missing::Rate)?;
-    let at = |rate| model.at(min_rtt, rate, size.bytes());
-    let point_h2 = at(rate_h2);
-    let apart = (rate_h3 != rate_h2).then(|| at(rate_h3));
-    let predicted = |version, point: &Point<'_>| {
-        let arm = Arm::new(version, policy.congestion);
-        Predicted::new(point, arm, &view.loss_for(version)).ok_or(Missing::Arm)
-    };
-    let h2 = predicted(Version::H2, &point_h2)?;
-    let h3 = predicted(Version::H3, apart.as_ref().unwrap_or(&point_h2))?;
-    let corrected = Corrected::new(&h2, &h3, &view.outcome);
+    let predicted = predict(view, model, size.bytes(), candidates);
+    let corrected = Corrected::new(&predicted, &view.outcome);
+    let mut congestion = ByTransport::from_fn(|_| CongestionChoice::PLAIN);
+    for transport in Transport::ALL {
+        *congestion.get_mut(transport) = Steady {
+            corrected: &corrected,
+            transport,
+            candidates: *candidates.get(transport),
+            kept: *view.congestion.get(transport),
+            policy,
+        }
+        .choose()
+        .ok_or(Missing::Arm)?;
+    }
+    let arm = |transport| Arm::over(transport, congestion.get(transport).congestion);
+    let [h2, h3] = Transport::ALL.map(arm);
+    let gain = corrected.gain(h3, h2).ok_or(Missing::Arm)?;
+    let load = |arm| corrected.load(arm).ok_or(Missing::Arm);
     let [tcp, quic] = view.loss.map(|loss| loss.unwrap_or_default().mean);
-    let (gain, margin) = (corrected.gain(), corrected.margin());
     let comparison = Comparison {
-        h2: corrected.load(0),
-        h3: corrected.load(1),
+        h2: load(h2)?,
+        h3: load(h3)?,
         size,
         min_rtt,
         loss_tcp: tcp,
         loss_quic: quic,
         rate,
-        h3_gain: gain.exp_m1(),
-        h3_gain_low: (gain - margin).exp_m1(),
-        h2_gain_low: (-gain - margin).exp_m1(),
+        h3_gain: gain.expected(),
+        h3_gain_low: gain.low(),
+        h2_gain_low: gain.reversed().low(),
     };
-    let [own_h2, own_h3] = &view.own_outcome;
-    let disappoints = [
-        disappoints([own_h2, own_h3], [&h2, &h3], policy),
-        disappoints([own_h3, own_h2], [&h3, &h2], policy),
-    ];
     Ok(Compared {
+        corrected,
+        congestion,
         comparison,
-        disappoints,
+        predicted,
+        own: view.own_outcome,
+        much: (policy.min_gain as f32).ln_1p(),
     })
 }
 
-/// The model's prediction for one arm.
-struct Predicted {
-    mean: LogLoad,
-    /// How much its logarithm rises by one standard error of the loss.
-    per_loss: f32,
-}
-
-impl Predicted {
-    fn new(point: &Point<'_>, arm: Arm, loss: &LossBounds) -> Option<Self> {
-        let mean = point.log_load(arm, loss.mean)?;
-        let high = point.log_load(arm, loss.high)?;
-        Some(Self {
-            mean,
-            per_loss: (high.ln_secs - mean.ln_secs) / Z,
-        })
-    }
-
-    /// Spread of single outcomes until a client shows its own.
-    fn outcome_sd(&self) -> f32 {
-        self.mean.scatter.hypot(CLIENT_SD)
-    }
-}
-
-/// Both arms' load times as they are to be expected after the outcomes, with the covariance of their
-/// errors: those of two normal variables (logarithms), each measured with an error of its own.
-///
-/// What is wrong with a prediction is mostly wrong with both: a slow client is slow by both, and an
-/// uncertain loss is so for both. It cancels when they are compared, and what one arm's outcomes tell of
-/// it holds for the other.
-struct Corrected {
-    ln_secs: [f32; 2],
-    covariance: Matrix,
-}
-
-/// Symmetric: HTTP/2's variance, the covariance, HTTP/3's variance.
-#[derive(Clone, Copy)]
-struct Matrix {
-    h2: f32,
-    both: f32,
-    h3: f32,
-}
-
-impl Corrected {
-    fn new(h2: &Predicted, h3: &Predicted, outcome: &[Stat; 2]) -> Self {
-        let error_sq = [(h2, &outcome[0]), (h3, &outcome[1])]
-            .map(|(predicted, outcome)| outcome.standard_error_sq(predicted.outcome_sd()));
-        let own = |predicted: &Predicted| {
-            let LogLoad { rel_sd, .. } = predicted.mean;
-            rel_sd * rel_sd + MODEL_SD * MODEL_SD + predicted.per_loss * predicted.per_loss
-        };
-        let [own_h2, own_h3] = [own(h2), own(h3)];
-        // Where both arms' outcomes say that the model is wrong about their difference, it is.
-        let expected = own_h2 + own_h3 + error_sq[0] + error_sq[1];
-        let excess = ((outcome[0].mean - outcome[1].mean).powi(2) - expected).max(0.0) / 2.0;
-        let prior = Matrix {
-            h2: own_h2 + excess + COMMON_SD * COMMON_SD,
-            both: h2.per_loss * h3.per_loss + COMMON_SD * COMMON_SD,
-            h3: own_h3 + excess + COMMON_SD * COMMON_SD,
-        };
-        let weights = error_sq.map(f32::recip);
-        let covariance = prior.measured(weights);
-        let told = [outcome[0].mean * weights[0], outcome[1].mean * weights[1]];
-        Self {
-            ln_secs: [
-                h2.mean.ln_secs + covariance.h2 * told[0] + covariance.both * told[1],
-                h3.mean.ln_secs + covariance.both * told[0] + covariance.h3 * told[1],
-            ],
-            covariance,
-        }
-    }
-
-    /// Logarithm of HTTP/2's time over HTTP/3's.
-    fn gain(&self) -> f32 {
-        self.ln_secs[0] - self.ln_secs[1]
-    }
-
-    /// How far its 90 % bounds are away.
-    fn margin(&self) -> f32 {
-        let Matrix { h2, both, h3 } = self.covariance;
-        Z * (h2 + h3 - 2.0 * both).max(0.0).sqrt()
-    }
-
-    fn load(&self, arm: usize) -> Load {
-        let Matrix { h2, h3, .. } = self.covariance;
-        Load {
-            time: load_time(self.ln_secs[arm]),
-            rel_sd: [h2, h3][arm].sqrt(),
-        }
-    }
-}
-
-impl Matrix {
-    /// What is left of a covariance after measurements, whose reciprocal variances are `weights`.
-    fn measured(self, [h2, h3]: [f32; 2]) -> Self {
-        let determinant = self.h2 * self.h3 - self.both * self.both;
-        let scale = 1.0 + h2 * self.h2 + h3 * self.h3 + h2 * h3 * determinant;
-        Self {
-            h2: (self.h2 + h3 * determinant) / scale,
-            both: self.both / scale,
-            h3: (self.h3 + h2 * determinant) / scale,
-        }
-    }
-}
-
-/// See [`Compared::disappoints`], of the first version against the second. Nothing is borrowed here: it
-/// may be that the client is slow by both versions, but only the other's outcomes can tell. One is enough.
-fn disappoints(
-    [own, others]: [&Stat; 2],
-    [this, other]: [&Predicted; 2],
-    policy: &PolicyConfig,
-) -> bool {
-    let error = own.standard_error_sq(this.outcome_sd()).sqrt();
-    let least = this.mean.ln_secs + own.mean - error;
-    let told = if others.weight >= TOLD {
-        others.mean
-    } else {
-        0.0
+/// The model's predictions of all candidates that it knows.
+fn predict(
+    view: &PathView,
+    model: &Model,
+    size: u64,
+    candidates: &ByTransport<CongestionSet>,
+) -> [Option<Predicted>; ARMS] {
+    let mut predicted = [None; ARMS];
+    let Some(min_rtt) = view.min_rtt else {
+        return predicted;
     };
-    let much = (policy.min_gain as f32).ln_1p();
-    own.weight >= MIN_OUTCOMES && least > other.mean.ln_secs + told + much
+    let point_at = |rate: Rate| (rate, model.at(min_rtt, rate, size));
+    // Most arms are asked about at the same rate.
+    let mut last = None;
+    for transport in Transport::ALL {
+        let loss = view.loss_for(Arm::over(transport, Congestion::Cubic).version);
+        let losses = model.span(loss.mean, loss.high);
+        for congestion in candidates.get(transport).iter() {
+            let arm = Arm::over(transport, congestion);
+            let Some(rate) = view.rate_for(arm) else {
+                continue;
+            };
+            if last.as_ref().is_none_or(|(known, _)| *known != rate) {
+                last = Some(point_at(rate));
+            }
+            let point = last.as_ref().map(|(_, point)| point);
+            predicted[arm.index()] = point.and_then(|point| Predicted::new(point, arm, &losses));
+        }
+    }
+    predicted
 }
 
-/// How far a model fitted elsewhere is off for one client, by both arms alike.
-const COMMON_SD: f32 = 0.5;
-/// How far it is off by one arm alone, besides its own uncertainty.
-const MODEL_SD: f32 = 0.05;
-/// How much a client's outcomes scatter besides what the model says of a steady path: they differ in
-/// size, and paths are not steady.
-const CLIENT_SD: f32 = 0.1;
+impl Compared {
+    /// Expected loads, by [`Arm::index`].
+    pub(super) fn loads(&self) -> [Option<Load>; ARMS] {
+        Arm::ALL.map(|arm| self.corrected.load(arm))
+    }
+
+    /// The arm of a version over the congestion control that is best for its transport.
+    pub(super) const fn arm(&self, version: Version) -> Arm {
+        let transport = version.transport();
+        Arm::over(transport, self.congestion.get(transport).congestion)
+    }
+
+    /// Whether the client's own outcomes of `used`, less one standard error, are worse than what the model,
+    /// or an outcome, says of `other`. Nothing is borrowed here: it may be that the client is slow by
+    /// both, but only the other's outcomes can tell. One is enough.
+    pub(super) fn disappoints(&self, used: Arm, other: Arm) -> bool {
+        let [this, that] = [used, other].map(|arm| self.predicted[arm.index()].as_ref());
+        let (Some(this), Some(that)) = (this, that) else {
+            return false;
+        };
+        let [own, others] = [used, other].map(|arm| &self.own[arm.index()]);
+        if own.weight < MIN_OUTCOMES {
+            return false;
+        }
+        let error = own.standard_error_sq(this.outcome_sd()).sqrt();
+        let least = this.mean.ln_secs + own.mean - error;
+        let told = if others.weight >= TOLD {
+            others.mean
+        } else {
+            0.0
+        };
+        least > that.mean.ln_secs + told + self.much
+    }
+}
+
+/// The choice of one transport's congestion control, without experiments.
+struct Steady<'a> {
+    corrected: &'a Corrected,
+    transport: Transport,
+    candidates: CongestionSet,
+    kept: Option<Congestion>,
+    policy: &'a PolicyConfig,
+}
+
+impl Steady<'_> {
+    /// `None` where the fairest candidate was not predicted.
+    fn choose(&self) -> Option<CongestionChoice> {
+        let fairest = self.candidates.fairest()?;
+        self.corrected.load(self.arm(fairest))?;
+        if self.candidates.len() == 1 {
+            return Some(CongestionChoice {
+                congestion: fairest,
+                reason: CongestionReason::Only,
+            });
+        }
+        let mut choice = CongestionChoice {
+            congestion: fairest,
+            reason: CongestionReason::Fair,
+        };
+        for congestion in self.candidates.iter().filter(|other| *other != fairest) {
+            choice = self.better(congestion, choice);
+        }
+        Some(choice)
+    }
+
+    /// `congestion` instead of the fairer `choice`, if it gains enough.
+    fn better(&self, congestion: Congestion, choice: CongestionChoice) -> CongestionChoice {
+        let over = choice.congestion;
+        let Some(gain) = self.corrected.gain(self.arm(congestion), self.arm(over)) else {
+            return choice;
+        };
+        let needed = self.policy.gain_needed(congestion);
+        let (gain, gain_low) = (gain.expected(), gain.low());
+        let reason = match self.kept == Some(congestion) {
+            _ if gain_low > needed => CongestionReason::Faster {
+                over,
+                gain_low,
+                needed,
+            },
+            true if gain > needed => CongestionReason::Kept { over, gain, needed },
+            _ => return choice,
+        };
+        CongestionChoice { congestion, reason }
+    }
+
+    const fn arm(&self, congestion: Congestion) -> Arm {
+        Arm::over(self.transport, congestion)
+    }
+}
+
 /// Outcomes of the other version that count instead of what the model says of it: one that has hardly
 /// faded.
 const TOLD: f32 = 0.75;
 /// Outcomes that can disappoint: one response may have been slow for any reason.
 const MIN_OUTCOMES: f32 = 3.0;
-/// The normal distribution's 90 % quantile: bounds are one-sided.
-const Z: f32 = 1.2816;

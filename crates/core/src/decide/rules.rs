@@ -1,10 +1,11 @@
 //! The rules, in the order in which they hold.
 
 use super::compare::{Compared, compare};
+use super::congestion::tried_over;
 use super::lease::lease;
 use super::reason::{Missing, Reason, UdpFailure, other};
-use super::{AltSvc, Comparison, Decision, Group};
-use crate::arm::{Transport, Version};
+use super::{AltSvc, Comparison, CongestionChoice, CongestionReason, Decision, Group};
+use crate::arm::{Arm, ByTransport, CongestionSet, Transport, Version};
 use crate::mix::draw;
 use crate::model::Model;
 use crate::policy::PolicyConfig;
@@ -12,36 +13,51 @@ use crate::udp::{Failure, FailureKind, Verdict};
 use crate::units::{Secs, Timestamp};
 use crate::view::PathView;
 
-/// Decides which HTTP version a client gets, and why.
+/// Decides which HTTP version and congestion control a client gets, and why.
 ///
 /// A pure function: equal arguments give equal decisions, on HTTP/2 and HTTP/3 and over a client's
-/// connections. `view` is the client's at `now`. `seed` draws the hold-back group and the explored
-/// sessions; all servers that share clients need the same. The steps: `docs/decisions.md`.
+/// connections. `view` is the client's at `now`; `available` are the congestion controls that each
+/// transport has here. `seed` draws the hold-back group and the explored sessions; all servers that share
+/// clients need the same. The steps: `docs/decisions.md`.
 #[must_use]
 pub fn decide(
     view: &PathView,
     model: &Model,
     policy: &PolicyConfig,
+    available: &ByTransport<CongestionSet>,
     now: Timestamp,
     seed: u64,
 ) -> Decision {
-    let compared = compare(view, model, policy);
-    let comparison = compared.as_ref().ok().map(|compared| compared.comparison);
+    let candidates = policy.candidates(available);
+    let compared = compare(view, model, policy, &candidates);
+    let loads = match &compared {
+        Ok(compared) => compared.loads(),
+        Err(_) => Default::default(),
+    };
     let rules = Rules {
         view,
         policy,
+        candidates,
         compared,
         now: now.into(),
         seed,
     };
     let (version, group, reason) = rules.pick();
-    let gain_low = comparison
-        .filter(|_| group == Group::Normal)
-        .map(|comparison| comparison.h3_gain_low);
+    let (congestion, group) = rules.pick_congestion(version, group, &reason);
+    let gain_low = rules
+        .compared
+        .as_ref()
+        .ok()
+        .map(|compared| compared.comparison.h3_gain_low);
     let alt_svc = match version {
         Version::H3 if policy.version.pinned().is_some() => AltSvc::Advertise { ma: policy.ma_max },
         Version::H3 => AltSvc::Advertise {
-            ma: lease(view, gain_low, policy, now.into()),
+            ma: lease(
+                view,
+                gain_low.filter(|_| group == Group::Normal),
+                policy,
+                now.into(),
+            ),
         },
         Version::H1 | Version::H2 if group == Group::Udp => AltSvc::Clear,
         Version::H1 | Version::H2 => AltSvc::Withhold,
@@ -52,17 +68,18 @@ pub fn decide(
         reason,
         group,
         session: view.session,
-        h2: comparison.map(|comparison| comparison.h2),
-        h3: comparison.map(|comparison| comparison.h3),
+        congestion,
+        loads,
     }
 }
 
 type Pick = (Version, Group, Reason);
 
-struct Rules<'a> {
+pub(super) struct Rules<'a> {
     view: &'a PathView,
-    policy: &'a PolicyConfig,
-    compared: Result<Compared, Missing>,
+    pub(super) policy: &'a PolicyConfig,
+    pub(super) candidates: ByTransport<CongestionSet>,
+    pub(super) compared: Result<Compared, Missing>,
     now: Secs,
     seed: u64,
 }
@@ -148,16 +165,20 @@ impl Rules<'_> {
     /// Whether load times say more than QUIC's loss: BBR loses half of its packets to a queue that it
     /// overfills itself, and still fills the path.
     fn outcomes_tell(&self) -> bool {
-        let [tcp, quic] = &self.view.own_outcome;
+        let [tcp, quic] = Transport::ALL.map(|transport| self.view.own_outcome_over(transport));
         let keeps_up = quic.weight >= 1.0 && quic.mean < KEEPS_UP_LN;
         keeps_up || tcp.weight.min(quic.weight) >= ENOUGH_OUTCOMES
     }
 
     fn held_back(&self) -> Option<Pick> {
-        let draw = draw([self.seed, HOLD_BACK, self.view.client, 0]);
         let version = self.policy.unknown.version();
         let reason = Reason::HoldBack { version };
-        (draw < self.policy.holdback).then_some((version, Group::HoldBack, reason))
+        self.is_held_back()
+            .then_some((version, Group::HoldBack, reason))
+    }
+
+    pub(super) fn is_held_back(&self) -> bool {
+        draw([self.seed, HOLD_BACK, self.view.client, 0]) < self.policy.holdback
     }
 
     fn little_known(&self) -> Option<Pick> {
@@ -168,9 +189,13 @@ impl Rules<'_> {
             samples,
             needed,
         };
+        self.knows_little()
+            .then_some((version, Group::Plain, reason))
+    }
+
+    pub(super) fn knows_little(&self) -> bool {
         // Half a sample for those that have faded a little.
-        let few = samples + 0.5 < needed as f32;
-        few.then_some((version, Group::Plain, reason))
+        self.view.samples + 0.5 < self.policy.min_samples as f32
     }
 
     fn not_comparable(&self, missing: Missing) -> Pick {
@@ -196,7 +221,7 @@ impl Rules<'_> {
             };
             return (version, Group::Explore, reason);
         }
-        if self.explores(&comparison, version) {
+        if self.explored(compared, pick.0) == Some(compared.arm(version)) {
             let reason = Reason::Explore {
                 version,
                 comparison,
@@ -204,6 +229,40 @@ impl Rules<'_> {
             return (version, Group::Explore, reason);
         }
         pick
+    }
+
+    /// Each transport's congestion control, with an experiment if the session of a client whose version was
+    /// chosen or pinned is free for one.
+    fn pick_congestion(
+        &self,
+        version: Version,
+        group: Group,
+        reason: &Reason,
+    ) -> (ByTransport<CongestionChoice>, Group) {
+        let (mut choices, held_back) = self.congestion();
+        if held_back && matches!(reason, Reason::Pinned { .. }) {
+            return (choices, Group::HoldBack);
+        }
+        let (Ok(compared), Some(transport)) = (&self.compared, tried_over(version, group)) else {
+            return (choices, group);
+        };
+        let choice = choices.get_mut(transport);
+        if !choice.is_steady() {
+            return (choices, group);
+        }
+        let (used, instead_of) = (compared.arm(version), choice.congestion);
+        let experiment = match self.congestion_trial(compared, used) {
+            Some(tried) => Some((tried, CongestionReason::Trial { instead_of })),
+            None => self
+                .explored(compared, version)
+                .filter(|arm| arm.version.transport() == transport)
+                .map(|arm| (arm.congestion, CongestionReason::Explore { instead_of })),
+        };
+        let Some((congestion, reason)) = experiment else {
+            return (choices, group);
+        };
+        *choice = CongestionChoice { congestion, reason };
+        (choices, Group::Explore)
     }
 
     fn steady(&self, comparison: Comparison) -> Pick {
@@ -235,17 +294,20 @@ impl Rules<'_> {
     /// well be better and is not expected to be much worse, or where the one in use disappoints.
     fn tries(&self, compared: &Compared, tried: Version) -> bool {
         let comparison = &compared.comparison;
-        let outcomes = self.view.outcome[tried.transport().index()].weight;
-        let max_cost = if compared.disappoints[other(tried).transport().index()] {
+        let [used, arm] = [other(tried), tried].map(|version| compared.arm(version));
+        let max_cost = if compared.disappoints(used, arm) {
             MAX_EXPLORE_COST
         } else if comparison.gain_high(tried) > self.policy.min_gain as f32 {
             MAX_TRIAL_COST
         } else {
             return false;
         };
+        self.has_few_outcomes(arm) && self.may_be_tried(comparison, tried, max_cost)
+    }
+
+    pub(super) fn has_few_outcomes(&self, arm: Arm) -> bool {
         // A little less than a whole number, for those that have faded.
-        outcomes < f32::from(self.policy.trials) - 0.25
-            && self.may_be_tried(comparison, tried, max_cost)
+        self.view.outcome[arm.index()].weight < f32::from(self.policy.trials) - 0.25
     }
 
     fn may_be_tried(&self, comparison: &Comparison, tried: Version, max_cost: f32) -> bool {
@@ -255,12 +317,30 @@ impl Rules<'_> {
         !doubtful && cost <= max_cost
     }
 
-    fn explores(&self, comparison: &Comparison, explored: Version) -> bool {
-        if !self.may_be_tried(comparison, explored, MAX_EXPLORE_COST) {
-            return false;
-        }
+    /// Whether an arm that takes so many times as long may be explored.
+    pub(super) fn is_affordable(&self, cost: f32) -> bool {
+        cost <= MAX_EXPLORE_COST
+    }
+
+    /// The arm that gets a session which is drawn to explore, while `version` is the better one.
+    fn explored(&self, compared: &Compared, version: Version) -> Option<Arm> {
         let session = self.view.session.0.into();
-        draw([self.seed, EXPLORE, self.view.client, session]) < self.policy.exploration
+        if draw([self.seed, EXPLORE, self.view.client, session]) >= self.policy.exploration {
+            return None;
+        }
+        let (used, other) = (compared.arm(version), other(version));
+        let free = self.policy.version.pinned().is_none();
+        let other = (free && self.may_be_tried(&compared.comparison, other, MAX_EXPLORE_COST))
+            .then(|| compared.arm(other));
+        let transport = version.transport();
+        let options = || {
+            let here = self.explorable(compared, used);
+            other
+                .into_iter()
+                .chain(here.map(|congestion| Arm::over(transport, congestion)))
+        };
+        let place = draw([self.seed, EXPLORED_ARM, self.view.client, session]);
+        options().nth((place * options().count() as f64) as usize)
     }
 }
 
@@ -276,9 +356,10 @@ const ENOUGH_OUTCOMES: f32 = 2.0;
 const MAX_EXPLORE_COST: f32 = 2.0;
 /// As [`MAX_EXPLORE_COST`], for trials.
 const MAX_TRIAL_COST: f32 = 1.5;
-/// Keep the two draws independent.
+/// Keep the draws independent.
 const HOLD_BACK: u64 = 1;
 const EXPLORE: u64 = 2;
+const EXPLORED_ARM: u64 = 3;
 
 #[cfg(test)]
 mod tests;

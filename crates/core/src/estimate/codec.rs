@@ -1,12 +1,15 @@
-//! Estimates as bytes, for the store.
+//! Estimates as bytes, for tables and the store.
 //!
-//! One version byte, the fields in the order of the structure as little-endian numbers, and a check
-//! over both. The length is fixed. A record of another version is refused: knowledge is cheap to gain
+//! The fields in the order of the structure as little-endian numbers of a fixed length. What fades is a
+//! `f32`; the rest is kept in as few bits as it is known to. The store puts a version byte before them
+//! and a check over both behind. A record of another version is refused: knowledge is cheap to gain
 //! again, and a wrong reading of it is not.
 
 use super::{
-    Choice, Congestion, Estimate, LossCount, MinRtt, Secs, Session, Stat, UdpHealth, Version,
+    ByTransport, Choice, Congestion, Estimate, LossCount, MinRtt, OpenRate, Outcomes, Secs,
+    Session, Stat, UdpHealth, Version,
 };
+use crate::arm::ARMS;
 use crate::mix::mix;
 use crate::udp::UdpState;
 
@@ -40,17 +43,34 @@ pub enum DecodeError {
     },
 }
 
+/// An estimate's fields as bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packed([u8; FIELDS_LEN]);
+
+impl Packed {
+    pub(crate) fn new(estimate: &Estimate) -> Self {
+        let mut packed = Self([0; FIELDS_LEN]);
+        let mut writer = Writer {
+            bytes: &mut packed.0,
+            at: 0,
+        };
+        estimate.write(&mut writer);
+        packed
+    }
+
+    /// The estimate; an empty one if these bytes were never one.
+    pub(crate) fn estimate(&self) -> Estimate {
+        Estimate::read(&mut Reader { bytes: &self.0 }).unwrap_or_default()
+    }
+}
+
 impl Estimate {
     /// The estimate as bytes; [`Estimate::decode`] reads them.
     #[must_use]
     pub fn encode(&self) -> [u8; ENCODED_LEN] {
         let mut bytes = [0; ENCODED_LEN];
         bytes[0] = VERSION;
-        let mut writer = Writer {
-            bytes: &mut bytes,
-            at: 1,
-        };
-        self.write(&mut writer);
+        bytes[1..=FIELDS_LEN].copy_from_slice(&Packed::new(self).0);
         let check = check(&bytes[..ENCODED_LEN - CHECK_LEN]);
         bytes[ENCODED_LEN - CHECK_LEN..].copy_from_slice(&check);
         bytes
@@ -68,13 +88,21 @@ impl Estimate {
             to.f32(loss.sent);
             to.f32(loss.lost);
         }
-        for stat in self.rate.iter().chain(&self.outcome) {
-            to.f32(stat.mean);
-            to.f32(stat.var);
-            to.f32(stat.weight);
+        for rate in &self.rate {
+            to.f32(rate.mean);
+            to.fixed(rate.var.sqrt(), SD_SCALE);
+            to.f32(rate.weight);
         }
         to.f32(self.best_rate);
-        to.f32(self.size);
+        for rate in &self.open_rate {
+            to.fixed(rate.0, LOG_SCALE);
+        }
+        for (mean, weight) in self.outcome.mean.iter().zip(self.outcome.weight) {
+            to.fixed(mean + RATIO_OFFSET, RATIO_SCALE);
+            to.f32(weight);
+        }
+        to.fixed(self.outcome.var.sqrt(), SD_SCALE);
+        to.fixed(self.size, LOG_SCALE);
         to.f32(self.size_weight);
         let (kind, since, next_probe) = udp_parts(self.udp.state);
         to.u8(kind);
@@ -84,16 +112,8 @@ impl Estimate {
         to.u8(self.udp.failed_probes);
         to.u8(self.udp.throttled_clients);
         to.u32(self.udp.offered.get());
-        to.u8(self.choice.map_or(
-            0,
-            |choice| if choice.version == Version::H3 { 3 } else { 2 },
-        ));
+        to.u8(choice_bits(self.choice, &self.congestion));
         to.u32(self.choice.map_or(0, |choice| choice.since.get()));
-        to.u8(match self.congestion {
-            None => 0,
-            Some(Congestion::Cubic) => 1,
-            Some(Congestion::Bbr) => 2,
-        });
     }
 
     /// Reads what [`Estimate::encode`] wrote.
@@ -127,22 +147,16 @@ impl Estimate {
             srtt: from.u32(),
             loss: [read_loss(from)?, read_loss(from)?],
             rate: [read_stat(from, "rate")?, read_stat(from, "rate")?],
-            outcome: [read_stat(from, "outcome")?, read_stat(from, "outcome")?],
             best_rate: from.count("best rate")?,
-            size: from.finite("response size")?,
+            open_rate: [
+                OpenRate(from.fixed(LOG_SCALE)),
+                OpenRate(from.fixed(LOG_SCALE)),
+            ],
+            outcome: read_outcomes(from)?,
+            size: from.fixed(LOG_SCALE),
             size_weight: from.count("response count")?,
             udp: read_udp(from)?,
-            choice: read_choice(from)?,
-            congestion: match from.u8() {
-                0 => None,
-                1 => Some(Congestion::Cubic),
-                2 => Some(Congestion::Bbr),
-                _ => {
-                    return Err(DecodeError::Field {
-                        field: "congestion control",
-                    });
-                }
-            },
+            ..read_choice(from)?
         })
     }
 }
@@ -158,16 +172,26 @@ fn read_loss(from: &mut Reader<'_>) -> Result<LossCount, DecodeError> {
 }
 
 fn read_stat(from: &mut Reader<'_>, field: &'static str) -> Result<Stat, DecodeError> {
-    let (mean, var) = (from.finite(field)?, from.count(field)?);
-    // Means are logarithms of rates in bit/s and of ratios.
+    let (mean, sd) = (from.finite(field)?, from.fixed(SD_SCALE));
+    // Means are logarithms of rates in bit/s.
     if mean.abs() > MAX_LOG {
         return Err(DecodeError::Field { field });
     }
     Ok(Stat {
         mean,
-        var,
+        var: sd * sd,
         weight: from.count(field)?,
     })
+}
+
+fn read_outcomes(from: &mut Reader<'_>) -> Result<Outcomes, DecodeError> {
+    let mut outcomes = Outcomes::default();
+    for index in 0..ARMS {
+        outcomes.mean[index] = from.fixed(RATIO_SCALE) - RATIO_OFFSET;
+        outcomes.weight[index] = from.count("outcome")?;
+    }
+    outcomes.var = from.fixed(SD_SCALE).powi(2);
+    Ok(outcomes)
 }
 
 fn read_udp(from: &mut Reader<'_>) -> Result<UdpHealth, DecodeError> {
@@ -206,19 +230,34 @@ fn udp_parts(state: UdpState) -> (u8, Secs, Secs) {
     }
 }
 
-fn read_choice(from: &mut Reader<'_>) -> Result<Option<Choice>, DecodeError> {
-    let (version, since) = (from.u8(), from.secs());
-    Ok(match version {
+/// Two bits each: the version, TCP's congestion control, QUIC's; 0 for none.
+fn choice_bits(choice: Option<Choice>, congestion: &ByTransport<Option<Congestion>>) -> u8 {
+    let version = match choice.map(|choice| choice.version) {
+        None => 0,
+        Some(Version::H1 | Version::H2) => 1,
+        Some(Version::H3) => 2,
+    };
+    let bits = |of: Option<Congestion>| of.map_or(0, |of| of as u8 + 1);
+    version | bits(congestion.tcp) << 2 | bits(congestion.quic) << 4
+}
+
+/// An estimate of which only the choices are known.
+fn read_choice(from: &mut Reader<'_>) -> Result<Estimate, DecodeError> {
+    let (bits, since) = (from.u8(), from.secs());
+    let version = match bits & 3 {
         0 => None,
-        2 => Some(Choice {
-            version: Version::H2,
-            since,
-        }),
-        3 => Some(Choice {
-            version: Version::H3,
-            since,
-        }),
+        1 => Some(Version::H2),
+        2 => Some(Version::H3),
         _ => return Err(DecodeError::Field { field: "choice" }),
+    };
+    let congestion = |bits: u8| (bits > 0).then(|| Congestion::ALL[usize::from(bits) - 1]);
+    Ok(Estimate {
+        choice: version.map(|version| Choice { version, since }),
+        congestion: ByTransport {
+            tcp: congestion(bits >> 2 & 3),
+            quic: congestion(bits >> 4 & 3),
+        },
+        ..Estimate::default()
     })
 }
 
@@ -234,7 +273,7 @@ fn check(bytes: &[u8]) -> [u8; CHECK_LEN] {
 }
 
 struct Writer<'a> {
-    bytes: &'a mut [u8; ENCODED_LEN],
+    bytes: &'a mut [u8; FIELDS_LEN],
     at: usize,
 }
 
@@ -254,6 +293,11 @@ impl Writer<'_> {
 
     fn f32(&mut self, value: f32) {
         self.put(value.to_le_bytes());
+    }
+
+    /// A number from 0 to 65535 steps of 1 / `scale`; the nearer end if it lies outside.
+    fn fixed(&mut self, value: f32, scale: f32) {
+        self.put(((value * scale).round() as u16).to_le_bytes());
     }
 }
 
@@ -278,6 +322,10 @@ impl Reader<'_> {
 
     fn u32(&mut self) -> u32 {
         u32::from_le_bytes(self.take())
+    }
+
+    fn fixed(&mut self, scale: f32) -> f32 {
+        f32::from(u16::from_le_bytes(self.take())) / scale
     }
 
     fn secs(&mut self) -> Secs {
@@ -305,8 +353,15 @@ impl Reader<'_> {
 }
 
 /// Raised with every change of the fields.
-const VERSION: u8 = 1;
-const FIELDS_LEN: usize = 28 + 16 + 48 + 12 + 16 + 5 + 1;
+const VERSION: u8 = 2;
+const FIELDS_LEN: usize = 28 + 16 + 20 + 4 + 4 + 6 * ARMS + 2 + 6 + 16 + 5;
 const CHECK_LEN: usize = 4;
 /// Above the logarithm of any rate that a `Rate` can hold (44.4).
 const MAX_LOG: f32 = 45.0;
+/// Logarithms of rates and sizes, to 0.04 %.
+const LOG_SCALE: f32 = 1400.0;
+/// Standard deviations of logarithms, half of whose range they can be at most.
+const SD_SCALE: f32 = 2900.0;
+/// Logarithms of ratios, from -2 to 2.
+const RATIO_OFFSET: f32 = 2.0;
+const RATIO_SCALE: f32 = 16_000.0;

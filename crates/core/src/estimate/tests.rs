@@ -3,13 +3,16 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{CLIENT, DecodeError, ENCODED_LEN, Estimate};
-use crate::arm::{Arm, Congestion, Transport, Version};
+use crate::arm::{Arm, ByTransport, Congestion, Transport, Version};
 use crate::decide::{Decided, Group, Session};
 use crate::policy::PolicyConfig;
 use crate::sample::{Outcome, PathSample, UdpEvent};
 use crate::units::{Rate, Timestamp};
 
 const START: u64 = 1_800_000_000;
+
+const H2_CUBIC: Arm = Arm::new(Version::H2, Congestion::Cubic);
+const H3_CUBIC: Arm = Arm::new(Version::H3, Congestion::Cubic);
 
 fn at(secs: u64) -> Timestamp {
     Timestamp::from_secs(START + secs)
@@ -138,7 +141,10 @@ fn knowledge_fades_at_its_own_pace() {
         "{later:?}"
     );
     assert!(
-        near(later.outcome[0].weight, 8.0 * 0.5f32.powf(1.0 / 72.0)),
+        near(
+            later.outcome.of(H2_CUBIC).weight,
+            8.0 * 0.5f32.powf(1.0 / 72.0)
+        ),
         "{later:?}"
     );
     assert!(
@@ -163,19 +169,75 @@ fn knowledge_fades_at_its_own_pace() {
 }
 
 #[test]
-fn outcomes_of_another_congestion_control_are_forgotten() {
+fn outcomes_are_kept_by_arm() {
     let mut estimate = Estimate::default();
     let (cubic, bbr) = (Congestion::Cubic, Congestion::Bbr);
     outcome(&mut estimate, (Version::H2, cubic), 1000, 0.5, at(0));
     outcome(&mut estimate, (Version::H3, bbr), 1000, f32::NAN, at(0));
-    assert_eq!(estimate.outcome[0].weight, 1.0, "not a number says nothing");
-    outcome(&mut estimate, (Version::H3, bbr), 1000, 100.0, at(0));
-    let [h2, h3] = estimate.outcome;
     assert_eq!(
-        (h2.weight, h3.mean),
-        (0.0, 2.0),
+        estimate.outcome.weight,
+        [1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+        "not a number says nothing"
+    );
+    outcome(&mut estimate, (Version::H3, bbr), 1000, 100.0, at(0));
+    assert_eq!(
+        estimate.outcome.mean,
+        [0.5, 0.0, 0.0, 0.0, 0.0, 2.0],
         "and one response counts seven times at most"
     );
+}
+
+/// CUBIC's rate at random losses is not the path's; BBR's, a floor's, or one that fills a queue is.
+#[test]
+fn open_rates_are_those_that_losses_did_not_make() {
+    use Congestion::{Bbr, Cubic, Floor};
+    // name, [(congestion control, Mbit/s, packets lost of 100, smoothed RTT in ms, app-limited)], Mbit/s
+    type Samples<'a> = &'a [(Congestion, u64, u32, u64, bool)];
+    let cases: &[(&str, Samples<'_>, Option<f64>)] = &[
+        ("none", &[], None),
+        (
+            "CUBIC without loss",
+            &[(Cubic, 50, 0, 20, false)],
+            Some(50.0),
+        ),
+        ("CUBIC at losses", &[(Cubic, 4, 5, 20, false)], None),
+        ("that fills a queue", &[(Cubic, 4, 5, 60, false)], Some(4.0)),
+        (
+            "far above what losses allow",
+            &[(Cubic, 50, 5, 20, false)],
+            Some(50.0),
+        ),
+        ("far below", &[(Cubic, 1, 5, 20, false)], Some(1.0)),
+        ("a floor", &[(Floor, 4, 5, 20, false)], Some(4.0)),
+        ("BBR", &[(Bbr, 4, 5, 20, false)], Some(4.0)),
+        (
+            "CUBIC after BBR",
+            &[(Bbr, 50, 5, 20, false), (Cubic, 4, 5, 20, false)],
+            Some(50.0),
+        ),
+        (
+            "the application was the limit",
+            &[(Bbr, 50, 5, 20, false), (Bbr, 4, 5, 20, true)],
+            Some(50.0),
+        ),
+        ("and nothing else is known", &[(Bbr, 4, 0, 20, true)], None),
+    ];
+    let policy = PolicyConfig::default();
+    for (name, samples, want) in cases {
+        let mut estimate = Estimate::default();
+        for &(congestion, mbps, packets_lost, srtt, app_limited) in *samples {
+            let sample = PathSample {
+                congestion,
+                packets_lost,
+                srtt: Duration::from_millis(srtt),
+                ..rated(Version::H3, mbps, app_limited)
+            };
+            estimate.on_path(&sample, at(0), &policy);
+        }
+        let open = estimate.open_rate[Transport::Quic.index()].get();
+        let got = open.map(|log| (f64::from(log).exp() / 1e5).round() / 10.0);
+        assert_eq!(got, *want, "{name}");
+    }
 }
 
 #[test]
@@ -208,6 +270,7 @@ fn a_choice_keeps_its_time_until_it_changes() {
         estimate.on_decided(
             &Decided {
                 version,
+                congestion: ByTransport::default(),
                 group,
                 session,
             },
@@ -350,7 +413,11 @@ fn tiny_responses_say_next_to_nothing_of_large_ones() {
     let cubic = Congestion::Cubic;
     let mut estimate = Estimate::default();
     outcome(&mut estimate, (Version::H2, cubic), 125, -1.0, at(0));
-    assert_eq!(estimate.outcome[0].weight, 1.0, "all that is known");
+    assert_eq!(
+        estimate.outcome.of(H2_CUBIC).weight,
+        1.0,
+        "all that is known"
+    );
     outcome(&mut estimate, (Version::H3, cubic), 10_000_000, 0.1, at(1));
     for second in 2..20 {
         outcome(&mut estimate, (Version::H2, cubic), 125, -1.0, at(second));
@@ -362,7 +429,7 @@ fn tiny_responses_say_next_to_nothing_of_large_ones() {
             at(second),
         );
     }
-    let [h2, h3] = estimate.outcome.map(|outcome| outcome.weight);
+    let [h2, h3] = [H2_CUBIC, H3_CUBIC].map(|arm| estimate.outcome.of(arm).weight);
     assert!(h2 < 0.05 && h3 > 10.0, "{h2} {h3}");
 }
 
@@ -393,7 +460,8 @@ fn a_probe_finds_that_throttling_ended() {
     }
     assert!(!estimate.udp().is_throttled());
     assert_eq!(
-        estimate.outcome[1].weight, 0.0,
+        estimate.outcome.of(H3_CUBIC).weight,
+        0.0,
         "outcomes under throttling are void"
     );
 }
@@ -442,9 +510,8 @@ fn impossible_values_are_refused_even_with_a_right_check() {
         ("packet count", |e| e.loss[0].sent = -1.0),
         ("packet count", |e| e.loss[1].lost = 1.0),
         ("rate", |e| e.rate[0].mean = 1e9),
-        ("rate", |e| e.rate[1].var = -1.0),
-        ("outcome", |e| e.outcome[1].weight = f32::INFINITY),
-        ("response size", |e| e.size = f32::NAN),
+        ("outcome", |e| e.outcome.weight[1] = f32::INFINITY),
+        ("response count", |e| e.size_weight = f32::NAN),
     ];
     for (field, change) in cases {
         let mut estimate = sound;
@@ -495,6 +562,10 @@ fn observed(steps: &[(u8, u32, u32, u64)]) -> Estimate {
                 let session = estimate.session_at(now, &policy);
                 let decided = Decided {
                     version,
+                    congestion: ByTransport {
+                        tcp: Some(Congestion::ALL[number as usize % 3]),
+                        quic: None,
+                    },
                     group: Group::Normal,
                     session,
                 };
@@ -509,7 +580,28 @@ proptest! {
     #[test]
     fn encoding_goes_round(steps in observations()) {
         let estimate = observed(&steps);
-        prop_assert_eq!(Estimate::decode(&estimate.encode()), Ok(estimate));
+        let kept = Estimate::decode(&estimate.encode()).unwrap();
+        prop_assert_eq!(Estimate::decode(&kept.encode()), Ok(kept), "it loses nothing more");
+        let near = |got: f32, want: f32, by: f32| (got - want).abs() <= by;
+        prop_assert!(near(kept.size, estimate.size, 5e-4), "{} {}", kept.size, estimate.size);
+        for arm in 0..6 {
+            let [got, want] = [kept.outcome, estimate.outcome];
+            prop_assert!(near(got.mean[arm], want.mean[arm], 5e-5), "{:?} {:?}", got, want);
+            prop_assert_eq!(got.weight[arm], want.weight[arm]);
+            prop_assert!(near(got.var.sqrt(), want.var.sqrt(), 2e-4));
+        }
+        for transport in 0..2 {
+            prop_assert!(near(kept.open_rate[transport].0, estimate.open_rate[transport].0, 5e-4));
+            prop_assert_eq!(kept.rate[transport].mean, estimate.rate[transport].mean);
+        }
+        let rest = Estimate {
+            rate: estimate.rate,
+            open_rate: estimate.open_rate,
+            outcome: estimate.outcome,
+            size: estimate.size,
+            ..kept
+        };
+        prop_assert_eq!(rest, estimate);
     }
 
     #[test]

@@ -7,12 +7,15 @@ use super::{Clear, Explanation, Level, Path, TransportLevel};
 use crate::connections::ConnectionsSummary;
 use crate::estimate::LossBounds;
 use crate::human;
+use crate::known::Known;
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decision = &self.decision;
         row(f, "client", &self.address)?;
         row(f, "decision", &decision.reason)?;
+        row(f, "TCP", &decision.congestion.tcp.reason)?;
+        row(f, "QUIC", &decision.congestion.quic.reason)?;
         row(f, "code", &decision.reason_code)?;
         row(f, "group", &decision.group.name())?;
         match (decision.advertised_for, decision.clear) {
@@ -95,7 +98,14 @@ impl Path {
             "path",
             &format_args!("RTT {rtt}, {rate}, {:.0} samples", self.samples),
         )?;
-        row(f, "loss", &format_args!("{tcp} on TCP, {quic} on QUIC"))
+        row(f, "loss", &format_args!("{tcp} on TCP, {quic} on QUIC"))?;
+        let bdp = |known: Option<Known>| or_dash(known.map(|known| human::size(known.bdp)));
+        let (tcp, quic) = (bdp(self.known.tcp), bdp(self.known.quic));
+        row(
+            f,
+            "begin with",
+            &format_args!("{tcp} on TCP, {quic} on QUIC"),
+        )
     }
 }
 
@@ -141,12 +151,16 @@ fn cells(level: &Level) -> [String; FACTS.len()] {
 }
 
 fn transport(known: &TransportLevel) -> [String; 4] {
-    let took = |ratio| format!("{ratio:.2} x predicted ({:.0} responses)", known.outcomes);
+    let took = known.outcomes.iter().map(|of| {
+        let (congestion, ratio, responses) = (of.congestion, of.ratio, of.responses);
+        format!("{congestion} {ratio:.2} x predicted ({responses:.0})")
+    });
+    let took: Vec<String> = took.collect();
     [
         format!("{:.0}", known.packets),
         or_dash(known.loss),
         or_dash(known.rate.map(human::rate)),
-        or_dash(known.outcome_ratio.map(took)),
+        or_dash((!took.is_empty()).then(|| took.join(", "))),
     ]
 }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Explanation, explain};
-use crate::arm::{Arm, Congestion, Version};
+use crate::arm::{Arm, ByTransport, Congestion, CongestionSet, Version};
 use crate::model::tests::synthetic;
 use crate::policy::PolicyConfig;
 use crate::sample::{Observation, Outcome, PathSample, UdpEvent};
@@ -53,6 +53,7 @@ fn explained(clients: &[&str], events: &[UdpEvent], asked: &str) -> Explanation 
         &table.knowledge(asked.parse().unwrap()),
         &model,
         &policy,
+        &ByTransport::from_fn(|_| CongestionSet::ALL),
         later,
         1,
     )

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::arm_index;
 use super::error::ModelError;
 use super::grid::{Axes, Grid};
-use crate::arm::{Arm, Congestion, Version};
+use crate::arm::{ARMS, Arm, Congestion, Version};
 
 /// The format number that this release reads and writes.
 pub const FORMAT: u32 = 1;
@@ -71,30 +70,32 @@ pub struct ArmTable {
 }
 
 impl ModelFile {
-    pub(super) fn check(&self) -> Result<(Axes, [Option<Grid>; 4]), ModelError> {
+    pub(super) fn check(&self) -> Result<(Axes, [Option<Grid>; ARMS]), ModelError> {
         if self.format != FORMAT {
             return Err(ModelError::Format { found: self.format });
         }
         let axes = Axes::new(&self.axes)?;
-        let mut grids = [const { None }; 4];
+        let mut grids = [const { None }; ARMS];
         for (name, table) in &self.arms {
             let unknown = |source| ModelError::UnknownArm {
                 name: name.clone(),
                 source,
             };
             let arm: Arm = name.parse().map_err(|error| unknown(Some(error)))?;
-            let index = arm_index(arm).ok_or_else(|| unknown(None))?;
-            grids[index] = Some(table.check(arm, axes.points())?);
+            if arm.version == Version::H1 {
+                return Err(unknown(None));
+            }
+            grids[arm.index()] = Some(table.check(arm, axes.points())?);
         }
         self.check_pairs(&grids)?;
         Ok((axes, grids))
     }
 
-    /// Arms are compared under one congestion control: each needs its counterpart.
-    fn check_pairs(&self, grids: &[Option<Grid>; 4]) -> Result<(), ModelError> {
-        let has = |arm| arm_index(arm).is_some_and(|index| grids[index].is_some());
+    /// Versions are compared under any congestion control: each arm needs its counterpart.
+    fn check_pairs(&self, grids: &[Option<Grid>; ARMS]) -> Result<(), ModelError> {
+        let has = |arm: Arm| grids[arm.index()].is_some();
         let any = grids.iter().any(Option::is_some);
-        for congestion in [Congestion::Cubic, Congestion::Bbr] {
+        for congestion in Congestion::ALL {
             let [h2, h3] = [Version::H2, Version::H3].map(|version| Arm::new(version, congestion));
             let needed = has(h2) || has(h3) || !any;
             if let Some(arm) = [h2, h3].into_iter().find(|&arm| needed && !has(arm)) {

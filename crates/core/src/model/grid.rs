@@ -199,48 +199,91 @@ impl Grid {
         }
     }
 
-    pub(super) fn log_load(&self, axes: &Axes, place: &Place, loss: Spot) -> LogLoad {
-        let at = |size| self.interpolate(axes, place, loss, size);
-        let [ln_secs, spread, scatter] = at(place.size);
-        let outside = place.rtt.outside + place.rate.outside + loss.outside;
-        let within = LogLoad {
+    /// The load time at the first loss, and its logarithm at the second.
+    pub(super) fn log_loads(
+        &self,
+        axes: &Axes,
+        place: &Place,
+        [first, second]: [Spot; 2],
+    ) -> (LogLoad, f32) {
+        let at = |size| self.interpolate(axes, place, [first, second], size);
+        let ([ln_secs, spread, scatter], ln_second) = at(place.size);
+        let outside = place.rtt.outside + place.rate.outside + first.outside;
+        let load = |ln_secs| LogLoad {
             ln_secs,
             rel_sd: spread + EDGE_SD * outside,
             scatter,
         };
         if place.beyond == 0.0 {
-            return within;
+            return (load(ln_secs), ln_second);
         }
-        let ln_before = axes.size.points.len().checked_sub(2).map(|below| {
-            let [ln_before, ..] = at(Spot {
+        let before = axes.size.points.len().checked_sub(2).map(|below| {
+            let ([ln_before, ..], ln_second) = at(Spot {
                 below,
                 share: 0.0,
                 outside: 0.0,
             });
-            (ln_before, axes.size.points[below])
+            ([ln_before, ln_second], axes.size.points[below])
         });
-        let per_byte = marginal(ln_secs, axes.size.last(), ln_before).max(place.secs_per_byte);
-        LogLoad {
-            ln_secs: (ln_secs.exp() + place.beyond * per_byte).ln(),
-            ..within
-        }
+        let beyond = |ln_secs: f32, which: usize| {
+            let ln_before = before.map(|(ln_before, size)| (ln_before[which], size));
+            let per_byte = marginal(ln_secs, axes.size.last(), ln_before).max(place.secs_per_byte);
+            (ln_secs.exp() + place.beyond * per_byte).ln()
+        };
+        (load(beyond(ln_secs, 0)), beyond(ln_second, 1))
     }
 
-    fn interpolate(&self, axes: &Axes, place: &Place, loss: Spot, size: Spot) -> [f32; 3] {
+    /// The cell at the first loss, and the logarithm of the load time at the second. Both mostly lie
+    /// between the same points of the grid, which are then looked up once.
+    fn interpolate(
+        &self,
+        axes: &Axes,
+        place: &Place,
+        [first, second]: [Spot; 2],
+        size: Spot,
+    ) -> ([f32; 3], f32) {
+        let plane = |loss| self.plane(axes, place, loss, size);
+        let below = plane(first.below);
+        let above = if first.share > 0.0 || second.share > 0.0 && second.below == first.below {
+            plane(first.below + 1)
+        } else {
+            below
+        };
+        let ln_at = |loss: usize| match loss.checked_sub(first.below) {
+            Some(0) => below[0],
+            Some(1) if first.share > 0.0 => above[0],
+            _ => plane(loss)[0],
+        };
+        let ln_second = if second.below == first.below {
+            below[0] + second.share * (above[0] - below[0])
+        } else {
+            let sides = second
+                .sides()
+                .into_iter()
+                .filter(|(_, weight)| *weight > 0.0);
+            sides.map(|(loss, weight)| weight * ln_at(loss)).sum()
+        };
+        let mut cell = below;
+        for (value, next) in cell.iter_mut().zip(above) {
+            *value += first.share * (next - *value);
+        }
+        (cell, ln_second)
+    }
+
+    /// The cell at a point of the loss axis.
+    fn plane(&self, axes: &Axes, place: &Place, loss: usize, size: Spot) -> [f32; 3] {
         let mut sum = [0.0; 3];
         for (rtt, rtt_weight) in place.rtt.sides() {
-            for (loss, loss_weight) in loss.sides() {
-                for (rate, rate_weight) in place.rate.sides() {
-                    let weight = rtt_weight * loss_weight * rate_weight;
-                    if weight == 0.0 {
-                        continue;
-                    }
-                    let row = (rtt * axes.loss.points.len() + loss) * axes.rate.points.len() + rate;
-                    let at = row * axes.size.points.len() + size.below;
-                    let cell = self.along_size(at, size.share);
-                    for (sum, value) in sum.iter_mut().zip(cell) {
-                        *sum += weight * value;
-                    }
+            for (rate, rate_weight) in place.rate.sides() {
+                let weight = rtt_weight * rate_weight;
+                if weight == 0.0 {
+                    continue;
+                }
+                let row = (rtt * axes.loss.points.len() + loss) * axes.rate.points.len() + rate;
+                let at = row * axes.size.points.len() + size.below;
+                let cell = self.along_size(at, size.share);
+                for (sum, value) in sum.iter_mut().zip(cell) {
+                    *sum += weight * value;
                 }
             }
         }

@@ -41,6 +41,8 @@ pub(crate) fn synthetic_file() -> ModelFile {
     let arms = [
         ("h2-cubic", table(1.0, 60.0)),
         ("h3-cubic", table(1.2, 20.0)),
+        ("h2-floor", table(1.0, 10.0)),
+        ("h3-floor", table(1.2, 8.0)),
         ("h2-bbr", table(1.0, 10.0)),
         ("h3-bbr", table(1.2, 8.0)),
     ];

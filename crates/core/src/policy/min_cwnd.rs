@@ -6,15 +6,17 @@ use serde::{Serialize, Serializer};
 
 use crate::units::ByteSize;
 
-/// A fixed floor under the congestion window of QUIC connections.
+/// A floor under CUBIC's congestion window.
 ///
-/// As text `off`, a size such as `373760` or `365KiB`, or `256xMSS` with FLOOR's segment size
+/// As text `adaptive`, `off`, a size such as `373760` or `365KiB`, or `256xMSS` with FLOOR's segment size
 /// of 1460 B (§5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MinCwnd {
     /// The algorithm's own: two packets (RFC 9002 §7.2).
-    #[default]
     Off,
+    /// The path's bandwidth-delay product, as far as losses come without a standing queue.
+    #[default]
+    Adaptive,
     /// So many bytes.
     Bytes(ByteSize),
     /// So many segments of [`MinCwnd::MSS`] bytes.
@@ -30,11 +32,11 @@ impl MinCwnd {
     /// Bytes of a segment: `kDefaultTCPMSS` in FLOOR §5.
     pub const MSS: u32 = 1460;
 
-    /// The floor in bytes; `None` where there is none.
+    /// The fixed floor in bytes; `None` where there is none.
     #[must_use]
     pub fn bytes(self) -> Option<u64> {
         match self {
-            Self::Off => None,
+            Self::Off | Self::Adaptive => None,
             Self::Bytes(size) => Some(size.bytes()),
             Self::Segments(n) => Some(u64::from(n) * u64::from(Self::MSS)),
         }
@@ -45,6 +47,7 @@ impl fmt::Display for MinCwnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Off => f.write_str("off"),
+            Self::Adaptive => f.write_str("adaptive"),
             Self::Bytes(size) => size.fmt(f),
             Self::Segments(n) => write!(f, "{n}{SEGMENTS}"),
         }
@@ -55,8 +58,10 @@ impl FromStr for MinCwnd {
     type Err = ParseMinCwndError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "off" {
-            return Ok(Self::Off);
+        match text {
+            "off" => return Ok(Self::Off),
+            "adaptive" => return Ok(Self::Adaptive),
+            _ => {}
         }
         let parsed = match text.strip_suffix(SEGMENTS) {
             Some(n) => n.parse().map(Self::Segments).ok(),
@@ -90,12 +95,7 @@ impl Visitor<'_> for TextOrNumber {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<MinCwnd, E> {
-        match text {
-            "adaptive" => Err(E::custom(
-                "min_cwnd `adaptive` comes with a later release; expected `off`, bytes or `NxMSS`",
-            )),
-            _ => text.parse().map_err(E::custom),
-        }
+        text.parse().map_err(E::custom)
     }
 
     fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<MinCwnd, E> {
@@ -108,7 +108,8 @@ impl Visitor<'_> for TextOrNumber {
 }
 
 const SEGMENTS: &str = "xMSS";
-const EXPECTED: &str = "`off`, a number of bytes such as `365KiB`, or `NxMSS` such as `256xMSS`";
+const EXPECTED: &str =
+    "`adaptive`, `off`, a number of bytes such as `365KiB`, or `NxMSS` such as `256xMSS`";
 
 #[cfg(test)]
 mod tests {
@@ -118,6 +119,7 @@ mod tests {
     fn texts() {
         let cases = [
             ("off", Some(None), "off"),
+            ("adaptive", Some(None), "adaptive"),
             ("373760", Some(Some(373_760)), "365KiB"),
             ("300000", Some(Some(300_000)), "300kB"),
             ("256xMSS", Some(Some(373_760)), "256xMSS"),
@@ -144,16 +146,15 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_later_values() {
+    fn numbers_are_bytes() {
         let parse = serde_json::from_str::<MinCwnd>;
         assert_eq!(
             parse("373760").unwrap(),
             MinCwnd::Bytes(ByteSize::from_bytes(373_760))
         );
         for (text, message) in [
-            ("\"adaptive\"", "comes with a later release"),
             ("-5", "`-5` is no minimum congestion window"),
-            ("true", "expected `off`"),
+            ("true", "expected `adaptive`"),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(message), "{text}: {error}");

@@ -84,7 +84,7 @@ impl Journal {
             if let Some(record) = slab.get(slot) {
                 return Some(Change::Put {
                     key: record.key,
-                    estimate: record.estimate.encode(),
+                    estimate: record.estimate().encode(),
                 });
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::estimate::Estimate;
+use crate::estimate::{Estimate, Packed};
 use crate::key::Key;
 use crate::units::Secs;
 
@@ -10,30 +10,40 @@ use crate::units::Secs;
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) key: Key,
-    pub(super) estimate: Estimate,
+    packed: Packed,
     /// How many passes of the clock's hand it outlives.
     uses: u8,
 }
 
 impl Record {
     /// A new record is not used yet: a flood of clients that come once evicts itself first.
-    pub(super) const fn new(key: Key, estimate: Estimate) -> Self {
+    pub(super) fn new(key: Key, estimate: &Estimate) -> Self {
         Self {
             key,
-            estimate,
+            packed: Packed::new(estimate),
             uses: 0,
         }
+    }
+
+    pub(super) fn estimate(&self) -> Estimate {
+        self.packed.estimate()
+    }
+
+    pub(super) fn set_estimate(&mut self, estimate: &Estimate) {
+        self.packed = Packed::new(estimate);
     }
 
     /// Changes the estimate, which is a use unless it is the first, and more of one after a pause: a
     /// client that returns is worth more than one that loads a long page.
     pub(super) fn update<T>(&mut self, change: impl FnOnce(&mut Estimate) -> T) -> T {
-        let before = self.estimate.at;
-        let changed = change(&mut self.estimate);
+        let mut estimate = self.estimate();
+        let before = estimate.at;
+        let changed = change(&mut estimate);
         if before != Secs::default() {
-            let returned = self.estimate.at.since(before) >= PAUSE;
+            let returned = estimate.at.since(before) >= PAUSE;
             self.uses = (self.uses + u8::from(returned)).clamp(1, MAX_USES);
         }
+        self.set_estimate(&estimate);
         changed
     }
 }
@@ -135,3 +145,16 @@ const PAUSE: Duration = Duration::from_secs(60);
 const MAX_USES: u8 = 3;
 /// Slots in a chunk: about 160 KiB.
 const CHUNK: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::Record;
+
+    /// Two clients of a prefix have three records, and all that is kept of a client shall fit into 256
+    /// bytes, the index included.
+    #[test]
+    fn a_record_is_small() {
+        let size = size_of::<Option<Record>>();
+        assert!(size <= 157, "{size} bytes");
+    }
+}

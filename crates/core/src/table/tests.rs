@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Change, ClientTable, Scope, TableConfig};
-use crate::arm::{Arm, Congestion, Transport, Version};
+use crate::arm::{Arm, ByTransport, Congestion, Version};
 use crate::decide::{Decided, Group, Session};
 use crate::key::{Key, Prefix};
 use crate::model::tests::synthetic;
@@ -205,7 +205,7 @@ fn outcomes_are_learnt_against_the_prediction() {
     let view = table.knowledge(client).view(at(0), &policy);
     let arm = Arm::new(Version::H2, Congestion::Cubic);
     let loss = view.loss[0].unwrap().mean;
-    let rate = view.rate_for(Version::H2, Congestion::Cubic).unwrap();
+    let rate = view.rate_for(arm).unwrap();
     let predicted = synthetic()
         .predict(arm, Duration::from_millis(10), loss, rate, 500_000)
         .unwrap();
@@ -222,7 +222,7 @@ fn outcomes_are_learnt_against_the_prediction() {
     table.observe(client, at(0), &outcome(9.0, true, Version::H2));
     table.observe(client, at(0), &outcome(9.0, false, Version::H1));
     assert_eq!(
-        table.view(client, at(0)).outcome[0].weight,
+        table.view(client, at(0)).outcome[arm.index()].weight,
         0.0,
         "shared or HTTP/1.1: size alone"
     );
@@ -236,7 +236,7 @@ fn outcomes_are_learnt_against_the_prediction() {
             < 500
     );
     table.observe(client, at(0), &outcome(2.0, false, Version::H2));
-    let learnt = table.view(client, at(0)).outcome[Transport::Tcp.index()];
+    let learnt = table.view(client, at(0)).outcome[arm.index()];
     assert!(
         (learnt.mean - 2f32.ln()).abs() < 1e-3 && learnt.weight == 1.0,
         "{learnt:?}"
@@ -394,7 +394,8 @@ proptest! {
                 0..=5 => table.observe(client, at(second), &path(20)),
                 6 => table.observe(client, at(second), &Observation::Udp(UdpEvent::Broke)),
                 7 => {
-                    let decided = Decided { version: Version::H2, group: Group::Normal, session: Session(1) };
+                    let congestion = ByTransport { tcp: Some(Congestion::Bbr), quic: None };
+                    let decided = Decided { version: Version::H2, congestion, group: Group::Normal, session: Session(1) };
                     table.observe(client, at(second), &Observation::Decided(decided));
                 }
                 8 => {

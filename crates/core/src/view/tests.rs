@@ -2,7 +2,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::Knowledge;
-use crate::arm::{Congestion, Transport, Version};
+use crate::arm::{Arm, ByTransport, Congestion, Transport, Version};
 use crate::estimate::{Estimate, LossCount};
 use crate::key::prefixes;
 use crate::policy::PolicyConfig;
@@ -136,7 +136,7 @@ fn the_path_carries_what_either_transport_delivered() {
 /// Where losses limit CUBIC, both versions are predicted with one rate, whatever was measured.
 #[test]
 fn rates_that_losses_made_say_nothing_of_the_path() {
-    let measured = |transport: Transport, mbps: f32, loss: f32, congestion| {
+    let measured = |transport: Transport, mbps: f32, loss: f32| {
         let mut estimate = seen();
         estimate.min_rtt.update(
             Duration::from_millis(50),
@@ -146,8 +146,12 @@ fn rates_that_losses_made_say_nothing_of_the_path() {
         estimate.loss = [lossy(1e5, loss); 2];
         estimate.rate[transport.index()].push((mbps * 1e6).ln(), 6.0);
         let view = known(Some(estimate), &[]).view(now(), &PolicyConfig::default());
-        [Version::H2, Version::H3]
-            .map(|version| view.rate_for(version, congestion).unwrap().mbps().round())
+        [Version::H2, Version::H3].map(|version| {
+            view.rate_for(Arm::new(version, Congestion::Cubic))
+                .unwrap()
+                .mbps()
+                .round()
+        })
     };
     // Losses of 5 % allow CUBIC 1.3 Mbit/s at 50 ms.
     for (transport, mbps) in [
@@ -155,40 +159,60 @@ fn rates_that_losses_made_say_nothing_of_the_path() {
         (Transport::Tcp, 2.3),
         (Transport::Quic, 3.0),
     ] {
-        let limited = measured(transport, mbps, 0.05, Congestion::Cubic);
+        let limited = measured(transport, mbps, 0.05);
         assert_eq!(limited, [4.0; 2], "{transport:?} {mbps}");
     }
-    let path = measured(Transport::Quic, 40.0, 0.05, Congestion::Cubic);
+    let path = measured(Transport::Quic, 40.0, 0.05);
     assert_eq!(path, [40.0; 2], "more than losses allow");
-    let slow = measured(Transport::Tcp, 0.4, 0.000_1, Congestion::Cubic);
+    let slow = measured(Transport::Tcp, 0.4, 0.000_1);
     assert_eq!(slow, [0.0; 2], "the path is the limit");
-    let bbr = measured(Transport::Tcp, 2.3, 0.05, Congestion::Bbr);
-    assert_eq!(bbr, [2.0; 2], "losses do not limit BBR");
-    let lossless = measured(Transport::Tcp, 2.3, 0.0, Congestion::Cubic);
+    let lossless = measured(Transport::Tcp, 2.3, 0.0);
     assert_eq!(lossless, [2.0; 2]);
 }
 
+/// What a floor or BBR would get, only rates tell that losses did not make.
 #[test]
-fn outcomes_count_under_the_configured_congestion_control() {
-    let outcome = [Stat {
-        mean: 0.5,
-        var: 0.0,
-        weight: 9.0,
-    }; 2];
-    let own = Estimate {
-        outcome,
-        congestion: Some(Congestion::Bbr),
-        ..seen()
+fn arms_that_losses_do_not_limit_are_asked_about_with_the_open_rate() {
+    let mut estimate = seen();
+    estimate.min_rtt.update(
+        Duration::from_millis(50),
+        Secs::new(START),
+        Duration::from_secs(60),
+    );
+    estimate.loss = [lossy(1e5, 0.05); 2];
+    estimate.rate[0].push((2.3e6f32).ln(), 6.0);
+    let asked = |estimate: &Estimate| {
+        let view = known(Some(*estimate), &[]).view(now(), &PolicyConfig::default());
+        Congestion::ALL.map(|congestion| {
+            let rate = view.rate_for(Arm::over(Transport::Tcp, congestion));
+            rate.unwrap().mbps().round()
+        })
     };
-    let weight = |congestion| {
-        let policy = PolicyConfig {
-            congestion,
-            ..PolicyConfig::default()
-        };
-        known(Some(own), &[own]).view(now(), &policy).outcome[Transport::Tcp.index()].weight
-    };
-    assert_eq!(weight(Congestion::Bbr), 13.0, "four of the prefix's");
-    assert_eq!(weight(Congestion::Cubic), 0.0);
+    assert_eq!(asked(&estimate), [4.0; 3], "nothing else is known");
+    estimate.open_rate[0].push((80e6f32).ln(), 6.0);
+    assert_eq!(asked(&estimate), [4.0, 80.0, 80.0]);
+    estimate.rate[1].push((1e6f32).ln(), 6.0);
+    estimate.open_rate[1].push((100e6f32).ln(), 6.0);
+    assert_eq!(asked(&estimate)[1], 100.0, "the better transport's");
+    estimate.rate[1].weight = 0.01;
+    assert_eq!(asked(&estimate)[1], 80.0, "but not one of long ago");
+}
+
+#[test]
+fn outcomes_of_arms_are_blended_apart() {
+    let arm = |congestion| Arm::over(Transport::Quic, congestion);
+    let mut own = seen();
+    for _ in 0..9 {
+        own.outcome.push(arm(Congestion::Bbr), 0.5, 1.0, 24.0);
+    }
+    own.outcome.push(arm(Congestion::Floor), -0.5, 1.0, 24.0);
+    let view = known(Some(own), &[own]).view(now(), &PolicyConfig::default());
+    let of = |congestion| view.outcome[arm(congestion).index()];
+    assert_eq!(of(Congestion::Bbr).weight, 13.0, "four of the prefix's");
+    assert_eq!(of(Congestion::Floor).mean, -0.5);
+    assert_eq!(of(Congestion::Cubic).weight, 0.0);
+    assert_eq!(view.own_outcome_over(Transport::Quic).weight, 10.0);
+    assert_eq!(view.own_outcome_over(Transport::Tcp).weight, 0.0);
 }
 
 #[test]
@@ -233,9 +257,18 @@ fn a_choice_is_the_clients_own() {
         version: Version::H2,
         since: Secs::new(START),
     });
-    let chosen = Estimate { choice, ..seen() };
+    let congestion = ByTransport {
+        tcp: Some(Congestion::Bbr),
+        quic: None,
+    };
+    let chosen = Estimate {
+        choice,
+        congestion,
+        ..seen()
+    };
     let policy = PolicyConfig::default();
-    assert_eq!(known(Some(chosen), &[]).view(now(), &policy).choice, choice);
+    let view = known(Some(chosen), &[]).view(now(), &policy);
+    assert_eq!((view.choice, view.congestion), (choice, congestion));
     assert_eq!(known(None, &[chosen]).view(now(), &policy).choice, None);
 }
 

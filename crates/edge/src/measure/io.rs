@@ -21,8 +21,8 @@ pub(crate) struct Socket {
     stream: TcpStream,
     mptcp: bool,
     peer: IpAddr,
-    /// The congestion control in use.
-    control: Mutex<Control>,
+    /// The congestion control that was asked for last.
+    control: Mutex<Option<Control>>,
     /// What had been acknowledged before anything was written.
     base: u64,
     written: AtomicU64,
@@ -30,11 +30,11 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Takes a socket that was just accepted from `peer` by a listener with `control`.
+    /// Takes a socket that was just accepted from `peer`.
     ///
     /// # Errors
     /// When the socket can't tell its protocol or state.
-    pub(crate) fn new(stream: TcpStream, peer: IpAddr, control: Control) -> io::Result<Arc<Self>> {
+    pub(crate) fn new(stream: TcpStream, peer: IpAddr) -> io::Result<Arc<Self>> {
         let protocol = SockRef::from(&stream).protocol()?;
         let mptcp = protocol == Some(socket2::Protocol::MPTCP);
         Ok(Arc::new(Self {
@@ -42,7 +42,7 @@ impl Socket {
             stream,
             mptcp,
             peer,
-            control: Mutex::new(control),
+            control: Mutex::new(None),
             written: AtomicU64::new(0),
             blocked: AtomicBool::new(false),
         }))
@@ -67,18 +67,20 @@ impl Socket {
         SockRef::from(&self.stream).set_tcp_notsent_lowat(bytes)
     }
 
-    /// Changes the congestion control, if it is another.
+    /// Changes the congestion control, if it is another. Returns whether it was.
     ///
     /// # Errors
     /// Those of [`Controls::set_congestion`]; the socket keeps what it had, and is not asked for
     /// the same again.
-    pub(crate) fn set_congestion(&self, controls: &Controls, control: Control) -> io::Result<()> {
+    pub(crate) fn set_congestion(&self, controls: &Controls, control: Control) -> io::Result<bool> {
         let mut current = self.control.lock();
-        if *current == control {
-            return Ok(());
+        // What was known of the path is for the connection's beginning alone.
+        if current.is_some_and(|current| current.is_like(control)) {
+            return Ok(false);
         }
-        *current = control;
-        controls.set_congestion(&self.stream, self.peer, self.mptcp, control)
+        *current = Some(control);
+        controls.set_congestion(&self.stream, self.peer, self.mptcp, control)?;
+        Ok(true)
     }
 
     /// Bytes that the socket has taken so far, and whether it took no more at the last

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use hikyaku_congestion::Handle;
+use hikyaku_congestion::{Handle, Settings};
+use hikyaku_core::arm::Arm;
 use hikyaku_core::units::Rate;
 use parking_lot::Mutex;
 use quinn::StoppedError;
@@ -15,6 +16,7 @@ use tokio::time::Sleep;
 use super::report::Reporter;
 use super::{Exchange, Load, Snapshot, Stall};
 use crate::conn::Conn;
+use crate::transport::TransportChoice;
 
 /// Tells when the peer has acknowledged a stream to its end (or stopped it).
 pub(crate) type Stopped =
@@ -66,6 +68,8 @@ pub(crate) struct QuicMeter {
     conn: Arc<Conn>,
     quic: quinn::Connection,
     controller: Option<Handle>,
+    /// What the controller was last told to be.
+    settings: Settings,
     acknowledged: Arc<Acknowledged>,
     awaiting: VecDeque<(Exchange, Stopped)>,
     given_up: Vec<Exchange>,
@@ -84,9 +88,14 @@ impl QuicMeter {
         acknowledged: Arc<Acknowledged>,
     ) -> Self {
         let now = Instant::now();
+        let begun = TransportChoice {
+            congestion: conn.congestion(),
+            ..conn.chosen()
+        };
         Self {
-            reporter: Reporter::new(conn.arm, now),
+            reporter: Reporter::new(Arm::new(conn.peer.version, conn.congestion()), now),
             conn,
+            settings: begun.quic_settings(),
             controller: Handle::of(quic.congestion_state()),
             quic,
             acknowledged,
@@ -220,6 +229,25 @@ impl QuicMeter {
     fn report(&mut self, now: Instant, idle: bool, over: bool) {
         let observations = self.reporter.observations(now, &self.snapshot, idle, over);
         self.conn.observe(observations);
+        self.follow(now);
+    }
+
+    /// Gives the connection the congestion control that was chosen since.
+    fn follow(&mut self, now: Instant) {
+        let settings = self.conn.chosen().quic_settings();
+        let Some(controller) = &self.controller else {
+            return;
+        };
+        if self.settings.is_like(&settings) {
+            return;
+        }
+        self.settings = settings;
+        controller.change(settings);
+        let congestion = settings.algorithm.congestion();
+        if congestion != self.conn.congestion() {
+            self.reporter.switched(congestion, now);
+            self.conn.switched(congestion);
+        }
     }
 
     fn end(&mut self, exchange: &Exchange, at: Instant) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hikyaku_core::arm::Arm;
+use hikyaku_core::arm::{Arm, Congestion};
 use hikyaku_core::sample::{Observation, Outcome, PathSample};
 use hikyaku_core::units::Rate;
 
@@ -17,6 +17,8 @@ const MIN_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(crate) struct Reporter {
     arm: Arm,
+    /// When its congestion control changed last.
+    switched_at: Option<Instant>,
     sampled: Snapshot,
     sampled_at: Instant,
     /// See [`Reporter::keep_best_rate`]: since the last sample, and in the interval before.
@@ -38,10 +40,21 @@ impl Reporter {
     pub(crate) fn new(arm: Arm, now: Instant) -> Self {
         Self {
             arm,
+            switched_at: None,
             sampled: Snapshot::default(),
             sampled_at: now,
             best_rates: [None; 2],
             busy: None,
+        }
+    }
+
+    /// Takes note that the connection has another congestion control from `at` on. What was under way
+    /// then says nothing of either.
+    pub(crate) fn switched(&mut self, congestion: Congestion, at: Instant) {
+        self.arm.congestion = congestion;
+        self.switched_at = Some(at);
+        if let Some(busy) = &mut self.busy {
+            busy.whole = false;
         }
     }
 
@@ -73,7 +86,7 @@ impl Reporter {
         busy.since = busy.since.min(exchange.started);
         busy.until = busy.until.max(end);
         busy.bytes += exchange.bytes;
-        busy.whole &= acknowledged;
+        busy.whole &= acknowledged && self.switched_at.is_none_or(|at| at <= exchange.started);
     }
 
     /// What there is to observe now; `idle` when no response is under way, `over` at the
@@ -138,7 +151,7 @@ fn higher(one: Option<(Rate, bool)>, other: Option<(Rate, bool)>) -> Option<(Rat
 
 #[cfg(test)]
 mod tests {
-    use hikyaku_core::arm::{Congestion, Version};
+    use hikyaku_core::arm::Version;
     use http::Request;
 
     use super::*;
@@ -263,5 +276,16 @@ mod tests {
         assert_eq!(outcome(&mut reporter, true), None, "told once");
         reporter.on_exchange(&exchange(700, 1000), at(800), false);
         assert_eq!(outcome(&mut reporter, true), None, "given up");
+
+        reporter.switched(Congestion::Bbr, at(1000));
+        reporter.on_exchange(&exchange(900, 1000), at(1100), true);
+        assert_eq!(
+            outcome(&mut reporter, true),
+            None,
+            "of two congestion controls"
+        );
+        reporter.on_exchange(&exchange(1200, 1000), at(1300), true);
+        let arm = outcome(&mut reporter, true).unwrap().arm;
+        assert_eq!(arm.congestion, Congestion::Bbr);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
+use hikyaku_core::arm::Arm;
 use tokio::time::Sleep;
 
 use super::report::Reporter;
@@ -48,7 +49,7 @@ impl TcpMeter {
     pub(crate) fn new(conn: Arc<Conn>, socket: Arc<Socket>) -> Self {
         let now = Instant::now();
         Self {
-            reporter: Reporter::new(conn.arm, now),
+            reporter: Reporter::new(Arm::new(conn.peer.version, conn.congestion()), now),
             conn,
             snapshot: socket.look().unwrap_or_default(),
             socket,
@@ -160,7 +161,19 @@ impl TcpMeter {
         self.stall.look(now, self.snapshot.acked, sending);
         let observations = self.reporter.observations(now, &self.snapshot, idle, false);
         self.conn.observe(observations);
-        self.conn.shared.set_congestion(&self.socket);
+        self.follow(now);
+    }
+
+    /// Gives the socket the congestion control that was chosen since.
+    fn follow(&mut self, now: Instant) {
+        let control = self.conn.chosen().tcp_control();
+        let Some(congestion) = self.conn.shared.set_congestion(&self.socket, control) else {
+            return;
+        };
+        if congestion != self.conn.congestion() {
+            self.reporter.switched(congestion, now);
+            self.conn.switched(congestion);
+        }
     }
 
     fn refresh(&mut self) {

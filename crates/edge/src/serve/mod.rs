@@ -19,7 +19,7 @@ use crate::metrics::add;
 use crate::shared::Live;
 pub(crate) use body::LimitedBody;
 pub use quic::QuicError;
-pub(crate) use quic::{QuicListener, quic_server_config};
+pub(crate) use quic::{QuicConfig, QuicListener};
 pub(crate) use tcp::TcpAcceptor;
 
 /// Answers a request: checks what no content has to care for, and applies the

@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use hikyaku_congestion::{Factory, SEND_WINDOW, Settings};
-use hikyaku_core::arm::Version;
+use hikyaku_congestion::{Factory, SEND_WINDOW};
+use hikyaku_core::arm::{Congestion, Transport, Version};
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::sample::UdpEvent;
 use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
-use quinn::{Connecting, ConnectionError, Endpoint, Incoming, TransportConfig, VarInt};
+use quinn::{
+    Connecting, ConnectionError, Endpoint, IdleTimeout, Incoming, TransportConfig, VarInt,
+};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -23,6 +25,7 @@ use crate::content::Peer;
 use crate::limits::Admission;
 use crate::metrics::add;
 use crate::shared::Shared;
+use crate::transport::TransportChoice;
 
 /// Longest idle time: NATs forget UDP flows after about half a minute (RFC 4787 §4.3 asks
 /// for two minutes, many do less).
@@ -40,57 +43,74 @@ const UNI_STREAMS: u32 = 8;
 pub struct QuicError(String);
 
 /// The settings of QUIC connections.
-///
-/// # Errors
-/// When TLS lacks what QUIC needs, or a limit can't be expressed.
-pub(crate) fn quic_server_config(
-    tls: rustls::ServerConfig,
-    config: &Config,
-) -> Result<quinn::ServerConfig, QuicError> {
-    let crypto = QuicServerConfig::try_from(tls).map_err(|error| QuicError(error.to_string()))?;
-    let mut server = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-    let idle = config.timeouts.idle.min(MAX_IDLE);
-    let idle = idle
-        .try_into()
-        .map_err(|_| QuicError("timeouts.idle is too long".to_owned()))?;
-    let control = control(&config.policy)?;
-    let mut transport = TransportConfig::default();
-    transport
-        .max_idle_timeout(Some(idle))
-        .max_concurrent_bidi_streams(VarInt::from_u32(config.limits.streams))
-        .max_concurrent_uni_streams(VarInt::from_u32(UNI_STREAMS))
-        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
-        .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
-        .send_window(SEND_WINDOW)
-        .datagram_receive_buffer_size(None)
-        .congestion_controller_factory(Arc::new(Factory(control)));
-    server.transport_config(Arc::new(transport));
-    Ok(server)
+pub(crate) struct QuicConfig {
+    server: quinn::ServerConfig,
+    max_idle: IdleTimeout,
+    max_streams: VarInt,
 }
 
-/// How connections are controlled that nothing is known of.
-fn control(policy: &PolicyConfig) -> Result<Settings, QuicError> {
-    let min_cwnd = policy.min_cwnd.bytes();
-    if let Some(bytes) = min_cwnd
-        && bytes > SEND_WINDOW
-    {
+impl QuicConfig {
+    /// Takes the settings from the configuration.
+    ///
+    /// # Errors
+    /// When TLS lacks what QUIC needs, or a limit can't be expressed.
+    pub(crate) fn new(tls: rustls::ServerConfig, config: &Config) -> Result<Self, QuicError> {
+        check_min_cwnd(&config.policy)?;
+        let crypto =
+            QuicServerConfig::try_from(tls).map_err(|error| QuicError(error.to_string()))?;
+        let idle = config.timeouts.idle.min(MAX_IDLE);
+        let max_idle = idle
+            .try_into()
+            .map_err(|_| QuicError("timeouts.idle is too long".to_owned()))?;
+        Ok(Self {
+            server: quinn::ServerConfig::with_crypto(Arc::new(crypto)),
+            max_idle,
+            max_streams: VarInt::from_u32(config.limits.streams),
+        })
+    }
+
+    /// What an endpoint needs before it knows who comes.
+    pub(crate) fn endpoint(&self) -> quinn::ServerConfig {
+        self.server.clone()
+    }
+
+    /// The settings of a connection whose sender shall do `choice`.
+    fn of_connection(&self, choice: &TransportChoice) -> Arc<quinn::ServerConfig> {
+        let mut transport = TransportConfig::default();
+        transport
+            .max_idle_timeout(Some(self.max_idle))
+            .max_concurrent_bidi_streams(self.max_streams)
+            .max_concurrent_uni_streams(VarInt::from_u32(UNI_STREAMS))
+            .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
+            .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
+            .send_window(SEND_WINDOW)
+            .datagram_receive_buffer_size(None)
+            .congestion_controller_factory(Arc::new(Factory(choice.quic_settings())));
+        let mut server = self.server.clone();
+        server.transport_config(Arc::new(transport));
+        Arc::new(server)
+    }
+}
+
+/// Refuses a floor that no connection can reach.
+fn check_min_cwnd(policy: &PolicyConfig) -> Result<(), QuicError> {
+    let Some(bytes) = policy.min_cwnd.bytes() else {
+        return Ok(());
+    };
+    if bytes > SEND_WINDOW {
         return Err(QuicError(format!(
-            "policy.min_cwnd is {bytes} bytes, more than the {SEND_WINDOW} that a connection may \
-             have in flight"
+            "policy.min_cwnd is {bytes} bytes, more than the {SEND_WINDOW} that a \
+             connection may have in flight"
         )));
     }
-    Ok(Settings {
-        algorithm: policy.congestion.into(),
-        min_cwnd,
-        known: None,
-    })
+    Ok(())
 }
 
 /// Accepts QUIC connections on one socket.
 pub(crate) struct QuicListener {
     pub(crate) endpoint: Endpoint,
     pub(crate) local: SocketAddr,
-    pub(crate) config: Arc<ArcSwap<quinn::ServerConfig>>,
+    pub(crate) config: Arc<ArcSwap<QuicConfig>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
@@ -128,8 +148,10 @@ impl QuicListener {
         };
         let local_ip = incoming.local_ip().unwrap_or(self.local.ip());
         let local = SocketAddr::new(local_ip, self.local.port());
-        match incoming.accept_with(self.config.load_full()) {
-            Ok(connecting) => self.spawn(connecting, remote, local, admission),
+        let choice = self.shared.clients.transport(remote.ip(), Transport::Quic);
+        tracing::debug!(client = %remote, ?choice, "QUIC connection begins");
+        match incoming.accept_with(self.config.load().of_connection(&choice)) {
+            Ok(connecting) => self.spawn(connecting, remote, local, choice.congestion, admission),
             Err(error) => {
                 add(&self.shared.metrics.handshakes_failed_quic, 1);
                 tracing::debug!(client = %remote, "QUIC connection: {error}");
@@ -142,6 +164,7 @@ impl QuicListener {
         connecting: Connecting,
         remote: SocketAddr,
         local: SocketAddr,
+        congestion: Congestion,
         admission: Admission,
     ) {
         let shared = Arc::clone(&self.shared);
@@ -153,7 +176,7 @@ impl QuicListener {
             match establish(connecting, &shared).await {
                 Ok(established) => {
                     drop(handshake);
-                    serve(established, remote, local, shared, stop).await;
+                    serve(established, remote, local, congestion, shared, stop).await;
                 }
                 Err(error) => {
                     add(&shared.metrics.handshakes_failed_quic, 1);
@@ -212,6 +235,7 @@ async fn serve(
     established: Established,
     remote: SocketAddr,
     local: SocketAddr,
+    congestion: Congestion,
     shared: Arc<Shared>,
     stop: CancellationToken,
 ) {
@@ -221,7 +245,7 @@ async fn serve(
         version: Version::H3,
         server_name: established.server_name,
     };
-    let conn = Conn::open(shared, peer);
+    let conn = Conn::open(shared, peer, congestion);
     if let Err(error) = h3::serve(conn, established.quic, established.early, stop).await {
         tracing::debug!(client = %remote, "HTTP/3 connection: {error}");
     }

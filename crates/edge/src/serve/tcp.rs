@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use futures_util::future::poll_fn;
-use hikyaku_core::arm::Version;
+use hikyaku_core::arm::{Congestion, Transport, Version};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -33,7 +33,6 @@ use crate::limits::Admission;
 use crate::measure::{MeteredIo, Socket, TcpMeter, TrackedBody};
 use crate::metrics::{Refusal, add};
 use crate::shared::Shared;
-use crate::tcp_cc::Control;
 
 /// Bytes of a response that HTTP/2 may hold for one stream until the client takes them.
 const H2_SEND_BUFFER: usize = 256 * 1024;
@@ -110,8 +109,9 @@ async fn serve(
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let local = stream.local_addr()?;
-    let socket = Socket::new(stream, remote.ip(), inherited(&shared))?;
-    shared.set_congestion(&socket);
+    let choice = shared.clients.transport(remote.ip(), Transport::Tcp);
+    let socket = Socket::new(stream, remote.ip())?;
+    let congestion = shared.set_congestion(&socket, choice.tcp_control());
     let timeout = shared.live().config.timeouts.handshake;
     let handshake = acceptor.accept(MeteredIo(Arc::clone(&socket)));
     let tls = match tokio::time::timeout(timeout, handshake).await {
@@ -132,7 +132,8 @@ async fn serve(
         version,
         server_name: session.server_name().map(Arc::from),
     };
-    let conn = Conn::open(shared, peer);
+    let congestion = congestion.unwrap_or(Congestion::Cubic);
+    let conn = Conn::open(shared, peer, congestion);
     if version == Version::H2 {
         socket.set_notsent_lowat(H2_UNSENT)?;
     }
@@ -159,11 +160,6 @@ async fn serve(
     }
     .run()
     .await
-}
-
-/// What the listening socket has.
-fn inherited(shared: &Shared) -> Control {
-    Control::Plain(shared.clients.policy().congestion)
 }
 
 type H1Io = TokioIo<TlsIo<MeteredIo>>;

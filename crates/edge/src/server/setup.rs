@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hikyaku_core::arm::Congestion;
+use hikyaku_core::arm::{ByTransport, Congestion, CongestionSet};
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::{PolicyConfig, VersionPolicy};
 
@@ -18,6 +18,7 @@ use crate::shared::Live;
 use crate::store::Store;
 use crate::tcp_cc::{Controls, Prefix, Setting};
 use crate::tls::{self, Certificate, Resumption, Source};
+use crate::transport;
 
 /// The model that is built in (`docs/model.md`).
 const DEFAULT_MODEL: &str = include_str!("../../../../models/default.json");
@@ -34,6 +35,15 @@ pub(super) fn raise_descriptor_limit() {
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!("raising the limit of open files: {error}");
     }
+}
+
+/// The congestion controls that connections can get.
+pub(super) fn available(
+    policy: &PolicyConfig,
+    controls: &Controls,
+) -> Result<ByTransport<CongestionSet>, ServerError> {
+    transport::available(policy, controls)
+        .map_err(|(congestion, source)| ServerError::Congestion { congestion, source })
 }
 
 pub(super) fn tls_settings(config: &Config, resumption: &Resumption) -> tls::Settings {
@@ -190,10 +200,6 @@ pub(super) fn check_unchanged(now: &Config, new: &Config) -> Result<(), ServerEr
             now.tls.cert == new.tls.cert && now.tls.key == new.tls.key,
         ),
         ("tls.names", now.tls.names == new.tls.names),
-        (
-            "policy.congestion",
-            now.policy.congestion == new.policy.congestion,
-        ),
     ];
     match keys.into_iter().find(|(_, same)| !same) {
         Some((key, _)) => Err(ServerError::NeedsRestart { key }),

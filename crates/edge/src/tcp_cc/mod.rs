@@ -14,14 +14,14 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hikyaku_core::arm::Congestion;
-use hikyaku_core::policy::PolicyConfig;
+use hikyaku_core::known::Known;
 use libbpf_rs::{MapCore, MapFlags};
 use parking_lot::Mutex;
 use rustix::net::sockopt;
 
 pub use crate::sys::set_max_pacing_rate;
 pub use load::LoadError;
-pub use setting::{Known, Prefix, Setting};
+pub use setting::{Prefix, Setting};
 
 /// What a TCP connection is to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,17 +43,26 @@ pub enum Control {
 }
 
 impl Control {
-    /// What a policy asks for.
+    /// What it is in terms of a decision.
     #[must_use]
-    pub fn of(policy: &PolicyConfig) -> Self {
-        let over = policy.congestion;
-        match policy.min_cwnd.bytes() {
-            None => Self::Plain(over),
-            Some(bytes) => Self::Floor {
-                over,
-                bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
-            },
+    pub fn congestion(self) -> Congestion {
+        match self {
+            Self::Plain(congestion)
+            | Self::Floor {
+                over: congestion, ..
+            } => congestion,
+            Self::Fair { .. } => Congestion::Floor,
         }
+    }
+
+    /// Whether it is the same but for what is known of the path.
+    #[must_use]
+    pub fn is_like(self, other: Self) -> bool {
+        let plain = |control| match control {
+            Self::Fair { .. } => Self::Fair { known: None },
+            control => control,
+        };
+        plain(self) == plain(other)
     }
 
     /// The kernel's own algorithm that comes nearest.

@@ -1,7 +1,8 @@
 //! What the server tells the congestion controls: `bpf/setting.h` has the same.
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::time::Duration;
+
+use hikyaku_core::known::Known;
 
 /// What the controls are to know of a socket, or of all sockets whose peers share a prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,20 +15,11 @@ pub struct Setting {
     pub known: Option<Known>,
 }
 
-/// What a path has shown before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
-    /// Bytes that filled it.
-    pub bdp: u64,
-    /// Its least RTT.
-    pub min_rtt: Duration,
-}
-
 impl Setting {
     pub(super) fn encode(&self) -> [u8; 24] {
         let known = self.known.map_or((0, 0), |known| {
             let micros = u32::try_from(known.min_rtt.as_micros()).unwrap_or(u32::MAX);
-            (known.bdp, micros)
+            (known.bdp.bytes(), micros)
         });
         let mut bytes = [0; 24];
         bytes[0..4].copy_from_slice(&self.floor.to_ne_bytes());
@@ -71,6 +63,10 @@ impl Prefix {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use hikyaku_core::units::ByteSize;
+
     use super::*;
 
     #[test]
@@ -79,7 +75,7 @@ mod tests {
             floor: 1,
             init_window: 2,
             known: Some(Known {
-                bdp: 3,
+                bdp: ByteSize::from_bytes(3),
                 min_rtt: Duration::from_micros(4),
             }),
         };

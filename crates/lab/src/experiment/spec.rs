@@ -311,7 +311,7 @@ pub struct Flow {
     pub transport: Transport,
     /// Congestion control of its sender.
     pub congestion: String,
-    /// Floor of its congestion window, as for `policy.min_cwnd`.
+    /// Floor of its congestion window, as for `policy.min_cwnd`. Default `off`.
     pub min_cwnd: Option<String>,
     /// When it begins; [`Workload::stagger`] after the one before it by default.
     #[serde(default, with = "duration::option")]

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hikyaku_core::arm::{Arm, Congestion};
+use hikyaku_core::arm::{ARMS, Arm, Congestion, CongestionSet};
 use hikyaku_core::human;
 use hikyaku_core::model::Model;
 use serde::Serialize;
 
-use super::examples::{Cell, VERSIONS};
+use super::examples::Cell;
 use super::print::percent;
 use super::replay::{Replayed, predicted};
 use crate::experiment::Links;
@@ -27,8 +27,8 @@ pub(super) struct Check {
     pub(super) data_sha256: String,
     /// By arm.
     pub(super) prediction: BTreeMap<String, Prediction>,
-    /// By congestion control, for clients that fetch one size, and for those that fetch all
-    /// sizes that were measured on their path.
+    /// By congestion control, and with all of them to choose from (`adaptive`), for clients that fetch one
+    /// size, and for those that fetch all sizes that were measured on their path.
     pub(super) choice: BTreeMap<String, Choice>,
     /// Cells that cost most.
     pub(super) worst: Vec<Worst>,
@@ -48,14 +48,15 @@ pub(super) struct Prediction {
 }
 
 /// Choices of replayed servers. Regret: how much longer a response took than by
-/// the faster version, as a share.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// the fastest arm, as a share.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Choice {
     /// Cells measured.
     pub(super) cells: usize,
-    /// Cells in which one version takes over 5 % longer than the other.
+    /// Cells in which one arm takes over 5 % longer than another.
     pub(super) differing: usize,
-    /// Share of visits in these for which the faster was chosen; 1 without any.
+    /// Share of visits in these for which the faster version was chosen, or an arm within 5 % of the
+    /// fastest; 1 without any.
     pub(super) right: f64,
     /// Mean regret over all cells.
     pub(super) regret_mean: f64,
@@ -63,67 +64,78 @@ pub(super) struct Choice {
     pub(super) regret_p95: f64,
     /// Greatest regret.
     pub(super) regret_worst: f64,
-    /// Mean regret of always choosing HTTP/2.
-    pub(super) regret_h2: f64,
-    /// Mean regret of always choosing HTTP/3.
-    pub(super) regret_h3: f64,
+    /// Mean regret of always choosing one arm, of those that could be chosen in all cells.
+    pub(super) regret_fixed: BTreeMap<String, f64>,
 }
 
 /// A cell in which choices cost much.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Worst {
     pub(super) path: String,
-    pub(super) congestion: Congestion,
+    /// A congestion control, or `adaptive`.
+    pub(super) of: &'static str,
     pub(super) size_bytes: u64,
-    pub(super) h2_ms: f64,
-    pub(super) h3_ms: f64,
-    /// Repeats of the less measured version.
+    /// What the arms took.
+    pub(super) load_ms: BTreeMap<String, f64>,
+    /// Repeats of the least measured arm.
     pub(super) repeats: usize,
-    /// Share of visits for which HTTP/3 was chosen.
-    pub(super) h3_share: f64,
+    /// Shares of visits for which arms were chosen.
+    pub(super) chosen: BTreeMap<String, f64>,
     pub(super) regret: f64,
 }
 
 /// Clients replayed under a model that does not know their paths.
 #[derive(Debug, Default)]
 pub(super) struct Replays<'a> {
-    /// By cell, with the model's predictions.
-    one_size: Vec<(Cell<'a>, Replayed, [Option<f64>; 2])>,
-    /// By path.
-    all_sizes: Vec<(Congestion, Replayed)>,
+    /// With the model's predictions.
+    cells: Vec<(Cell<'a>, [Option<f64>; ARMS])>,
+    /// By cell and what could be chosen: a congestion control, or `adaptive`.
+    one_size: Vec<(Cell<'a>, &'static str, Replayed)>,
+    /// By path, and the same.
+    all_sizes: Vec<(&'static str, Replayed)>,
 }
 
 impl<'a> Replays<'a> {
     /// Replays clients over all cells.
     pub(super) fn new(cells: Vec<Cell<'a>>, model: &Arc<Model>) -> Self {
-        let mut paths: BTreeMap<(&str, Congestion), Vec<&Cell<'_>>> = BTreeMap::new();
+        let mut paths: BTreeMap<&str, Vec<&Cell<'_>>> = BTreeMap::new();
         for cell in &cells {
-            paths
-                .entry((cell.path, cell.congestion))
-                .or_default()
-                .push(cell);
+            paths.entry(cell.path).or_default().push(cell);
         }
-        let all_sizes = paths
-            .into_iter()
-            .filter(|(_, cells)| cells.len() > 1)
-            .map(|((_, congestion), cells)| (congestion, Replayed::new(&cells, model)))
-            .collect();
-        let one_size = cells
-            .into_iter()
-            .map(|cell| {
-                let replayed = Replayed::new(&[&cell], model);
-                let predicted = predicted(&cell, model);
-                (cell, replayed, predicted)
-            })
-            .collect();
+        let mut all_sizes = Vec::new();
+        for cells in paths.into_values() {
+            for (of, available) in choices(&cells) {
+                let cells: Vec<_> = cells
+                    .iter()
+                    .copied()
+                    .filter(|cell| available == measured(cell).and(available))
+                    .collect();
+                if cells.len() > 1 {
+                    all_sizes.push((of, Replayed::new(&cells, available, model)));
+                }
+            }
+        }
+        let mut one_size = Vec::new();
+        for cell in &cells {
+            for (of, available) in choices(&[cell]) {
+                let replayed = Replayed::new(&[cell], available, model);
+                one_size.push((cell.clone(), of, replayed));
+            }
+        }
+        let predict = |cell: Cell<'a>| {
+            let predicted = predicted(&cell, model);
+            (cell, predicted)
+        };
         Self {
             one_size,
             all_sizes,
+            cells: cells.into_iter().map(predict).collect(),
         }
     }
 
     /// These and `other`.
     pub(super) fn joined(mut self, other: Self) -> Self {
+        self.cells.extend(other.cells);
         self.one_size.extend(other.one_size);
         self.all_sizes.extend(other.all_sizes);
         self
@@ -134,38 +146,34 @@ impl Check {
     /// Sums up replayed clients.
     pub(super) fn new(held_out: String, data_sha256: String, replays: &Replays<'_>) -> Self {
         let mut prediction = BTreeMap::new();
-        let mut choice = BTreeMap::new();
-        for congestion in [Congestion::Cubic, Congestion::Bbr] {
-            let of = |(cell, ..): &&(Cell<'_>, _, _)| cell.congestion == congestion;
-            let one_size: Vec<_> = replays.one_size.iter().filter(of).collect();
-            let all_sizes = replays.all_sizes.iter().filter(|(of, _)| *of == congestion);
-            let groups = [
-                (
-                    "one size",
-                    one_size.iter().map(|(_, replayed, _)| replayed).collect(),
-                ),
-                (
-                    "all sizes",
-                    all_sizes.map(|(_, replayed)| replayed).collect::<Vec<_>>(),
-                ),
-            ];
-            for (name, replayed) in groups {
-                if !replayed.is_empty() {
-                    let name = format!("{}, {name}", congestion.name());
-                    choice.insert(name, Choice::of(&replayed));
-                }
-            }
-            for (i, version) in VERSIONS.into_iter().enumerate() {
-                let errors: Vec<f64> = one_size
-                    .iter()
-                    .filter_map(|(_, replayed, predicted)| Some(predicted[i]? - replayed.truth[i]))
-                    .collect();
-                if !errors.is_empty() {
-                    let arm = Arm::new(version, congestion).to_string();
-                    prediction.insert(arm, Prediction::of(errors));
-                }
+        for arm in Arm::ALL {
+            let error = |(cell, predicted): &(Cell<'_>, [Option<f64>; ARMS])| {
+                Some(predicted[arm.index()]? - cell.loads()[arm.index()]?.ln)
+            };
+            let errors: Vec<f64> = replays.cells.iter().filter_map(error).collect();
+            if !errors.is_empty() {
+                prediction.insert(arm.to_string(), Prediction::of(errors));
             }
         }
+        let mut groups: BTreeMap<String, Vec<&Replayed>> = BTreeMap::new();
+        let one_size = replays
+            .one_size
+            .iter()
+            .map(|(_, of, replayed)| (of, "one size", replayed));
+        let all_sizes = replays
+            .all_sizes
+            .iter()
+            .map(|(of, replayed)| (of, "all sizes", replayed));
+        for (of, sizes, replayed) in one_size.chain(all_sizes) {
+            groups
+                .entry(format!("{of}, {sizes}"))
+                .or_default()
+                .push(replayed);
+        }
+        let choice = groups
+            .into_iter()
+            .map(|(name, replayed)| (name, Choice::of(&replayed)))
+            .collect();
         Self {
             held_out,
             data_sha256,
@@ -209,8 +217,11 @@ impl Prediction {
 impl Choice {
     fn of(replayed: &[&Replayed]) -> Self {
         let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
-        let regret_of = |share: f64| mean(replayed.iter().map(|r| r.regret(share)).collect());
-        let mut regrets: Vec<f64> = replayed.iter().map(|r| r.regret(r.h3_share)).collect();
+        let regret_of = |arm: Arm| {
+            let regrets: Option<Vec<f64>> = replayed.iter().map(|r| r.regret_of(arm)).collect();
+            Some((arm.to_string(), rounded(mean(regrets?))))
+        };
+        let mut regrets: Vec<f64> = replayed.iter().map(|r| r.regret()).collect();
         regrets.sort_by(f64::total_cmp);
         let differing = replayed.iter().filter(|r| r.differs());
         let right: Vec<f64> = differing.map(|r| r.right_share()).collect();
@@ -221,31 +232,60 @@ impl Choice {
             regret_p95: rounded(quantile(&regrets, 0.95)),
             regret_worst: rounded(quantile(&regrets, 1.0)),
             regret_mean: rounded(mean(regrets)),
-            regret_h2: rounded(regret_of(0.0)),
-            regret_h3: rounded(regret_of(1.0)),
+            regret_fixed: Arm::ALL.into_iter().filter_map(regret_of).collect(),
         }
     }
 }
 
-fn worst(replayed: &[(Cell<'_>, Replayed, [Option<f64>; 2])]) -> Vec<Worst> {
+/// What clients of these cells, which are of one path, may be given: each congestion control by itself, and
+/// all where there are several.
+fn choices(cells: &[&Cell<'_>]) -> Vec<(&'static str, CongestionSet)> {
+    let everywhere = |all: CongestionSet, cell: &&Cell<'_>| all.and(measured(cell));
+    let somewhere = Congestion::ALL.into_iter().filter(|congestion| {
+        cells
+            .iter()
+            .any(|cell| measured(cell).contains(*congestion))
+    });
+    let mut choices: Vec<_> = somewhere
+        .map(|congestion| (congestion.name(), CongestionSet::of(&[congestion])))
+        .collect();
+    let all = cells.iter().fold(CongestionSet::ALL, everywhere);
+    if all.len() > 1 {
+        choices.push(("adaptive", all));
+    }
+    choices
+}
+
+fn measured(cell: &Cell<'_>) -> CongestionSet {
+    CongestionSet::of(&cell.congestions().collect::<Vec<_>>())
+}
+
+fn worst(replayed: &[(Cell<'_>, &'static str, Replayed)]) -> Vec<Worst> {
     let mut worst: Vec<Worst> = replayed
         .iter()
-        .map(|(cell, replayed, _)| {
-            let [h2_ms, h3_ms] = replayed.truth.map(|ln| rounded(ln.exp() * 1e3));
+        .map(|(cell, of, replayed)| {
+            let arms = || {
+                Arm::ALL
+                    .into_iter()
+                    .zip(replayed.truth.iter().zip(replayed.shares))
+            };
+            let known = arms().filter_map(|(arm, (seconds, _))| Some((arm, (*seconds)?)));
+            let repeats = known
+                .clone()
+                .map(|(arm, _)| cell.responses[arm.index()].len());
+            let chosen = arms().filter(|(_, (_, share))| *share > 0.0);
             Worst {
                 path: describe(cell.path),
-                congestion: cell.congestion,
+                of,
                 size_bytes: cell.size,
-                h2_ms,
-                h3_ms,
-                repeats: cell
-                    .responses
-                    .iter()
-                    .map(Vec::len)
-                    .min()
-                    .unwrap_or_default(),
-                h3_share: rounded(replayed.h3_share),
-                regret: rounded(replayed.regret(replayed.h3_share)),
+                repeats: repeats.min().unwrap_or_default(),
+                load_ms: known
+                    .map(|(arm, s)| (arm.to_string(), rounded(s * 1e3)))
+                    .collect(),
+                chosen: chosen
+                    .map(|(arm, (_, share))| (arm.to_string(), rounded(share)))
+                    .collect(),
+                regret: rounded(replayed.regret()),
             }
         })
         .filter(|worst| worst.regret > 0.0)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hikyaku_core::arm::{Arm, Congestion, Version};
+use hikyaku_core::arm::{Arm, Version};
 use hikyaku_core::units::Rate;
 use sha2::{Digest, Sha256};
 
@@ -217,8 +217,8 @@ fn arm(spec: &Spec, run: &Run) -> Result<Arm, &'static str> {
         && run.cell.get(Axis::Connections).unwrap_or("1") == "1";
     let set = |key: &str| arm.set.get(key).map(String::as_str);
     let floor = run.cell.get(Axis::MinCwnd).or(set("policy.min_cwnd"));
-    if !plain || floor.unwrap_or("off") != "off" {
-        return Err("of another server or client, or with several connections or a window's floor");
+    if !plain || !matches!(floor, None | Some("off" | "adaptive")) {
+        return Err("of another server or client, or with several connections or a fixed floor");
     }
     let pinned = matches!(set("policy.version"), Some("h2" | "h3")) || arm.http != Http::Auto;
     if !pinned {
@@ -230,12 +230,16 @@ fn arm(spec: &Spec, run: &Run) -> Result<Arm, &'static str> {
         Some("3") => Version::H3,
         _ => return Err("of another version"),
     };
-    let congestion = match run.cell.get(Axis::Congestion).or(set("policy.congestion")) {
-        None | Some("cubic") => Congestion::Cubic,
-        Some("bbr") => Congestion::Bbr,
-        Some(_) => return Err("of another congestion control"),
-    };
-    Ok(Arm::new(version, congestion))
+    let pinned = run.cell.get(Axis::Congestion).or(set("policy.congestion"));
+    if !matches!(pinned, Some("cubic" | "bbr")) {
+        return Err("of a congestion control that was not pinned");
+    }
+    // The server tells what it used: a floor is not to be had everywhere.
+    let used = run.label("congestion").or(pinned).map(str::parse);
+    match used {
+        Some(Ok(congestion)) => Ok(Arm::new(version, congestion)),
+        _ => Err("of another congestion control"),
+    }
 }
 
 /// What the server logged; where it logged nothing, what it would have counted of the

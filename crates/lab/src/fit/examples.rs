@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hikyaku_core::arm::{Arm, Congestion, Version};
+use hikyaku_core::arm::{ARMS, Arm, Congestion, Transport};
 use hikyaku_core::model::{Model, loss_coordinate, rtt_coordinate};
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::view::PathView;
@@ -14,19 +14,15 @@ use super::error::FitError;
 use super::lattice::Place;
 use super::visitor::Visitor;
 
-/// The versions that are compared.
-pub(super) const VERSIONS: [Version; 2] = [Version::H2, Version::H3];
-
-/// Responses of one size over one path under one congestion control.
+/// Responses of one size over one path.
 #[derive(Clone, Debug)]
 pub(super) struct Cell<'a> {
     /// The link's description.
     pub(super) path: &'a str,
-    pub(super) congestion: Congestion,
     /// Bytes of the response's body.
     pub(super) size: u64,
-    /// In the order of [`VERSIONS`]; neither is empty.
-    pub(super) responses: [Vec<&'a Response>; 2],
+    /// By [`Arm::index`]. Of a congestion control both versions or neither were measured.
+    pub(super) responses: [Vec<&'a Response>; ARMS],
 }
 
 /// Load times of one arm in a cell.
@@ -47,39 +43,40 @@ pub(super) struct Load {
 pub(super) struct Example {
     /// Index of the cell.
     pub(super) cell: usize,
-    /// Where the server looks into the model for each of [`VERSIONS`].
-    pub(super) places: [Place; 2],
+    /// Where the server looks into the model for each arm that was measured, by [`Arm::index`].
+    pub(super) places: [Option<Place>; ARMS],
     /// Share of the cell's weight.
     pub(super) weight: f64,
 }
 
-/// The cells of all paths in which both versions were measured.
+/// The cells of all paths in which both versions were measured under some congestion control.
 ///
 /// # Errors
 /// If there are none.
 pub(super) fn cells(data: &Data) -> Result<Vec<Cell<'_>>, FitError> {
     let mut cells = Vec::new();
     for (path, responses) in &data.paths {
-        let mut by_cell: BTreeMap<(Congestion, u64), [Vec<&Response>; 2]> = BTreeMap::new();
+        let mut by_size: BTreeMap<u64, [Vec<&Response>; ARMS]> = BTreeMap::new();
         for response in responses {
-            let Arm {
-                version,
-                congestion,
-            } = response.arm;
-            let pair = by_cell.entry((congestion, response.size)).or_default();
-            pair[usize::from(version == Version::H3)].push(response);
+            by_size.entry(response.size).or_default()[response.arm.index()].push(response);
         }
-        cells.extend(
-            by_cell
-                .into_iter()
-                .filter(|(_, pair)| pair.iter().all(|responses| !responses.is_empty()))
-                .map(|((congestion, size), responses)| Cell {
+        for (size, mut responses) in by_size {
+            for congestion in Congestion::ALL {
+                let pair = pair(congestion).map(Arm::index);
+                if pair.iter().any(|&arm| responses[arm].is_empty()) {
+                    for arm in pair {
+                        responses[arm].clear();
+                    }
+                }
+            }
+            if responses.iter().any(|responses| !responses.is_empty()) {
+                cells.push(Cell {
                     path,
-                    congestion,
                     size,
                     responses,
-                }),
-        );
+                });
+            }
+        }
     }
     if cells.is_empty() {
         return Err(FitError::OneArm { found: data.arms() });
@@ -87,10 +84,25 @@ pub(super) fn cells(data: &Data) -> Result<Vec<Cell<'_>>, FitError> {
     Ok(cells)
 }
 
+/// Both versions over a congestion control.
+pub(super) fn pair(congestion: Congestion) -> [Arm; 2] {
+    Transport::ALL.map(|transport| Arm::over(transport, congestion))
+}
+
 impl Cell<'_> {
-    /// Load times by version.
-    pub(super) fn loads(&self) -> [Load; 2] {
-        [0, 1].map(|version| Load::of(&self.responses[version]))
+    /// Load times by [`Arm::index`].
+    pub(super) fn loads(&self) -> [Option<Load>; ARMS] {
+        Arm::ALL.map(|arm| {
+            let responses = &self.responses[arm.index()];
+            (!responses.is_empty()).then(|| Load::of(responses))
+        })
+    }
+
+    /// The congestion controls over which both versions were measured.
+    pub(super) fn congestions(&self) -> impl Iterator<Item = Congestion> {
+        let measured =
+            |congestion: &Congestion| !self.responses[pair(*congestion)[0].index()].is_empty();
+        Congestion::ALL.into_iter().filter(measured)
     }
 }
 
@@ -112,45 +124,39 @@ impl Load {
     }
 }
 
-/// Every cell as seen by servers that know the path by HTTP/2, by HTTP/3, or by both;
-/// and from responses of that size, or of all sizes measured on the path. What is known
-/// of a path does not hang on the model, so any will do.
+/// Every cell as seen by servers that know the path by HTTP/2, by HTTP/3, or by both, over any of the
+/// congestion controls that were measured on it; and from responses of that size, or of all sizes
+/// measured on the path. What is known of a path does not hang on the model, so any will do.
 pub(super) fn examples(cells: &[Cell<'_>], any: &Arc<Model>) -> Vec<Example> {
-    let mut by_path: BTreeMap<(&str, Congestion), Vec<usize>> = BTreeMap::new();
+    let mut by_path: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, cell) in cells.iter().enumerate() {
-        by_path
-            .entry((cell.path, cell.congestion))
-            .or_default()
-            .push(index);
+        by_path.entry(cell.path).or_default().push(index);
     }
+    let policy = Arc::new(PolicyConfig::default());
+    let views = |[h2, h3]: [&[&Response]; 2]| {
+        [[h2, &[][..]], [&[], h3], [h2, h3]].map(|[first, second]| {
+            Visitor::new(Arc::clone(&policy), Arc::clone(any)).knowing(first, second)
+        })
+    };
     let mut examples = Vec::new();
-    for ((_, congestion), indices) in by_path {
-        let policy = Arc::new(PolicyConfig {
-            congestion,
-            ..PolicyConfig::default()
+    for indices in by_path.into_values() {
+        let all: [Vec<&Response>; ARMS] = Arm::ALL.map(|arm| {
+            let of_arm = |&index: &usize| cells[index].responses[arm.index()].iter().copied();
+            indices.iter().flat_map(of_arm).collect()
         });
-        let views = |h2: &[&Response], h3: &[&Response]| {
-            [(h2, &[][..]), (&[], h3), (h2, h3)].map(|(first, second)| {
-                Visitor::new(Arc::clone(&policy), Arc::clone(any)).knowing(first, second)
-            })
-        };
-        let all = [0, 1].map(|version| -> Vec<&Response> {
-            let of_version = |&index: &usize| cells[index].responses[version].iter().copied();
-            indices.iter().flat_map(of_version).collect()
+        let by_all_sizes = Congestion::ALL.map(|congestion| {
+            let [h2, h3] = pair(congestion).map(|arm| all[arm.index()].as_slice());
+            (!h2.is_empty()).then(|| views([h2, h3]))
         });
-        let by_all_sizes = views(&all[0], &all[1]);
         for index in indices {
-            let Cell {
-                responses: [h2, h3],
-                size,
-                ..
-            } = &cells[index];
-            let by_size = views(h2, h3);
-            let places: Vec<[Place; 2]> = by_size
-                .iter()
-                .chain(&by_all_sizes)
-                .filter_map(|view| places(view, congestion, *size))
-                .collect();
+            let cell = &cells[index];
+            let by_size = cell.congestions().map(|congestion| {
+                views(pair(congestion).map(|arm| cell.responses[arm.index()].as_slice()))
+            });
+            let known = by_size
+                .chain(by_all_sizes.iter().flatten().copied())
+                .flatten();
+            let places: Vec<_> = known.filter_map(|view| places(&view, cell)).collect();
             let weight = 1.0 / places.len() as f64;
             examples.extend(places.into_iter().map(|places| Example {
                 cell: index,
@@ -162,21 +168,19 @@ pub(super) fn examples(cells: &[Cell<'_>], any: &Arc<Model>) -> Vec<Example> {
     examples
 }
 
-/// Where the server looks into the model for a response of `size`; `None` while it
-/// cannot.
-fn places(view: &PathView, congestion: Congestion, size: u64) -> Option<[Place; 2]> {
+/// Where the server looks into the model for the arms of a cell; `None` while it cannot.
+fn places(view: &PathView, cell: &Cell<'_>) -> Option<[Option<Place>; ARMS]> {
     let rtt = rtt_coordinate(view.min_rtt?.as_secs_f64() * 1e3);
-    let place = |version| {
-        let rate = view
-            .rate_for(version, congestion)?
-            .mbps()
-            .max(LEAST_MBPS)
-            .ln();
-        let loss = loss_coordinate(view.loss_for(version).mean.fraction());
-        Some([rtt, loss, rate, (size as f64).ln()])
+    let place = |arm: Arm| {
+        let rate = view.rate_for(arm)?.mbps().max(LEAST_MBPS).ln();
+        let loss = loss_coordinate(view.loss_for(arm.version).mean.fraction());
+        Some([rtt, loss, rate, (cell.size as f64).ln()])
     };
-    let [h2, h3] = VERSIONS.map(place);
-    Some([h2?, h3?])
+    view.rate?;
+    Some(Arm::ALL.map(|arm| {
+        let measured = !cell.responses[arm.index()].is_empty();
+        measured.then(|| place(arm)).flatten()
+    }))
 }
 
 /// A rate of nothing has no logarithm.

@@ -1,14 +1,14 @@
 //! From examples to the model's tables.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use hikyaku_core::arm::{Arm, Congestion};
+use hikyaku_core::arm::{ARMS, Arm, Congestion};
 use hikyaku_core::model::{
     ArmTable, AxesFile, FORMAT, Model, ModelFile, Source, loss_coordinate, rtt_coordinate,
 };
 
-use super::examples::{Cell, Example, Load, VERSIONS};
-use super::lattice::{Lattice, Point};
+use super::examples::{Cell, Example, Load, pair};
+use super::lattice::{Lattice, Place, Point};
 use super::table::{Table, Trend};
 
 /// A longer RTT and more bytes are never faster, a higher rate never slower. Loss has no
@@ -56,34 +56,29 @@ pub(super) fn fit(
     source: Source,
 ) -> ModelFile {
     let (lattice, axes) = axes(cells, examples);
-    let mut arms = BTreeMap::new();
-    for congestion in [Congestion::Cubic, Congestion::Bbr] {
-        let fit = Fit::new(cells, examples, congestion, &lattice);
-        if !fit.examples.is_empty() {
-            for (version, table) in VERSIONS.into_iter().zip(fit.tables()) {
-                arms.insert(Arm::new(version, congestion).to_string(), table);
-            }
-        }
-    }
+    let fit = Fit::new(cells, examples, &lattice);
+    let arms = Arm::ALL
+        .into_iter()
+        .filter_map(|arm| Some((arm.to_string(), fit.table(arm)?)));
     ModelFile {
         format: FORMAT,
         description,
         source,
         axes,
-        arms,
+        arms: arms.collect(),
     }
 }
 
 /// A model of one point: for where the server's memory of clients needs one, and nothing
 /// is asked of it.
 pub(super) fn blank() -> Model {
-    let arms = VERSIONS.map(|version| {
+    let arms = pair(Congestion::Cubic).map(|arm| {
         let table = ArmTable {
             load_ms: vec![1.0],
             spread: vec![0.0],
             scatter: vec![0.0],
         };
-        (Arm::new(version, Congestion::Cubic).to_string(), table)
+        (arm.to_string(), table)
     });
     let file = ModelFile {
         format: FORMAT,
@@ -113,7 +108,9 @@ pub(super) fn no_source() -> Source {
 /// The grid for what was measured.
 fn axes(cells: &[Cell<'_>], examples: &[Example]) -> (Lattice, AxesFile) {
     let range = |axis: usize| {
-        let places = examples.iter().flat_map(|example| &example.places);
+        let places = examples
+            .iter()
+            .flat_map(|example| example.places.iter().flatten());
         places.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), place| {
             (low.min(place[axis]), high.max(place[axis]))
         })
@@ -166,90 +163,78 @@ fn sizes(cells: &[Cell<'_>]) -> Vec<f64> {
     sizes
 }
 
-/// One congestion control's fit.
+/// All arms' fit.
 struct Fit<'a> {
     lattice: &'a Lattice,
-    examples: Vec<&'a Example>,
-    /// By cell.
-    loads: Vec<[Load; 2]>,
+    examples: &'a [Example],
+    /// By cell, then by [`Arm::index`].
+    loads: Vec<[Option<Load>; ARMS]>,
+    /// By [`Arm::index`].
+    fitted: [Option<Table>; ARMS],
 }
 
 impl<'a> Fit<'a> {
-    fn new(
-        cells: &[Cell<'_>],
-        examples: &'a [Example],
-        congestion: Congestion,
-        lattice: &'a Lattice,
-    ) -> Self {
-        let of_congestion = |example: &&Example| cells[example.cell].congestion == congestion;
-        Self {
+    fn new(cells: &[Cell<'_>], examples: &'a [Example], lattice: &'a Lattice) -> Self {
+        let mut fit = Self {
             lattice,
-            examples: examples.iter().filter(of_congestion).collect(),
+            examples,
             loads: cells.iter().map(Cell::loads).collect(),
-        }
+            fitted: Default::default(),
+        };
+        fit.fitted = Arm::ALL.map(|arm| {
+            let points: Vec<Point> = fit
+                .of(arm)
+                .map(|(example, place, load)| Point {
+                    place,
+                    value: load.ln,
+                    weight: example.weight * weight(&load),
+                })
+                .collect();
+            (!points.is_empty()).then(|| lattice.fit(&points))
+        });
+        fit
     }
 
-    /// The tables of HTTP/2 and HTTP/3.
-    fn tables(&self) -> [ArmTable; 2] {
-        let fitted = [0, 1].map(|version| self.lattice.fit(&self.points(version)));
-        let spread = self.spread(&fitted);
-        [0, 1].map(|version| {
-            let fitted = &fitted[version];
-            let mut monotone = fitted.clone();
-            monotone.make_monotone(TRENDS);
-            let values = || monotone.values.iter().zip(&fitted.values);
-            ArmTable {
-                load_ms: monotone
-                    .values
-                    .iter()
-                    .map(|ln| rounded(ln.exp() * 1e3))
-                    .collect(),
-                // What monotony changed is an error of one or the other.
-                spread: values()
-                    .zip(&spread.values)
-                    .map(|((monotone, fitted), spread)| rounded(spread.hypot(monotone - fitted)))
-                    .collect(),
-                scatter: self
-                    .scatter(version)
-                    .values
-                    .into_iter()
-                    .map(rounded)
-                    .collect(),
-            }
+    /// Examples in which an arm was measured.
+    fn of(&self, arm: Arm) -> impl Iterator<Item = (&'a Example, Place, Load)> {
+        self.examples.iter().filter_map(move |example| {
+            let place = example.places[arm.index()]?;
+            Some((example, place, self.loads[example.cell][arm.index()]?))
         })
     }
 
-    fn points(&self, version: usize) -> Vec<Point> {
-        self.examples
-            .iter()
-            .map(|example| {
-                let load = &self.loads[example.cell][version];
-                Point {
-                    place: example.places[version],
-                    value: load.ln,
-                    weight: example.weight * weight(load),
-                }
-            })
-            .collect()
+    /// The table of an arm; `None` if it was not measured.
+    fn table(&self, arm: Arm) -> Option<ArmTable> {
+        let fitted = self.fitted[arm.index()].as_ref()?;
+        let mut monotone = fitted.clone();
+        monotone.make_monotone(TRENDS);
+        let values = || monotone.values.iter().zip(&fitted.values);
+        let rounded_all = |values: Vec<f64>| values.into_iter().map(rounded).collect();
+        Some(ArmTable {
+            load_ms: monotone
+                .values
+                .iter()
+                .map(|ln| rounded(ln.exp() * 1e3))
+                .collect(),
+            // What monotony changed is an error of one or the other.
+            spread: values()
+                .zip(&self.spread(arm).values)
+                .map(|((monotone, fitted), spread)| rounded(spread.hypot(monotone - fitted)))
+                .collect(),
+            scatter: rounded_all(self.scatter(arm).values),
+        })
     }
 
-    /// Standard error of either version's table, as far as the two do not share it: what
-    /// both share cancels when they are compared.
-    fn spread(&self, fitted: &[Table; 2]) -> Table {
+    /// Standard error of an arm's table, as far as the others do not share it: what all share cancels
+    /// when they are compared.
+    fn spread(&self, arm: Arm) -> Table {
         let squares: Vec<Point> = self
-            .examples
-            .iter()
-            .map(|example| {
-                let loads = &self.loads[example.cell];
-                let error = |version: usize| {
-                    self.lattice.at(&fitted[version], &example.places[version]) - loads[version].ln
-                };
-                let apart = error(0) - error(1);
-                let guessed = loads.iter().filter(|load| load.censored).count() as f64;
-                let square = apart.powi(2) + guessed * SPREAD_CENSORED.powi(2);
+            .of(arm)
+            .map(|(example, place, load)| {
+                let guessed = if load.censored { SPREAD_CENSORED } else { 0.0 };
                 Point {
-                    place: example.places[0],
-                    value: square,
+                    place,
+                    value: self.alone_sq(example, arm) + guessed.powi(2),
                     weight: example.weight,
                 }
             })
@@ -258,21 +243,36 @@ impl<'a> Fit<'a> {
         let steps = near.steps_from(|near| near >= NEAR);
         for (square, steps) in mean.values.iter_mut().zip(steps) {
             let gap = SPREAD_STEP * steps as f64;
-            // Half of the squared error of the difference is either's.
-            *square = (*square / 2.0).sqrt().hypot(SPREAD_FLOOR).hypot(gap);
+            *square = square.sqrt().hypot(SPREAD_FLOOR).hypot(gap);
         }
         mean
     }
 
-    /// Standard deviation of a version's single responses.
-    fn scatter(&self, version: usize) -> Table {
+    /// Square of an arm's error beside the mean of the others', scaled to what independent errors of one
+    /// size would give: of two arms, half of the squared difference is either's.
+    fn alone_sq(&self, example: &Example, arm: Arm) -> f64 {
+        let error = |of: Arm| {
+            let load = self.loads[example.cell][of.index()]?;
+            let fitted = self.fitted[of.index()].as_ref()?;
+            Some(self.lattice.at(fitted, &example.places[of.index()]?) - load.ln)
+        };
+        let others: Vec<f64> = Arm::ALL
+            .into_iter()
+            .filter(|of| *of != arm)
+            .filter_map(error)
+            .collect();
+        let count = others.len() as f64;
+        let mean = others.iter().sum::<f64>() / count;
+        error(arm).map_or(0.0, |error| (error - mean).powi(2) * count / (count + 1.0))
+    }
+
+    /// Standard deviation of an arm's single responses.
+    fn scatter(&self, arm: Arm) -> Table {
         let squares: Vec<Point> = self
-            .examples
-            .iter()
-            .filter_map(|example| {
-                let load = &self.loads[example.cell][version];
+            .of(arm)
+            .filter_map(|(example, place, load)| {
                 Some(Point {
-                    place: example.places[version],
+                    place,
                     value: load.scatter?.powi(2),
                     weight: example.weight * (load.count as f64 - 1.0),
                 })

@@ -29,23 +29,23 @@ impl Check {
         writeln!(
             out,
             "\nchoice            cells  differ > 5 %    right   regret: mean      p95    worst   \
-             always h2  always h3"
+             best fixed arm"
         )?;
         for (name, choice) in &self.choice {
-            let [right, mean, p95, worst, h2, h3] = [
+            let [right, mean, p95, worst] = [
                 choice.right,
                 choice.regret_mean,
                 choice.regret_p95,
                 choice.regret_worst,
-                choice.regret_h2,
-                choice.regret_h3,
             ]
             .map(percent);
+            let fixed = choice.regret_fixed.iter().min_by(|a, b| a.1.total_cmp(b.1));
+            let fixed = fixed.map(|(arm, regret)| format!("{arm} {}", percent(*regret)));
+            let fixed = fixed.unwrap_or_default();
             let (cells, differing) = (choice.cells, choice.differing);
             writeln!(
                 out,
-                "{name:16} {cells:6} {differing:13} {right:>8} {mean:>14} {p95:>8} {worst:>8} \
-                 {h2:>11} {h3:>10}"
+                "{name:16} {cells:6} {differing:13} {right:>8} {mean:>14} {p95:>8} {worst:>8}   {fixed}"
             )?;
         }
         if !self.worst.is_empty() {
@@ -60,20 +60,23 @@ impl Check {
 
 impl fmt::Display for Worst {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            path,
-            h2_ms,
-            h3_ms,
-            repeats,
-            ..
-        } = self;
+        let loads: Vec<String> = self
+            .load_ms
+            .iter()
+            .map(|(arm, ms)| {
+                let share = self.chosen.get(arm).copied().unwrap_or_default();
+                format!("{arm} {ms} ms (chosen in {})", percent(share))
+            })
+            .collect();
         write!(
             f,
-            "{:>7}  {} over {path}, {}: h2 {h2_ms} ms, h3 {h3_ms} ms ({repeats} repeats), h3 chosen in {}",
+            "{:>7}  {} over {}, {}: {} ({} repeats)",
             percent(self.regret),
             human::size(ByteSize::from_bytes(self.size_bytes)),
-            self.congestion.name(),
-            percent(self.h3_share),
+            self.path,
+            self.of,
+            loads.join(", "),
+            self.repeats,
         )
     }
 }

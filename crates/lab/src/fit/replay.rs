@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use hikyaku_core::arm::{Arm, Version};
+use hikyaku_core::arm::{ARMS, Arm, CongestionSet, Version};
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
 
-use super::examples::{Cell, VERSIONS};
+use super::examples::{Cell, pair};
 use super::visitor::Visitor;
 
 /// Clients replayed in each cell. Each meets the measured responses in another order.
@@ -16,85 +16,111 @@ const CLIENTS: usize = 4;
 const WARM_UP: usize = 12;
 /// Visits after that which count.
 const VISITS: usize = 12;
-/// Arms differ if the slower takes longer than the faster by more than this share.
+/// Arms differ if the slowest takes longer than the fastest by more than this share.
 const DIFFERENT: f64 = 0.05;
 
 /// What a server makes of a path, for clients that fetch one size or several in turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Replayed {
-    /// Logarithms of the load times in seconds, of all sizes together, in the order of
-    /// [`VERSIONS`].
-    pub(super) truth: [f64; 2],
-    /// Share of visits for which HTTP/3 was chosen.
-    pub(super) h3_share: f64,
+    /// Seconds that all sizes take together by the arms that could be chosen, by [`Arm::index`].
+    pub(super) truth: [Option<f64>; ARMS],
+    /// Share of visits for which each was chosen.
+    pub(super) shares: [f64; ARMS],
 }
 
 impl Replayed {
-    /// Replays clients that fetch a response of each cell at each visit. The cells are of
-    /// one path and congestion control.
-    pub(super) fn new(cells: &[&Cell<'_>], model: &Arc<Model>) -> Self {
-        let chosen: usize = (0..CLIENTS)
-            .map(|client| h3_visits(cells, client, model))
-            .sum();
-        let total = |version: usize| {
-            let loads = cells.iter().map(|cell| cell.loads()[version].ln.exp());
-            loads.sum::<f64>().ln()
+    /// Replays clients that fetch a response of each cell at each visit, and may get any congestion control
+    /// of `available`. The cells are of one path, and all have these.
+    pub(super) fn new(cells: &[&Cell<'_>], available: CongestionSet, model: &Arc<Model>) -> Self {
+        let mut shares = [0.0; ARMS];
+        for client in 0..CLIENTS {
+            for arm in visits(cells, client, available, model) {
+                shares[arm.index()] += 1.0 / (CLIENTS * VISITS) as f64;
+            }
+        }
+        let total = |arm: Arm| {
+            let seconds = |cell: &&Cell<'_>| Some(cell.loads()[arm.index()]?.ln.exp());
+            let loads = cells.iter().map(seconds);
+            available.contains(arm.congestion).then(|| loads.sum())?
         };
         Self {
-            truth: [total(0), total(1)],
-            h3_share: chosen as f64 / (CLIENTS * VISITS) as f64,
+            truth: Arm::ALL.map(total),
+            shares,
         }
+    }
+
+    fn known(&self) -> impl Iterator<Item = (usize, f64)> {
+        let known = self.truth.iter().enumerate();
+        known.filter_map(|(arm, seconds)| Some((arm, (*seconds)?)))
+    }
+
+    fn fastest(&self) -> f64 {
+        self.known()
+            .map(|(_, seconds)| seconds)
+            .fold(f64::INFINITY, f64::min)
     }
 
     /// Whether it matters what is chosen.
     pub(super) fn differs(&self) -> bool {
-        (self.truth[0] - self.truth[1]).abs() > DIFFERENT.ln_1p()
+        let slowest = self.known().map(|(_, seconds)| seconds).fold(0.0, f64::max);
+        slowest / self.fastest() > 1.0 + DIFFERENT
     }
 
-    /// Share of visits for which the faster version was chosen.
+    /// Share of visits for which an arm was chosen that is not slower than the fastest by what makes a
+    /// difference; the fastest alone where there are two.
     pub(super) fn right_share(&self) -> f64 {
-        if self.truth[1] < self.truth[0] {
-            self.h3_share
-        } else {
-            1.0 - self.h3_share
-        }
+        let two = self.known().count() == 2;
+        let slack = if two { 0.0 } else { DIFFERENT };
+        let limit = self.fastest() * (1.0 + slack);
+        let right = self.known().filter(|(_, seconds)| *seconds <= limit);
+        right.map(|(arm, _)| self.shares[arm]).sum()
     }
 
-    /// How much longer a response takes than by the faster version, as a share, if
-    /// HTTP/3 is chosen for `h3_share` of the visits.
-    pub(super) fn regret(&self, h3_share: f64) -> f64 {
-        let [h2, h3] = self.truth.map(f64::exp);
-        (h3_share * h3 + (1.0 - h3_share) * h2) / h2.min(h3) - 1.0
+    /// How much longer a response took than by the fastest arm, as a share.
+    pub(super) fn regret(&self) -> f64 {
+        let mean: f64 = self
+            .known()
+            .map(|(arm, seconds)| self.shares[arm] * seconds)
+            .sum();
+        mean / self.fastest() - 1.0
     }
-}
 
-impl Cell<'_> {
-    /// The default settings under the cell's congestion control, without hold-back and
-    /// exploration: their cost is bounded by the settings, and would only blur what the
-    /// model does.
-    fn policy(&self) -> PolicyConfig {
-        PolicyConfig {
-            congestion: self.congestion,
-            exploration: 0.0,
-            holdback: 0.0,
-            ..PolicyConfig::default()
-        }
+    /// The same had all visits got `arm`; `None` if it could not be chosen.
+    pub(super) fn regret_of(&self, arm: Arm) -> Option<f64> {
+        Some(self.truth[arm.index()]? / self.fastest() - 1.0)
     }
 }
 
-/// Visits that count and for which HTTP/3 was chosen.
-fn h3_visits(cells: &[&Cell<'_>], client: usize, model: &Arc<Model>) -> usize {
-    let Some(first) = cells.first() else {
-        return 0;
-    };
-    let mut visitor = Visitor::new(Arc::new(first.policy()), Arc::clone(model));
-    let mut chosen = 0;
+/// The default settings, without hold-back and exploration: their cost is bounded by the settings, and
+/// would only blur what the model does.
+fn policy() -> Arc<PolicyConfig> {
+    Arc::new(PolicyConfig {
+        exploration: 0.0,
+        holdback: 0.0,
+        ..PolicyConfig::default()
+    })
+}
+
+/// What was chosen for the visits that count.
+fn visits(
+    cells: &[&Cell<'_>],
+    client: usize,
+    available: CongestionSet,
+    model: &Arc<Model>,
+) -> Vec<Arm> {
+    let mut visitor = Visitor::new(policy(), Arc::clone(model));
+    let mut chosen = Vec::new();
     for visit in 0..WARM_UP + VISITS {
+        let decision = visitor.decide(available);
         // Nobody has told a client of HTTP/3 before its first visit.
-        let h3 = visitor.decide().version == Version::H3 && visit > 0;
-        chosen += usize::from(h3 && visit >= WARM_UP);
+        let h3 = decision.version == Version::H3 && visit > 0;
+        let transport = if h3 { Version::H3 } else { Version::H2 }.transport();
+        let arm = Arm::over(transport, decision.congestion.get(transport).congestion);
+        if visit >= WARM_UP {
+            chosen.push(arm);
+        }
         for cell in cells {
-            let responses = &cell.responses[usize::from(h3)];
+            let responses = &cell.responses[arm.index()];
             let response = responses[(visit + client) % responses.len()];
             // Half of the clients remember nothing of HTTP/3 from visit to visit.
             if client % 2 == 1 {
@@ -107,21 +133,21 @@ fn h3_visits(cells: &[&Cell<'_>], client: usize, model: &Arc<Model>) -> usize {
 }
 
 /// The model's predictions of a cell's load times (logarithms of seconds) for a server
-/// that knows the path by both versions, but has learnt nothing from outcomes; `None` if
-/// the model lacks the arm.
-pub(super) fn predicted(cell: &Cell<'_>, model: &Arc<Model>) -> [Option<f64>; 2] {
-    let [h2, h3] = &cell.responses;
-    let view = Visitor::new(Arc::new(cell.policy()), Arc::clone(model)).knowing(h2, h3);
-    VERSIONS.map(|version| {
-        let arm = Arm::new(version, cell.congestion);
-        let loss = view.loss_for(version).mean;
-        let prediction = model.predict(
-            arm,
-            view.min_rtt?,
-            loss,
-            view.rate_for(version, cell.congestion)?,
-            cell.size,
-        )?;
-        Some(prediction.load_time.as_secs_f64().ln())
-    })
+/// that knows the path by both versions over the same congestion control, but has learnt nothing from
+/// outcomes; by [`Arm::index`], `None` where the arm was not measured or the model lacks it.
+pub(super) fn predicted(cell: &Cell<'_>, model: &Arc<Model>) -> [Option<f64>; ARMS] {
+    let mut predicted = [None; ARMS];
+    for congestion in cell.congestions() {
+        let [h2, h3] = pair(congestion).map(|arm| cell.responses[arm.index()].as_slice());
+        let view = Visitor::new(policy(), Arc::clone(model)).knowing(h2, h3);
+        for arm in pair(congestion) {
+            let prediction = || {
+                let loss = view.loss_for(arm.version).mean;
+                let rate = view.rate_for(arm)?;
+                model.predict(arm, view.min_rtt?, loss, rate, cell.size)
+            };
+            predicted[arm.index()] = prediction().map(|found| found.load_time.as_secs_f64().ln());
+        }
+    }
+    predicted
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use hikyaku_core::arm::Version;
+use hikyaku_core::arm::{Arm, Congestion, Version};
 use hikyaku_core::units::{LossRate, Rate};
 
 use super::*;
@@ -21,10 +21,10 @@ rate = ["10Mbps"]
 files = [{ name = "file.bin", size = "1MB" }]
 [[arm]]
 name = "h2"
-set = { "policy.version" = "h2" }
+set = { "policy.version" = "h2", "policy.congestion" = "cubic", "policy.min_cwnd" = "off" }
 [[arm]]
 name = "h3"
-set = { "policy.version" = "h3" }
+set = { "policy.version" = "h3", "policy.congestion" = "cubic", "policy.min_cwnd" = "off" }
 [[arm]]
 name = "adaptive"
 "#;
@@ -163,7 +163,7 @@ fn model_of(data: &Data) -> Model {
 fn error(model: &Model, place: Place, version: Version) -> (f64, f32) {
     let prediction = model
         .predict(
-            hikyaku_core::arm::Arm::new(version, hikyaku_core::arm::Congestion::Cubic),
+            Arm::new(version, Congestion::Cubic),
             Duration::from_secs_f64(place.rtt_ms / 1e3),
             LossRate::from_fraction(place.loss),
             Rate::from_bits_per_sec((rate(place, version) * 1e6) as u64),
@@ -184,7 +184,7 @@ fn the_law_is_found_again_and_chosen_by_on_paths_left_out() {
     assert!(choice.right > 0.8, "{choice:?}");
     assert!(choice.regret_mean < 0.03, "{choice:?}");
     assert!(
-        choice.regret_h2 > 0.05 && choice.regret_h3 > 0.05,
+        choice.regret_fixed["h2-cubic"] > 0.05 && choice.regret_fixed["h3-cubic"] > 0.05,
         "neither version alone would do: {choice:?}"
     );
     for prediction in check.prediction.values() {
@@ -200,11 +200,66 @@ fn a_server_that_knows_the_truth_predicts_it() {
     let cells = cells(&data).unwrap();
     let error = |cell: &Cell<'_>| {
         let (loads, predicted) = (cell.loads(), replay::predicted(cell, &model));
-        [0, 1].map(|version| (predicted[version].unwrap() - loads[version].ln).abs())
+        let arms = examples::pair(Congestion::Cubic).map(Arm::index);
+        arms.map(|arm| (predicted[arm].unwrap() - loads[arm].unwrap().ln).abs())
     };
     let mut errors: Vec<f64> = cells.iter().flat_map(error).collect();
     errors.sort_by(f64::total_cmp);
     assert!(errors[errors.len() / 2] < 0.15, "{errors:?}");
+}
+
+/// The same world, in which BBR and a floor do not answer to losses.
+#[test]
+fn all_arms_are_fitted_and_chosen_from() {
+    let mut all = Vec::new();
+    for (congestion, loss_counts, overhead) in
+        [("cubic", 1.0, 1.0), ("floor", 0.0, 1.0), ("bbr", 0.0, 1.05)]
+    {
+        for mut run in runs(&places()) {
+            let version = if run.arm == "h3" {
+                Version::H3
+            } else {
+                Version::H2
+            };
+            let number = |name: &str| run.metrics[name];
+            let place = Place {
+                rtt_ms: number("server_min_rtt_ms"),
+                loss: run.link.loss().fraction() * loss_counts,
+                mbps: run.link.rate().unwrap().mbps(),
+                size: number("size_bytes"),
+            };
+            run.metrics
+                .insert("response_ms".to_owned(), overhead * load_ms(place, version));
+            run.metrics
+                .insert("server_rate_mbps".to_owned(), rate(place, version));
+            run.labels
+                .insert("congestion".to_owned(), congestion.to_owned());
+            all.push(run);
+        }
+    }
+    let data = data(&all);
+    let model = model_of(&data);
+    assert_eq!(model.file().arms.len(), 6, "{}", data.arms());
+    let check = Check::new(
+        "all".to_owned(),
+        String::new(),
+        &Replays::new(cells(&data).unwrap(), &Arc::new(model)),
+    );
+    let choice = &check.choice["adaptive, one size"];
+    assert_eq!(
+        (choice.cells, choice.regret_fixed.len()),
+        (places().len(), 6)
+    );
+    assert!(choice.regret_fixed["h2-cubic"] > 0.2, "{choice:?}");
+    assert!(choice.regret_mean < 0.05, "{choice:?}");
+    assert!(
+        check.choice.contains_key("floor, all sizes"),
+        "{:?}",
+        check.choice.keys()
+    );
+    let mut text = Vec::new();
+    check.print(&mut text).unwrap();
+    assert!(String::from_utf8(text).unwrap().contains("h3-floor"));
 }
 
 #[test]
@@ -321,6 +376,14 @@ fn what_says_nothing_of_the_model_is_passed_over() {
             "adaptive",
             |run| run.arm = "adaptive".to_owned(),
             "of a version that was not pinned",
+        ),
+        (
+            "a congestion control that we lack",
+            |run| {
+                run.labels
+                    .insert("congestion".to_owned(), "reno".to_owned());
+            },
+            "of another congestion control",
         ),
         (
             "no response",

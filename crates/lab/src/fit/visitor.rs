@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hikyaku_core::arm::{Arm, Version};
+use hikyaku_core::arm::{Arm, ByTransport, CongestionSet, Version};
 use hikyaku_core::decide::{Decision, decide};
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
@@ -58,9 +58,11 @@ impl Visitor {
         }
     }
 
-    /// The server decides, and remembers it.
-    pub(super) fn decide(&mut self) -> Decision {
-        let decision = decide(&self.view(), &self.model, &self.policy, self.now, 0);
+    /// The server decides between these, and remembers it.
+    pub(super) fn decide(&mut self, available: CongestionSet) -> Decision {
+        let available = ByTransport::from_fn(|_| available);
+        let view = self.view();
+        let decision = decide(&view, &self.model, &self.policy, &available, self.now, 0);
         self.observe(&Observation::Decided(decision.decided()));
         decision
     }

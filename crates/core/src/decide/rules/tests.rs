@@ -1,5 +1,6 @@
 //! Guards as tables, then whole clients over many sessions.
 
+mod congestion;
 mod draws;
 mod guards;
 mod simulation;
@@ -8,12 +9,12 @@ mod trials;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::arm::{Congestion, Version};
+use crate::arm::{ARMS, Arm, ByTransport, Congestion, CongestionSet, Version};
 use crate::decide::{AltSvc, decide};
 use crate::estimate::{Choice, LossCount};
 use crate::model::Model;
 use crate::model::tests::{synthetic, synthetic_file};
-use crate::policy::PolicyConfig;
+use crate::policy::{CongestionPolicy, MinCwnd, PolicyConfig};
 use crate::stat::Stat;
 use crate::udp::Verdict;
 use crate::units::{ByteSize, Rate, Secs, Timestamp};
@@ -29,9 +30,17 @@ fn ago(secs: u64) -> Secs {
     Timestamp::from_secs(START - secs).into()
 }
 
-/// No draws, so that tables see the rules alone; and a gain to need that shows.
+/// Every transport has every congestion control.
+fn all() -> ByTransport<CongestionSet> {
+    ByTransport::from_fn(|_| CongestionSet::ALL)
+}
+
+/// No draws, so that tables see the rules alone; a gain to need that shows; and plain CUBIC, so that
+/// versions alone are chosen.
 fn policy() -> PolicyConfig {
     PolicyConfig {
+        congestion: CongestionPolicy::Cubic,
+        min_cwnd: MinCwnd::Off,
         min_gain: 0.05,
         holdback: 0.0,
         exploration: 0.0,
@@ -75,6 +84,15 @@ fn outcomes(mean: f32, weight: f32) -> Stat {
         var: 0.04,
         weight,
     }
+}
+
+/// Outcomes of HTTP/2 and HTTP/3 over CUBIC.
+fn over_cubic(h2: Stat, h3: Stat) -> [Stat; ARMS] {
+    let mut outcomes = [Stat::default(); ARMS];
+    for (version, stat) in [(Version::H2, h2), (Version::H3, h3)] {
+        outcomes[Arm::new(version, Congestion::Cubic).index()] = stat;
+    }
+    outcomes
 }
 
 /// In the synthetic model HTTP/2 is 17 % faster without loss, HTTP/3 67 % faster at 5 %, and neither at
@@ -135,7 +153,7 @@ fn own_outcomes_move_the_prediction() {
     let model = synthetic();
     for (name, h2, h3, from_h3, from_h2) in cases {
         for (from, want) in [(Version::H3, from_h3), (Version::H2, from_h2)] {
-            let outcome = [*h2, *h3];
+            let outcome = over_cubic(*h2, *h3);
             let choice = on(from, 99_999);
             let view = PathView {
                 outcome,
@@ -143,7 +161,7 @@ fn own_outcomes_move_the_prediction() {
                 choice,
                 ..known(EVEN)
             };
-            let decision = decide(&view, &model, &policy(), now(), 1);
+            let decision = decide(&view, &model, &policy(), &all(), now(), 1);
             assert_eq!(
                 decision.version, *want,
                 "{name}, from {from}: {}",
@@ -189,7 +207,7 @@ fn ma_follows_confidence() {
         ("no gain", h3(works(9 * day), 7 * day, EVEN), minute),
     ];
     for (name, view, want) in cases {
-        let decision = decide(view, &synthetic(), &policy(), now(), 1);
+        let decision = decide(view, &synthetic(), &policy(), &all(), now(), 1);
         let ma = Duration::from_secs(*want);
         assert_eq!(
             decision.alt_svc,
@@ -204,7 +222,7 @@ fn ma_follows_confidence() {
         ..policy()
     };
     for (view, want) in [(unknown(), 90), (h3(works(day), day, BAD), 400)] {
-        let decision = decide(&view, &synthetic(), &narrow, now(), 1);
+        let decision = decide(&view, &synthetic(), &narrow, &all(), now(), 1);
         assert_eq!(
             decision.alt_svc,
             AltSvc::Advertise {
@@ -220,14 +238,14 @@ fn a_model_without_the_pinned_congestion_keeps_the_choice() {
     file.arms.retain(|name, _| name.ends_with("cubic"));
     let model = Model::new(file).unwrap();
     let policy = PolicyConfig {
-        congestion: Congestion::Bbr,
+        congestion: CongestionPolicy::Bbr,
         ..policy()
     };
     let view = PathView {
         choice: on(Version::H2, 5),
         ..known(BAD)
     };
-    let decision = decide(&view, &model, &policy, now(), 1);
+    let decision = decide(&view, &model, &policy, &all(), now(), 1);
     assert_eq!(
         (decision.version, decision.reason.code()),
         (Version::H2, "not_comparable")
@@ -237,7 +255,7 @@ fn a_model_without_the_pinned_congestion_keeps_the_choice() {
 #[test]
 fn reasons_are_sentences() {
     let sentence = |view: PathView| {
-        decide(&view, &synthetic(), &policy(), now(), 1)
+        decide(&view, &synthetic(), &policy(), &all(), now(), 1)
             .reason
             .to_string()
     };

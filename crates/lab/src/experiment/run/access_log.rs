@@ -31,6 +31,7 @@ pub(super) struct Line {
     pub(super) min_rtt_us: u64,
     pub(super) delivery_rate_bps: Option<u64>,
     /// What the server had decided for the client.
+    pub(super) congestion: Option<String>,
     pub(super) decision: Option<String>,
     /// Why, as a code.
     pub(super) reason: Option<String>,

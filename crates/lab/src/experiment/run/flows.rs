@@ -169,15 +169,12 @@ fn server(flow: &Flow, experiment: &Experiment) -> Kind {
         Transport::Tcp => "h2",
         Transport::Quic => "h3",
     };
-    let mut settings = vec![
+    let floor = flow.min_cwnd.as_deref().unwrap_or("off");
+    let settings = vec![
         format!("policy.version={version}"),
         format!("policy.congestion={}", flow.congestion),
+        format!("policy.min_cwnd={floor}"),
     ];
-    settings.extend(
-        flow.min_cwnd
-            .iter()
-            .map(|floor| format!("policy.min_cwnd={floor}")),
-    );
     Kind {
         program: spec::Server::Hikyaku,
         settings,

@@ -102,6 +102,7 @@ impl Get<'_> {
             measured.metric("server_packets_sent", line.packets_sent as f64);
             measured.metric("server_packets_lost", line.packets_lost as f64);
             for (name, value) in [
+                ("congestion", &line.congestion),
                 ("session_decision", &line.decision),
                 ("session_reason", &line.reason),
             ] {

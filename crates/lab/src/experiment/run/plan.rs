@@ -11,7 +11,7 @@ use super::progress::Load;
 use super::{DEFAULT_LANES, default_capacity};
 use crate::experiment::axis::{Axis, Cell};
 use crate::experiment::data::Key;
-use crate::experiment::spec::{Arm, Backend, Client, Kind, Spec};
+use crate::experiment::spec::{Arm, Backend, Client, Kind, Server, Spec};
 
 /// One run: sessions that follow each other against the same server. Where no arm
 /// remembers anything between sessions, each is a run of its own.
@@ -256,8 +256,11 @@ fn expected_rate(spec: &Spec, cell: &Cell, arm: &Arm) -> f64 {
     };
     let rate = links.rate().map_or(UNLIMITED, Rate::mbps);
     let setting = |axis, key| cell.get(axis).or(arm.set.get(key).map(String::as_str));
-    let congestion = setting(Axis::Congestion, "policy.congestion").unwrap_or("cubic");
-    let floor = setting(Axis::MinCwnd, "policy.min_cwnd").is_some_and(|floor| floor != "off");
+    // Unless it is told otherwise, our server does not let losses hold it back.
+    let ours = arm.server == Server::Hikyaku;
+    let default = if ours { "adaptive" } else { "cubic" };
+    let congestion = setting(Axis::Congestion, "policy.congestion").unwrap_or(default);
+    let floor = setting(Axis::MinCwnd, "policy.min_cwnd").map_or(ours, |floor| floor != "off");
     let (loss, rtt) = (links.loss().fraction(), links.rtt().as_secs_f64());
     if congestion != "cubic" || floor || loss == 0.0 || spec.workload.kind == Kind::Flows {
         return rate;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{BAD, EVEN, GOOD, ago, known, now, on, outcomes, policy};
-use crate::arm::Version;
+use super::{BAD, EVEN, GOOD, ago, all, known, now, on, outcomes, over_cubic, policy};
+use crate::arm::{Arm, ByTransport, Congestion, Version};
 use crate::decide::{AltSvc, Decision, Group, Session, decide};
 use crate::estimate::LossCount;
 use crate::mix::mix;
@@ -33,7 +33,7 @@ fn the_hold_back_group_is_a_fixed_share_of_clients() {
             session: Session(session),
             ..known(GOOD)
         };
-        decide(&view, &model, &policy, now(), 7).group == Group::HoldBack
+        decide(&view, &model, &policy, &all(), now(), 7).group == Group::HoldBack
     };
     let got = share(20_000, |n| {
         let client = mix(n.into());
@@ -63,11 +63,11 @@ fn udp_guards_hold_for_the_hold_back_group_too() {
         ..known(BAD)
     };
     assert_eq!(
-        decide(&view, &synthetic(), &policy, now(), 1).version,
+        decide(&view, &synthetic(), &policy, &all(), now(), 1).version,
         Version::H2
     );
     assert_eq!(
-        decide(&known(GOOD), &synthetic(), &policy, now(), 1).version,
+        decide(&known(GOOD), &synthetic(), &policy, &all(), now(), 1).version,
         Version::H3
     );
 }
@@ -76,18 +76,18 @@ fn udp_guards_hold_for_the_hold_back_group_too() {
 fn what_is_far_worse_or_doubtful_is_not_explored() {
     let always = PolicyConfig {
         exploration: 1.0,
-        holdback: 0.0,
-        ..PolicyConfig::default()
+        ..policy()
     };
-    let explored =
-        |view: PathView| decide(&view, &synthetic(), &always, now(), 1).group == Group::Explore;
+    let explored = |view: PathView| {
+        decide(&view, &synthetic(), &always, &all(), now(), 1).group == Group::Explore
+    };
     assert!(explored(known(GOOD)), "HTTP/3 instead of HTTP/2");
     assert!(explored(known(BAD)), "and the other way");
     assert!(!explored(PathView {
         udp: Verdict::Doubtful,
         ..known(GOOD)
     }));
-    let slow = [outcomes(0.0, 60.0), outcomes(1.2, 60.0)];
+    let slow = over_cubic(outcomes(0.0, 60.0), outcomes(1.2, 60.0));
     assert!(
         !explored(PathView {
             outcome: slow,
@@ -100,11 +100,11 @@ fn what_is_far_worse_or_doubtful_is_not_explored() {
 proptest! {
     #[test]
     fn exploration_takes_its_share_of_sessions(seed: u64, client: u64) {
-        let policy = PolicyConfig { holdback: 0.0, ..PolicyConfig::default() };
+        let policy = PolicyConfig { exploration: 0.02, ..policy() };
         let model = synthetic();
         let got = share(5_000, |session| {
             let view = PathView { client, session: Session(session), ..known(GOOD) };
-            decide(&view, &model, &policy, now(), seed).group == Group::Explore
+            decide(&view, &model, &policy, &all(), now(), seed).group == Group::Explore
         });
         // Five standard deviations of 2 % of 5,000.
         prop_assert!((got - 0.02).abs() < 0.01, "{}", got);
@@ -113,7 +113,7 @@ proptest! {
     #[test]
     fn any_view_is_decided_and_always_alike(view in views(), seed: u64) {
         let (model, policy) = (synthetic(), PolicyConfig::default());
-        let decide = || decide(&view, &model, &policy, now(), seed);
+        let decide = || decide(&view, &model, &policy, &all(), now(), seed);
         let decision: Decision = decide();
         prop_assert_eq!(format!("{decision:?}"), format!("{:?}", decide()));
         prop_assert_eq!(matches!(decision.alt_svc, AltSvc::Advertise { .. }), decision.version == Version::H3);
@@ -128,8 +128,12 @@ proptest! {
         let gain = |lost: u32| {
             let quic = LossCount { sent: 1e6, lost: lost as f32 }.bounds();
             let view = PathView { loss: [known(EVEN).loss[0], quic], ..known(EVEN) };
-            let decision = decide(&view, &synthetic(), &policy(), now(), 1);
-            decision.h2.unwrap().time.as_secs_f64() / decision.h3.unwrap().time.as_secs_f64()
+            let decision = decide(&view, &synthetic(), &policy(), &all(), now(), 1);
+            let secs = |version| {
+                let arm = Arm::new(version, Congestion::Cubic);
+                decision.load(arm).unwrap().time.as_secs_f64()
+            };
+            secs(Version::H2) / secs(Version::H3)
         };
         prop_assert!(gain(less.max(more)) <= gain(less.min(more)) * (1.0 + 1e-4));
     }
@@ -142,14 +146,16 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn views()(
+    pub(super) fn views()(
         numbers: (u64, u32, u64, u64, u64),
         samples in 0.0f32..100.0,
         known: (bool, bool, bool, bool),
         counts in ((0.0f32..1e6, 0.0f32..1.0), (0.0f32..1e6, 0.0f32..1.0)),
-        outcome in (stats(), stats()),
+        outcome in proptest::array::uniform6(stats()),
         udp in 0u8..6,
         choice in 0u8..3,
+        kept in (0usize..4, 0usize..4),
+        open in proptest::option::of(any::<u64>()),
     ) -> PathView {
         let (client, session, rtt, rate, size) = numbers;
         let count = |(sent, lost)| LossCount { sent, lost: sent * lost }.bounds();
@@ -163,8 +169,8 @@ prop_compose! {
             rate: known.1.then_some(Rate::from_bits_per_sec(rate)),
             size: known.2.then_some(ByteSize::from_bytes(size)),
             loss: [count(counts.0), count(counts.1)],
-            outcome: [outcome.0, outcome.1],
-            own_outcome: if known.3 { [outcome.0, outcome.1] } else { Default::default() },
+            outcome,
+            own_outcome: if known.3 { outcome } else { Default::default() },
             udp: match udp {
                 0 => Verdict::Unproven,
                 1 => Verdict::Doubtful,
@@ -173,6 +179,11 @@ prop_compose! {
                 _ => Verdict::Works { since: ago(client % 100_000) },
             },
             udp_prefix: None,
+            open_rate: open.map(Rate::from_bits_per_sec),
+            congestion: ByTransport {
+                tcp: Congestion::ALL.get(kept.0).copied(),
+                quic: Congestion::ALL.get(kept.1).copied(),
+            },
             choice: [None, on(Version::H2, 5), on(Version::H3, 5)][usize::from(choice)],
         }
     }

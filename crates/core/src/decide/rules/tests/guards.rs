@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{BAD, EVEN, GOOD, ago, known, now, on, outcomes, policy, unknown};
+use super::{BAD, EVEN, GOOD, ago, all, known, now, on, outcomes, over_cubic, policy, unknown};
 use crate::arm::Version;
 use crate::decide::{AltSvc, Group, Reason, decide};
 use crate::estimate::LossCount;
@@ -128,7 +128,7 @@ fn each_guard_in_turn() {
             "a gain that is worth a change",
             PathView {
                 choice: on(Version::H3, 99_999),
-                outcome: [outcomes(0.0, 24.0); 2],
+                outcome: over_cubic(outcomes(0.0, 24.0), outcomes(0.0, 24.0)),
                 ..known(0.0012)
             },
             Version::H2,
@@ -248,7 +248,7 @@ fn each_guard_in_turn() {
     ];
     let model = synthetic();
     for (name, view, version, group, code) in cases {
-        let decision = decide(view, &model, &policy(), now(), 1);
+        let decision = decide(view, &model, &policy(), &all(), now(), 1);
         let got = (decision.version, decision.group, decision.reason.code());
         assert_eq!(
             got,
@@ -276,7 +276,7 @@ fn the_plain_choice_is_a_setting() {
         unknown: Plain::H2,
         ..policy()
     };
-    let decision = decide(&unknown(), &synthetic(), &policy, now(), 1);
+    let decision = decide(&unknown(), &synthetic(), &policy, &all(), now(), 1);
     assert_eq!(
         (decision.version, decision.alt_svc),
         (Version::H2, AltSvc::Withhold)
@@ -302,7 +302,7 @@ fn pins_hold_before_all_else() {
             ..PolicyConfig::default()
         };
         for view in [unknown(), known(GOOD), known(BAD)] {
-            let decision = decide(&view, &synthetic(), &policy, now(), 1);
+            let decision = decide(&view, &synthetic(), &policy, &all(), now(), 1);
             assert_eq!((decision.version, decision.alt_svc), (version, alt_svc));
             assert_eq!(decision.reason, Reason::Pinned { version });
         }

@@ -4,13 +4,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::START;
+use super::{START, all};
 use crate::arm::{Arm, Congestion, Version};
 use crate::decide::{Decision, Group, decide};
 use crate::mix::{draw, mix};
 use crate::model::Model;
 use crate::model::tests::synthetic;
-use crate::policy::PolicyConfig;
+use crate::policy::{CongestionPolicy, MinCwnd, PolicyConfig};
 use crate::sample::{Observation, Outcome, PathSample, UdpEvent};
 use crate::table::{ClientTable, TableConfig};
 use crate::units::{LossRate, Rate, Timestamp};
@@ -57,6 +57,8 @@ impl World {
     fn new(seed: u64) -> Self {
         let model = Arc::new(synthetic());
         let policy = PolicyConfig {
+            congestion: CongestionPolicy::Cubic,
+            min_cwnd: MinCwnd::Off,
             holdback: 0.0,
             exploration: 0.02,
             ..PolicyConfig::default()
@@ -83,7 +85,14 @@ impl World {
     fn session(&mut self, network: &Network) -> Decision {
         self.now = self.now.saturating_add(Duration::from_secs(1800));
         let view = self.table.view(self.client, self.now);
-        let decision = decide(&view, &self.model, &self.policy, self.now, self.seed);
+        let decision = decide(
+            &view,
+            &self.model,
+            &self.policy,
+            &all(),
+            self.now,
+            self.seed,
+        );
         self.observe(Observation::Decided(decision.decided()));
         let version = self.applied(&decision, network);
         for _ in 0..5 {

@@ -1,6 +1,6 @@
 //! What is tried because it is in doubt.
 
-use super::{BAD, EVEN, GOOD, known, now, on, outcomes, policy};
+use super::{BAD, EVEN, GOOD, all, known, now, on, outcomes, over_cubic, policy};
 use crate::arm::Version;
 use crate::decide::{Group, decide};
 use crate::model::tests::synthetic;
@@ -18,9 +18,9 @@ fn what_is_in_doubt_is_tried() {
     let none = Stat::default();
     let few = outcomes(0.0, 1.0);
     let enough = outcomes(0.0, 2.0);
-    let even = |version, outcome| PathView {
+    let even = |version, [h2, h3]: [Stat; 2]| PathView {
         choice: on(version, 99_999),
-        outcome,
+        outcome: over_cubic(h2, h3),
         ..known(EVEN)
     };
     let sure = |loss, version| PathView {
@@ -32,13 +32,13 @@ fn what_is_in_doubt_is_tried() {
         ..even(Version::H2, [enough, none])
     };
     let disappointing = PathView {
-        own_outcome: [none, outcomes(0.8, 3.0)],
-        outcome: [none, outcomes(0.8, 3.0)],
+        own_outcome: over_cubic(none, outcomes(0.8, 3.0)),
+        outcome: over_cubic(none, outcomes(0.8, 3.0)),
         ..sure(BAD, Version::H3)
     };
     let tried_in_vain = PathView {
-        own_outcome: [outcomes(1.5, 1.0), outcomes(0.8, 3.0)],
-        outcome: [outcomes(1.5, 1.0), outcomes(0.8, 3.0)],
+        own_outcome: over_cubic(outcomes(1.5, 1.0), outcomes(0.8, 3.0)),
+        outcome: over_cubic(outcomes(1.5, 1.0), outcomes(0.8, 3.0)),
         ..disappointing
     };
     // name, view, version tried
@@ -79,7 +79,7 @@ fn what_is_in_doubt_is_tried() {
         ("HTTP/2 surely slower", sure(BAD, Version::H3), None),
     ];
     for (name, view, want) in cases {
-        let decision = decide(view, &synthetic(), &policy, now(), 1);
+        let decision = decide(view, &synthetic(), &policy, &all(), now(), 1);
         let tried = (decision.reason.code() == "trial").then_some(decision.version);
         assert_eq!(tried, *want, "{name}: {}", decision.reason);
         assert_eq!(decision.group == Group::Explore, want.is_some(), "{name}");
@@ -92,6 +92,7 @@ fn what_is_in_doubt_is_tried() {
         &even(Version::H3, [none; 2]),
         &synthetic(),
         &never,
+        &all(),
         now(),
         1,
     );

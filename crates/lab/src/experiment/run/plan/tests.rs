@@ -41,7 +41,7 @@ fn every_session_is_planned_once() {
     // experiment, sessions
     let cases = [
         ("version-sweep", 5 * 6 * 6 * 2 * 2 * 5),
-        ("model", 6 * 6 * 5 * 4 * (5 + 3 + 3 + 3)),
+        ("model", 6 * 6 * 5 * 6 * (5 + 3 + 3 + 3)),
         ("version-eval", 18 * 6 * (2 * 5 + 3 * 13)),
     ];
     for (name, want) in cases {

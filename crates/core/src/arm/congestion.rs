@@ -1,0 +1,192 @@
+//! Congestion controls, and sets of them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{LossRate, Rate};
+
+/// A congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Congestion {
+    /// CUBIC (RFC 9438).
+    Cubic,
+    /// CUBIC whose window does not fall below the path's bandwidth-delay product at losses that come
+    /// without a standing queue.
+    Floor,
+    /// BBR.
+    Bbr,
+}
+
+impl Congestion {
+    /// All, in the order of their indices.
+    pub const ALL: [Self; 3] = [Self::Cubic, Self::Floor, Self::Bbr];
+    /// All, those first that leave most to others on a shared path.
+    pub const FAIREST_FIRST: [Self; 3] = [Self::Floor, Self::Cubic, Self::Bbr];
+
+    /// `cubic`, `floor` or `bbr`, as logs and the configuration name it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::Floor => "floor",
+            Self::Bbr => "bbr",
+        }
+    }
+
+    /// The position in an array that has an element for each.
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The rate that it gets at random losses of any path, however fast; `None` where losses do not
+    /// limit it: BBR does not answer to them, and a floor holds at them.
+    ///
+    /// CUBIC's mean window for packets of 1460 bytes: RFC 9438 §5.1, and that of Reno where it is
+    /// larger (Mathis et al., "The macroscopic behavior of the TCP congestion avoidance
+    /// algorithm", CCR 1997).
+    pub(crate) fn rate_at_loss(self, loss: LossRate, rtt: Duration) -> Option<Rate> {
+        let (loss, rtt) = (loss.fraction(), rtt.as_secs_f64());
+        if self != Self::Cubic || loss <= 0.0 || rtt <= 0.0 {
+            return None;
+        }
+        // To the power of 3/4: asked at each decision, and roots are quick.
+        let root = (rtt / loss).sqrt();
+        let cubic = 1.054 * root * root.sqrt();
+        let reno = (1.5 / loss).sqrt();
+        let bits = cubic.max(reno) * 1460.0 * 8.0 / rtt;
+        Some(Rate::from_bits_per_sec(bits as u64))
+    }
+}
+
+impl fmt::Display for Congestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A text that names no congestion control.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("reading a congestion control: `{0}` is none; expected cubic, floor or bbr")]
+pub struct ParseCongestionError(String);
+
+impl FromStr for Congestion {
+    type Err = ParseCongestionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|known| known.name() == text);
+        found.ok_or_else(|| ParseCongestionError(text.to_owned()))
+    }
+}
+
+/// A set of congestion controls.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct CongestionSet(u8);
+
+impl CongestionSet {
+    /// None.
+    pub const EMPTY: Self = Self(0);
+    /// All of [`Congestion::ALL`].
+    pub const ALL: Self = Self::of(&Congestion::ALL);
+
+    /// These.
+    #[must_use]
+    pub const fn of(members: &[Congestion]) -> Self {
+        let (mut set, mut at) = (0, 0);
+        while at < members.len() {
+            set |= 1 << members[at] as u8;
+            at += 1;
+        }
+        Self(set)
+    }
+
+    /// Whether this is one of them.
+    #[must_use]
+    pub const fn contains(self, congestion: Congestion) -> bool {
+        self.0 & 1 << congestion as u8 != 0
+    }
+
+    /// Those in both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// How many they are.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// They, the fairest first.
+    pub fn iter(self) -> impl Iterator<Item = Congestion> {
+        let all = Congestion::FAIREST_FIRST.into_iter();
+        all.filter(move |congestion| self.contains(*congestion))
+    }
+
+    /// The one that leaves most to others.
+    #[must_use]
+    pub fn fairest(self) -> Option<Congestion> {
+        self.iter().next()
+    }
+}
+
+impl fmt::Debug for CongestionSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Congestion, CongestionSet};
+    use crate::units::LossRate;
+
+    #[test]
+    fn names_go_round() {
+        for congestion in Congestion::ALL {
+            assert_eq!(congestion.name().parse(), Ok(congestion));
+            assert_eq!(Congestion::ALL[congestion.index()], congestion);
+        }
+        assert!("reno".parse::<Congestion>().is_err());
+    }
+
+    #[test]
+    fn sets_hold_what_they_are_made_of() {
+        let fair = CongestionSet::of(&[Congestion::Cubic, Congestion::Floor]);
+        let fast = CongestionSet::of(&[Congestion::Floor, Congestion::Bbr]);
+        assert_eq!(fair.and(fast), CongestionSet::of(&[Congestion::Floor]));
+        assert_eq!(fair.fairest(), Some(Congestion::Floor));
+        assert_eq!((fair.len(), fair.contains(Congestion::Bbr)), (2, false));
+        assert_eq!(CongestionSet::ALL.iter().count(), 3);
+        assert_eq!(CongestionSet::EMPTY.fairest(), None);
+    }
+
+    #[test]
+    fn losses_limit_cubic_alone() {
+        let rate = |congestion: Congestion, loss, ms| {
+            let loss = LossRate::from_fraction(loss);
+            let rate = congestion.rate_at_loss(loss, Duration::from_millis(ms));
+            rate.map(|rate| (rate.mbps() * 10.0).round() / 10.0)
+        };
+        // Reno: sqrt(1.5 / 0.05) = 5.5 packets a round trip.
+        assert_eq!(rate(Congestion::Cubic, 0.05, 50), Some(1.3));
+        // CUBIC: 1.054 x (0.1 / 0.00001)^0.75 = 1054 packets.
+        assert_eq!(rate(Congestion::Cubic, 0.00001, 100), Some(123.1));
+        assert_eq!(rate(Congestion::Cubic, 0.0, 50), None);
+        assert_eq!(rate(Congestion::Cubic, 0.05, 0), None);
+        assert_eq!(rate(Congestion::Floor, 0.05, 50), None);
+        assert_eq!(rate(Congestion::Bbr, 0.05, 50), None);
+    }
+}

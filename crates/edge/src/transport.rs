@@ -1,0 +1,86 @@
+//! What a connection's sender shall do: where decisions meet transports.
+//!
+//! Both transports ask [`Clients::transport`](crate::clients::Clients::transport) when they accept a
+//! connection, before its handshake, and tell [`Conn::open`](crate::conn::Conn::open) what they could
+//! apply. While it lives, its meter compares [`Conn::chosen_congestion`](crate::conn::Conn) with what
+//! is in use, and tells of a switch.
+
+use std::io;
+
+use hikyaku_congestion::Settings;
+use hikyaku_core::arm::{ByTransport, Congestion, CongestionSet};
+use hikyaku_core::known::Known;
+use hikyaku_core::policy::{CongestionPolicy, PolicyConfig};
+
+use crate::listen::probe_congestion;
+use crate::tcp_cc::{Control, Controls};
+
+/// What a new connection's sender shall do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct TransportChoice {
+    /// Its congestion control.
+    pub(crate) congestion: Congestion,
+    /// Bytes below which its window never falls, whatever is lost.
+    pub(crate) min_cwnd: Option<u64>,
+    /// What the path has lately carried.
+    pub(crate) known: Option<Known>,
+}
+
+impl TransportChoice {
+    /// What a TCP socket is to use.
+    pub(crate) fn tcp_control(&self) -> Control {
+        match (self.min_cwnd, self.congestion) {
+            (Some(bytes), over) => Control::Floor {
+                over,
+                bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+            },
+            (None, Congestion::Floor) => Control::Fair { known: self.known },
+            (None, congestion) => Control::Plain(congestion),
+        }
+    }
+
+    /// How a QUIC connection is to be controlled.
+    pub(crate) fn quic_settings(&self) -> Settings {
+        Settings {
+            algorithm: self.congestion.into(),
+            min_cwnd: self.min_cwnd,
+            known: self.known,
+        }
+    }
+}
+
+/// The congestion controls that each transport has on this machine.
+///
+/// # Errors
+/// When TCP lacks what `policy` pins, or plain CUBIC where it pins nothing that is needed more:
+/// what the kernel said of it.
+pub(crate) fn available(
+    policy: &PolicyConfig,
+    controls: &Controls,
+) -> Result<ByTransport<CongestionSet>, (Congestion, io::Error)> {
+    let needed = match policy.congestion {
+        CongestionPolicy::Bbr => Congestion::Bbr,
+        CongestionPolicy::Adaptive | CongestionPolicy::Cubic => Congestion::Cubic,
+    };
+    let mut tcp = Vec::new();
+    for congestion in Congestion::ALL {
+        let probed = match congestion {
+            // `Controls` has told what is missing.
+            Congestion::Floor if !controls.has_floors() => continue,
+            Congestion::Floor => Ok(()),
+            plain => probe_congestion(plain),
+        };
+        match probed {
+            Ok(()) => tcp.push(congestion),
+            Err(error) if congestion == needed => return Err((congestion, error)),
+            Err(error) if policy.allowed().contains(congestion) => tracing::info!(
+                "TCP has no {congestion} here, and connections get another congestion control: {error}"
+            ),
+            Err(_) => {}
+        }
+    }
+    Ok(ByTransport {
+        tcp: CongestionSet::of(&tcp),
+        quic: CongestionSet::ALL,
+    })
+}
