@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arm::{ARMS, Arm, ByTransport, Congestion, Version};
+use crate::arm::{Arm, ByTransport, Congestion, Version};
 use crate::human;
 use crate::units::{ByteSize, LossRate, Rate};
+
+use correct::Corrected;
 
 pub use congestion::{CongestionChoice, CongestionReason};
 pub use reason::{Missing, Reason, UdpFailure};
@@ -34,16 +36,16 @@ pub struct Decision {
     pub session: Session,
     /// The congestion control of each transport, whichever the client comes over.
     pub congestion: ByTransport<CongestionChoice>,
-    /// What a response is expected to take by each arm, by [`Arm::index`].
-    loads: [Option<Load>; ARMS],
+    /// What a response is expected to take by each arm.
+    corrected: Option<Corrected>,
 }
 
 impl Decision {
     /// What a response is expected to take by an arm; `None` where that can't be said, or the settings or
     /// what is available rule the arm out.
     #[must_use]
-    pub const fn load(&self, arm: Arm) -> Option<Load> {
-        self.loads[arm.index()]
+    pub fn load(&self, arm: Arm) -> Option<Load> {
+        self.corrected.as_ref()?.load(arm)
     }
 
     /// What the client's estimate has to remember of this decision.

@@ -62,7 +62,8 @@ static __always_inline void leave_startup(struct flow *flow)
 	flow->known_bdp = 0;
 }
 
-/* What was sent in the probe's round has been acknowledged in the next. */
+/* What was sent in the probe's round is acknowledged in the next, and its queue drained in the one
+ * after that. */
 static __always_inline void end_probe(struct flow *flow, struct tcp_sock *tp)
 {
 	__u64 bdp = path_bdp(flow);
@@ -101,7 +102,7 @@ static __always_inline void step_probe(struct flow *flow, struct tcp_sock *tp)
 
 	if (flow->round > flow->probe_round)
 		flow->probe = false;
-	if (flow->probe_rate && flow->round > flow->probe_round + 1)
+	if (flow->probe_rate && flow->round > flow->probe_round + 2)
 		end_probe(flow, tp);
 	if (forgiving && !flow->startup && trusted(flow) &&
 	    flow->round >= flow->probe_round + PROBE_ROUNDS) {

@@ -62,6 +62,7 @@ struct rate_sample {
 	int losses;
 	__u32 acked_sacked;
 	bool is_app_limited;
+	bool is_retrans;
 } RELOCATED;
 
 struct ack_sample {

@@ -111,7 +111,8 @@ static __always_inline bool sample_path(struct flow *flow, struct tcp_sock *tp,
 	bool ends = delivered > 0 && (__s32)(rs->prior_delivered - flow->round_end) >= 0;
 	__u64 rate;
 
-	if (rtt > 0) {
+	/* RTTs of what was sent twice come from timestamps, cut to milliseconds. */
+	if (rtt > 0 && !rs->is_retrans) {
 		flow->recent[flow->recent_next++ & 3] = rtt;
 		if (!flow->round_rtt || rtt < flow->round_rtt)
 			flow->round_rtt = rtt;

@@ -4,6 +4,8 @@
 
 enum {
 	SIXTEENTHS = 16,
+	/* One part in so many more losses do not matter. */
+	LEAST_PART = 25,
 	/* Packets without which nothing is judged. */
 	JUDGED_PACKETS = 40 * SIXTEENTHS,
 	DOUBT_ROUNDS = 32,
@@ -48,8 +50,8 @@ static __always_inline void count_packets(struct flow *flow, __u32 acked, __u32 
 	flow->whole.lost += lost * SIXTEENTHS;
 }
 
-/* Whether probes lose more, by three standard deviations and a hundredth at least. Shares
- * are in 2^-20, so that squares fit. */
+/* Whether probes lose more, by three standard deviations and 4 % at least: a quarter more than a link
+ * carries loses up to a fifth. Shares are in 2^-20, so that squares fit. */
 static __always_inline bool answers(struct flow *flow)
 {
 	__u64 probing = sum(&flow->probing), calm = sum(&flow->calm);
@@ -60,7 +62,7 @@ static __always_inline bool answers(struct flow *flow)
 		return false;
 	often = ((__u64)flow->probing.lost << 20) / probing;
 	seldom = ((__u64)flow->calm.lost << 20) / calm;
-	if (often <= seldom + (1 << 20) / 100)
+	if (often <= seldom + (1 << 20) / LEAST_PART)
 		return false;
 	more = often - seldom;
 	pooled = (lost << 20) / (probing + calm);

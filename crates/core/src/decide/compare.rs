@@ -2,7 +2,7 @@
 
 use super::correct::{Corrected, Predicted};
 use super::reason::Missing;
-use super::{Comparison, CongestionChoice, CongestionReason, Load};
+use super::{Comparison, CongestionChoice, CongestionReason};
 use crate::arm::{ARMS, Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
 use crate::model::Model;
 use crate::policy::PolicyConfig;
@@ -108,11 +108,6 @@ fn predict(
 }
 
 impl Compared {
-    /// Expected loads, by [`Arm::index`].
-    pub(super) fn loads(&self) -> [Option<Load>; ARMS] {
-        Arm::ALL.map(|arm| self.corrected.load(arm))
-    }
-
     /// The arm of a version over the congestion control that is best for its transport.
     pub(super) const fn arm(&self, version: Version) -> Arm {
         let transport = version.transport();
@@ -155,7 +150,9 @@ impl Steady<'_> {
     /// `None` where the fairest candidate was not predicted.
     fn choose(&self) -> Option<CongestionChoice> {
         let fairest = self.candidates.fairest()?;
-        self.corrected.load(self.arm(fairest))?;
+        if !self.corrected.has(self.arm(fairest)) {
+            return None;
+        }
         if self.candidates.len() == 1 {
             return Some(CongestionChoice {
                 congestion: fairest,

@@ -47,14 +47,14 @@ impl Predicted {
 /// uncertain loss is so for all. It cancels when two are compared, and what one arm's outcomes tell of it
 /// holds for the others. So the error is modelled as two shared factors and what is left of each arm
 /// alone; given the factors, arms are independent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Corrected {
     arms: [Option<CorrectedArm>; ARMS],
     /// Covariance of the shared factors.
     factors: Symmetric,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct CorrectedArm {
     ln_secs: f32,
     /// Variance of its own error.
@@ -64,7 +64,7 @@ struct CorrectedArm {
 }
 
 /// A symmetric matrix of two rows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Symmetric {
     first: f32,
     both: f32,
@@ -129,6 +129,11 @@ impl Corrected {
             });
         }
         Self { arms, factors }
+    }
+
+    /// Whether the arm was predicted.
+    pub(super) const fn has(&self, arm: Arm) -> bool {
+        self.arms[arm.index()].is_some()
     }
 
     /// What the arm is expected to take; `None` if it was not predicted.

@@ -30,10 +30,7 @@ pub fn decide(
 ) -> Decision {
     let candidates = policy.candidates(available);
     let compared = compare(view, model, policy, &candidates);
-    let loads = match &compared {
-        Ok(compared) => compared.loads(),
-        Err(_) => Default::default(),
-    };
+    let corrected = compared.as_ref().ok().map(|compared| compared.corrected);
     let rules = Rules {
         view,
         policy,
@@ -69,7 +66,7 @@ pub fn decide(
         group,
         session: view.session,
         congestion,
-        loads,
+        corrected,
     }
 }
 
