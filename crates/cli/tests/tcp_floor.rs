@@ -13,8 +13,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hikyaku_core::arm::Congestion;
+use hikyaku_core::known::Known;
+use hikyaku_core::units::ByteSize;
 use hikyaku_core::units::{LossRate, Rate};
-use hikyaku_edge::tcp_cc::{Control, Controls, Known, Prefix, Setting};
+use hikyaku_edge::tcp_cc::{Control, Controls, Prefix, Setting};
 use hikyaku_lab::link::{CLIENT_V4, LinkPair, SERVER_V4, Topology};
 use hikyaku_netsim::{Capacity, LinkConfig, Loss, QueueLimit};
 
@@ -307,7 +309,7 @@ fn a_known_path_begins_with_half_of_what_it_carries() {
     let after_first_round = |min_rtt| {
         let mut pair = lab.connect(&listener);
         let known = Some(Known {
-            bdp: u64::from(320 * MSS),
+            bdp: ByteSize::from_bytes(u64::from(320 * MSS)),
             min_rtt,
         });
         lab.set(&pair, Control::Fair { known });
