@@ -41,7 +41,7 @@ const H2_CHUNK: usize = 16 * 1024 - 9;
 /// Bytes of HTTP/2 that the kernel holds unsent (`TCP_NOTSENT_LOWAT`): they go before any response
 /// that is more urgent, and stay when the path becomes slow, since send buffers only grow. Less
 /// means more wakes a byte. HTTP/1.1 has one response at a time.
-const H2_UNSENT: u32 = 256 * 1024;
+const H2_UNSENT: u32 = 512 * 1024;
 /// Flow control windows for uploads.
 const H2_STREAM_WINDOW: u32 = 1 << 20;
 const H2_CONNECTION_WINDOW: u32 = 2 << 20;
