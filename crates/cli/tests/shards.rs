@@ -338,7 +338,7 @@ fn our_own_client_loads_pages_that_are_spread() {
 /// A page with all kinds of resources, as `a.test` has it.
 fn rich_site() -> Site {
     let images: String = (0..IMAGES)
-        .map(|n| format!("<img src=\"/{n}.svg\" srcset=\"/{n}.svg 1x, /{n}.svg 2x\">"))
+        .map(|n| format!("<img src=\"/{n}.svg\" srcset=\"/{n}.svg 1x\">"))
         .collect();
     let page = format!(
         "<!doctype html><title>page</title><link rel=stylesheet href=/main.css>\
@@ -382,11 +382,26 @@ fn look(server: &Server) -> (String, u64) {
         let elsewhere = "performance.getEntriesByType('resource')\
                          .filter(entry => new URL(entry.name).origin !== location.origin).length";
         let elsewhere = browser.evaluate(elsewhere).await.as_u64().unwrap();
-        let picture = browser
+        (settled(&mut browser).await, elsewhere)
+    })
+}
+
+/// A picture of the page once it has stopped to change: what is painted last may come a
+/// moment after the page has loaded.
+async fn settled(browser: &mut Browser) -> String {
+    let begun = std::time::Instant::now();
+    let (mut last, mut same) = (String::new(), 0);
+    while same < 5 {
+        assert!(begun.elapsed() < PATIENCE, "the page never stops to change");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let taken = browser
             .command("Page.captureScreenshot", json!({ "format": "png" }))
             .await;
-        (picture["data"].as_str().unwrap().to_owned(), elsewhere)
-    })
+        let taken = taken["data"].as_str().unwrap();
+        same = if taken == last { same + 1 } else { 0 };
+        last = taken.to_owned();
+    }
+    last
 }
 
 /// Connections that carried requests: a client's port at a host.

@@ -155,7 +155,8 @@ impl Shards {
             return Some(Treatment::AtShard { origin });
         }
         let asked = self.tags.unmark(request.headers_mut());
-        match PageRequest::of(request, &authority, connections) {
+        let is_static = self.matches(request.uri().path());
+        match PageRequest::of(request, &authority, is_static, connections) {
             Some(page) => Some(Treatment::Page(Box::new(page), asked)),
             None => Some(Treatment::Known(asked)),
         }

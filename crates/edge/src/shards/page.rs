@@ -25,13 +25,15 @@ pub(crate) struct PageRequest {
 }
 
 impl PageRequest {
-    /// `None` where the response stays as it is, whatever it is.
+    /// `None` where the response stays as it is, whatever it is. `is_static` tells that the
+    /// path is one that would be spread.
     ///
     /// A request for a document loses its `Accept-Encoding`: what is encoded could not be
     /// rewritten.
     pub(super) fn of<B>(
         request: &mut Request<B>,
         authority: &Authority,
+        is_static: bool,
         connections: impl FnOnce() -> u8,
     ) -> Option<Self> {
         let readable = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -40,7 +42,8 @@ impl PageRequest {
             return None;
         }
         let wants = wants_document(request.headers());
-        if wants == Some(false) {
+        // Spared the question for how many connections, which takes a lock.
+        if !wants.unwrap_or(!is_static) {
             return None;
         }
         let connections = connections();
