@@ -17,6 +17,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_hikyaku");
+/// Versions alone are chosen.
+const PLAIN_CUBIC: [&str; 2] = ["policy.congestion=cubic", "policy.min_cwnd=off"];
 /// Sessions within which enough is known to compare.
 const SESSIONS: usize = 20;
 
@@ -31,8 +33,8 @@ struct Lab {
 }
 
 impl Lab {
-    /// Starts it all, unless there are no privileges for that.
-    fn start() -> Option<Self> {
+    /// Starts it all with these settings, unless there are no privileges for that.
+    fn start(settings: &[&str]) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             eprintln!("SKIPPED: emulated links need root");
             return None;
@@ -41,7 +43,7 @@ impl Lab {
         let topology = Topology::create().unwrap();
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("page"), vec![b'x'; 1_000_000]).unwrap();
-        let server = serve(&topology, dir.path());
+        let server = serve(&topology, dir.path(), settings);
         Some(Self {
             topology,
             server,
@@ -146,7 +148,7 @@ impl Drop for Lab {
 }
 
 /// The server in its namespace, when it has said that it serves.
-fn serve(topology: &Topology, root: &Path) -> Child {
+fn serve(topology: &Topology, root: &Path, settings: &[&str]) -> Child {
     let mut command = Command::new(BINARY);
     command
         .arg("serve")
@@ -159,6 +161,7 @@ fn serve(topology: &Topology, root: &Path) -> Child {
             "policy.exploration=0",
         ])
         .args(["--set", "log.access=off"])
+        .args(settings.iter().flat_map(|setting| ["--set", setting]))
         .stderr(Stdio::piped());
     let mut server = topology.server().spawn(&mut command).unwrap().unwrap();
     let mut lines = BufReader::new(server.stderr.take().unwrap()).lines();
@@ -171,7 +174,7 @@ fn serve(topology: &Topology, root: &Path) -> Child {
 
 #[test]
 fn a_lossy_path_keeps_http3_for_being_faster() {
-    let Some(mut lab) = Lab::start() else {
+    let Some(mut lab) = Lab::start(&PLAIN_CUBIC) else {
         return;
     };
     lab.link(1, 5.0);
@@ -186,8 +189,34 @@ fn a_lossy_path_keeps_http3_for_being_faster() {
 }
 
 #[test]
+fn a_lossy_path_gets_a_congestion_control_that_losses_do_not_hold_back() {
+    if !offers_bbr() {
+        eprintln!("SKIPPED: the kernel has no bbr");
+        return;
+    }
+    // Without a floor, TCP has nothing fair that would do.
+    let Some(mut lab) = Lab::start(&["policy.min_cwnd=off", "policy.version=h2"]) else {
+        return;
+    };
+    lab.link(10, 5.0);
+    for _ in 0..SESSIONS {
+        assert_eq!(lab.visit(), 2);
+        let decision = &lab.explain()["decision"]["congestion"]["tcp"];
+        if decision["chosen"] == "bbr" && decision["reason_code"] == "faster" {
+            return;
+        }
+    }
+    panic!("never found faster: {:#}", lab.explain());
+}
+
+fn offers_bbr() -> bool {
+    let offered = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    offered.is_ok_and(|names| names.split_whitespace().any(|name| name == "bbr"))
+}
+
+#[test]
 fn throttled_udp_is_left_within_two_sessions() {
-    let Some(mut lab) = Lab::start() else {
+    let Some(mut lab) = Lab::start(&[]) else {
         return;
     };
     lab.link(5, 0.0);
