@@ -5,6 +5,7 @@
 //! file of the register, and taken back when the last lab ends.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::error::LinkError;
@@ -16,6 +17,8 @@ const AVAILABLE: &str = "net/ipv4/tcp_available_congestion_control";
 /// What a network may be built with, where the kernel has it.
 const WANTED: [&str; 2] = ["cubic", "bbr"];
 
+const ATTEMPTS: u32 = 10;
+
 /// Allows what is wanted and available.
 pub(super) fn allow(_: &Register) -> Result<(), LinkError> {
     let missing = missing(&read(AVAILABLE), &read(ALLOWED));
@@ -25,20 +28,18 @@ pub(super) fn allow(_: &Register) -> Result<(), LinkError> {
     let added = join(&[noted(), missing.clone()].concat());
     let path = note();
     fs::write(&path, added).map_err(|source| LinkError::Register { path, source })?;
-    write(join(&[words(&read(ALLOWED)), missing].concat()))
+    update(|allowed| allowed.extend(missing.iter().cloned()))
 }
 
 /// Takes back what was added and not yet taken back; returns it.
 pub(super) fn restore(_: &Register) -> Result<Vec<String>, LinkError> {
     let added = added();
     if !added.is_empty() {
-        let mut allowed = words(&read(ALLOWED));
-        allowed.retain(|name| !added.contains(name));
-        write(join(&allowed))?;
+        update(|allowed| allowed.retain(|name| !added.contains(name)))?;
     }
     let path = note();
     match fs::remove_file(&path) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+        Err(source) if source.kind() != ErrorKind::NotFound => {
             Err(LinkError::Register { path, source })
         }
         _ => Ok(added),
@@ -72,12 +73,28 @@ fn read(key: &str) -> String {
     fs::read_to_string(Path::new("/proc/sys").join(key)).unwrap_or_default()
 }
 
-fn write(value: String) -> Result<(), LinkError> {
-    fs::write(Path::new("/proc/sys").join(ALLOWED), &value).map_err(|source| LinkError::Sysctl {
-        key: ALLOWED.to_owned(),
-        value,
-        source,
-    })
+/// Changes the list. It also names what running servers have loaded, and the kernel refuses a
+/// list with one that has gone since it was read.
+fn update(change: impl Fn(&mut Vec<String>)) -> Result<(), LinkError> {
+    let mut attempts = 0;
+    loop {
+        let mut allowed = words(&read(ALLOWED));
+        change(&mut allowed);
+        let value = join(&allowed);
+        match fs::write(Path::new("/proc/sys").join(ALLOWED), &value) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound && attempts < ATTEMPTS => {
+                attempts += 1;
+            }
+            Err(source) => {
+                return Err(LinkError::Sysctl {
+                    key: ALLOWED.to_owned(),
+                    value,
+                    source,
+                });
+            }
+        }
+    }
 }
 
 fn words(text: &str) -> Vec<String> {
