@@ -53,6 +53,10 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("../../../../experiments/floor-delay.toml"),
     ),
     (
+        "floor-fair",
+        include_str!("../../../../experiments/floor-fair.toml"),
+    ),
+    (
         "floor-link",
         include_str!("../../../../experiments/floor-link.toml"),
     ),
@@ -73,6 +77,10 @@ const SHIPPED: &[(&str, &str)] = &[
     (
         "regret",
         include_str!("../../../../experiments/regret.toml"),
+    ),
+    (
+        "transport",
+        include_str!("../../../../experiments/transport.toml"),
     ),
     (
         "udp-blackhole",
