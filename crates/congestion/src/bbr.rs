@@ -190,10 +190,17 @@ impl Bbr {
     fn inflight(&self, gain: f64) -> f64 {
         match (self.rate(), self.min_rtt) {
             (Some(rate), Some((_, min_rtt))) => {
-                gain * rate * min_rtt.as_secs_f64() + QUANTA * self.mss
+                gain * rate * min_rtt.as_secs_f64() + QUANTA * self.send_quantum(rate)
             }
             _ => initial_window(self.mss),
         }
+    }
+
+    /// `BBR.send_quantum` (§4.2.2): what leaves at once, in bytes.
+    fn send_quantum(&self, rate: f64) -> f64 {
+        let packets = if rate < SMALL_RATE { 1.0 } else { 2.0 };
+        let millisecond = if rate < LARGE_RATE { 0.0 } else { rate / 1e3 };
+        (packets * self.mss).max(millisecond.min(LARGE_QUANTUM))
     }
 
     /// `BBRCheckDrain` and `BBRCheckCyclePhase`.
@@ -308,5 +315,11 @@ const PROBE_RTT_PACKETS: f64 = 4.0;
 /// Growth of a round in which the path is not full yet (§4.3.2.2).
 const FULL_GROWTH: f64 = 1.25;
 const FULL_ROUNDS: u32 = 3;
-/// Packets besides, for delayed acknowledgements (§4.2.3.2).
+/// Send quanta in flight besides, for acknowledgements that are delayed or come in batches
+/// (§4.2.3.2).
 const QUANTA: f64 = 3.0;
+/// Bytes a second below which a packet is sent at a time, and from which on what a millisecond
+/// carries, at most so many bytes (§4.2.2).
+const SMALL_RATE: f64 = 1.2e6 / 8.0;
+const LARGE_RATE: f64 = 24e6 / 8.0;
+const LARGE_QUANTUM: f64 = 65_536.0;
