@@ -359,7 +359,7 @@ fn what_was_measured_becomes_a_model() {
     let model = out.path().join("model.json");
     let [data, model] = [out.path(), &model].map(|path| path.to_str().unwrap());
     let said = done(&["fit", data, "-o", model]);
-    assert!(said.contains("64 responses over 8 paths"), "{said}");
+    assert!(said.contains("96 responses over 8 paths"), "{said}");
     let said = done(&["fit", data, "--check-only", model]);
     assert!(said.contains("cubic, one size"), "{said}");
 }

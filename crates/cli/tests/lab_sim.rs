@@ -74,7 +74,7 @@ fn shipped_simulations_run_without_privileges() {
         succeeded(&command.output().unwrap());
     }
     let runs = read(&out.join("runs.jsonl")).unwrap();
-    assert_eq!(runs.len(), 4);
+    assert_eq!(runs.len(), 6);
     assert!(runs.iter().all(|run| run.outcome == Outcome::Complete));
     let goodput = |arm: &str| {
         let mut runs = runs.iter().filter(|run| run.arm == arm);
