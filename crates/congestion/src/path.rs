@@ -1,5 +1,8 @@
 //! What is known of a connection's path.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -14,9 +17,11 @@ pub(crate) struct Path {
     round_end: u64,
     /// The largest rate of each of the last rounds, with its loss, in bytes a second.
     rates: VecDeque<RoundRate>,
-    /// The least RTT of each of the last rounds.
+    /// The least RTT of the last rounds, of those together that end within [`FLOOR_STEP`].
     floors: VecDeque<(Instant, Duration)>,
     round_min: Option<Duration>,
+    /// Of `floors`, see [`Path::min_rtt`].
+    min_rtt: Option<Duration>,
     /// RTTs of the last packets, with their time of sending.
     recent: VecDeque<(Instant, Duration)>,
 }
@@ -47,11 +52,7 @@ impl Path {
         self.round += 1;
         self.round_end = delivered;
         if let Some(min) = self.round_min.take() {
-            self.floors.push_back((now, min));
-        }
-        let old = |at: Instant| now.saturating_duration_since(at) > FLOOR_LIFE;
-        while self.floors.len() > 2 && self.floors.front().is_some_and(|&(at, _)| old(at)) {
-            self.floors.pop_front();
+            self.floor_sample(now, min);
         }
         let keep = self.min_rtt().unwrap_or_default() * 4 + Duration::from_millis(50);
         let stale = |sent: Instant| now.saturating_duration_since(sent) > keep;
@@ -62,6 +63,24 @@ impl Path {
         while self.rates.front().is_some_and(|rate| rate.round < first) {
             self.rates.pop_front();
         }
+    }
+
+    /// Takes the least RTT of a round in, and leaves out those that are too old.
+    fn floor_sample(&mut self, now: Instant, min: Duration) {
+        match self.floors.back_mut() {
+            Some((at, floor)) if now.saturating_duration_since(*at) < FLOOR_STEP => {
+                if min >= *floor {
+                    return;
+                }
+                *floor = min;
+            }
+            _ => self.floors.push_back((now, min)),
+        }
+        let old = |at: Instant| now.saturating_duration_since(at) > FLOOR_LIFE;
+        while self.floors.len() > 2 && self.floors.front().is_some_and(|&(at, _)| old(at)) {
+            self.floors.pop_front();
+        }
+        self.min_rtt = self.second_least();
     }
 
     fn rate_sample(&mut self, sample: &Sample) {
@@ -100,9 +119,14 @@ impl Path {
         of.map(|rate| rate.rate)
     }
 
-    /// The path's RTT without queues: the second least of the rounds' least, since one that
-    /// is too small would make every other look like a queue.
+    /// The path's RTT without queues.
     pub(crate) fn min_rtt(&self) -> Option<Duration> {
+        self.min_rtt.or(self.round_min)
+    }
+
+    /// The second least of `floors`, since one that is too small would make every other look
+    /// like a queue; the least while there are few.
+    fn second_least(&self) -> Option<Duration> {
         let mut least: [Option<Duration>; 2] = [None; 2];
         for &(_, rtt) in &self.floors {
             if least[0].is_none_or(|first| rtt < first) {
@@ -112,7 +136,7 @@ impl Path {
             }
         }
         match self.floors.len() {
-            0..=3 => least[0].or(self.round_min),
+            0..=3 => least[0],
             _ => least[1],
         }
     }
@@ -158,8 +182,10 @@ impl Path {
 
 /// Rounds for which a rate counts.
 const RATE_ROUNDS: u64 = 10;
-/// Time for which a round's least RTT counts.
+/// Time for which a round's least RTT counts,
 const FLOOR_LIFE: Duration = Duration::from_secs(30);
+/// and in which rounds count as one, so that few are kept of paths with short ones.
+const FLOOR_STEP: Duration = Duration::from_millis(100);
 /// Losses beyond this part are not made up for.
 const MAX_LOSS: f64 = 0.1;
 /// RTTs that tell of a queue, at least.
