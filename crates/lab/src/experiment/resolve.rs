@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::axis::{Cell, choose};
+use super::axis::{Axis, Cell, choose};
 use super::error::{Fault, SpecError, fault};
 use super::link;
 use super::record::Links;
@@ -99,14 +99,28 @@ impl Spec {
     }
 
     /// Whether nothing of one session of an arm can be remembered in the next: neither
-    /// by a server that chooses, nor by a returning client.
+    /// by a server that chooses or adapts, nor by a returning client.
     pub fn memoryless(&self, arm: &Arm) -> bool {
-        let chooses = arm.server == Server::Hikyaku
-            && arm
-                .set
-                .get("policy.version")
-                .is_none_or(|version| version == "adaptive");
-        !chooses && !arm.spreads() && !arm.returning.unwrap_or(self.workload.returning)
+        let returns = arm.returning.unwrap_or(self.workload.returning);
+        !self.learns(arm) && !returns
+    }
+
+    /// Whether an arm's server does something by what it learns of a client.
+    pub fn learns(&self, arm: &Arm) -> bool {
+        arm.chooses() || arm.spreads() || self.adapts(arm)
+    }
+
+    /// Whether an arm's server chooses congestion control or a window floor by what it learns of a
+    /// client, in any cell.
+    fn adapts(&self, arm: &Arm) -> bool {
+        let adaptive = |axis: Axis, key: &str| match (self.axes.get(&axis), arm.set.get(key)) {
+            (Some(values), _) => values.iter().any(|value| value == "adaptive"),
+            (None, setting) => setting.is_none_or(|setting| setting == "adaptive"),
+        };
+        arm.server == Server::Hikyaku
+            && arm.flows.is_empty()
+            && (adaptive(Axis::Congestion, "policy.congestion")
+                || adaptive(Axis::MinCwnd, "policy.min_cwnd"))
     }
 
     /// Sessions of one run of an arm: how many come before those that are measured,

@@ -32,12 +32,6 @@ impl Experiment {
     pub(super) fn server(&self, cell: &Cell, arm: &Arm) -> Kind {
         let congestion = cell.get(Axis::Congestion).unwrap_or("cubic");
         let hikyaku = arm.server == Server::Hikyaku;
-        let adapts = |axis, key: &str| {
-            let setting = cell.get(axis).or(arm.set.get(key).map(String::as_str));
-            hikyaku && setting.is_none_or(|setting| setting == "adaptive")
-        };
-        let controls = adapts(Axis::Congestion, "policy.congestion")
-            || adapts(Axis::MinCwnd, "policy.min_cwnd");
         Kind {
             program: arm.server,
             settings: if hikyaku {
@@ -48,7 +42,7 @@ impl Experiment {
             shards: arm.shards,
             root: self.root.clone(),
             tcp: if hikyaku { "cubic" } else { congestion }.to_owned(),
-            learns: arm.chooses() || arm.spreads() || controls,
+            learns: self.spec.learns(arm),
         }
     }
 
