@@ -57,22 +57,6 @@ impl ControllerFactory for Factory {
     }
 }
 
-/// What a connection's controller knows and does.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct State {
-    /// What is in force.
-    pub settings: Settings,
-    /// The congestion window in bytes.
-    pub window: u64,
-    /// The largest delivery rate of the last rounds, in bytes a second.
-    pub rate: Option<f64>,
-    /// The least RTT of the last half minute.
-    pub min_rtt: Option<Duration>,
-    /// Losses are believed to be the path's, not ours. Of
-    /// [`crate::Algorithm::Floor`] alone.
-    pub trusts: Option<bool>,
-}
-
 impl Adaptive {
     /// A connection that begins, with packets of `mtu` bytes.
     #[must_use]
@@ -94,18 +78,6 @@ impl Adaptive {
     #[must_use]
     pub const fn handle(&self) -> &Handle {
         &self.handle
-    }
-
-    /// What is in force, and what it goes by.
-    #[must_use]
-    pub fn state(&self) -> State {
-        State {
-            settings: self.settings,
-            window: self.current(),
-            rate: self.path.rate(),
-            min_rtt: self.path.min_rtt(),
-            trusts: self.inner.trusts(&self.path),
-        }
     }
 
     pub(crate) fn acked(

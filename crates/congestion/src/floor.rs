@@ -99,10 +99,6 @@ impl Floor {
         self.cubic.ssthresh()
     }
 
-    pub(crate) fn trusts(&self, path: &Path) -> bool {
-        self.trust.given(path.round())
-    }
-
     pub(crate) fn set_mtu(&mut self, mtu: u16) {
         self.mss = f64::from(mtu);
         self.cubic.set_mtu(mtu);

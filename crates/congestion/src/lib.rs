@@ -27,7 +27,7 @@ mod path;
 #[cfg(test)]
 mod testing;
 
-pub use adaptive::{Adaptive, Factory, Handle, State};
+pub use adaptive::{Adaptive, Factory, Handle};
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 
 use hikyaku_core::known::Known;

@@ -1,5 +1,5 @@
 /* hk_fair: CUBIC whose window does not fall below the path's bandwidth-delay product at losses that
- * come without a queue. The same rule as that of QUIC (`hikyaku_congestion::Adaptive`, which
+ * come without a queue. The same rule as that of QUIC (`crates/congestion/src/floor.rs`, which
  * explains it), in whole numbers.
  *
  * ssthresh does nothing: losses are answered in cong_control, where a rate sample tells when the

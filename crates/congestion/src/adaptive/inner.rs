@@ -147,13 +147,6 @@ impl Inner {
             Self::NewReno(reno) => reno.metrics().ssthresh,
         }
     }
-
-    pub(super) fn trusts(&self, path: &Path) -> Option<bool> {
-        match self {
-            Self::Floor(floor) => Some(floor.trusts(path)),
-            Self::Cubic(_) | Self::Bbr(_) | Self::NewReno(_) => None,
-        }
-    }
 }
 
 fn new_reno(now: Instant, mtu: u16, window: Option<u64>) -> Box<dyn Controller> {

@@ -110,7 +110,7 @@ fn a_change_in_mid_connection_fills_the_path_at_once() {
                 delivered > 0.8 * 400.0 * 10.0,
                 "{from} to {to}: {delivered}"
             );
-            assert_eq!(link.controller.state().settings.algorithm, to);
+            assert_eq!(link.controller.settings.algorithm, to);
         }
     }
 }

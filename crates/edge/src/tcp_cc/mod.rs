@@ -19,7 +19,6 @@ use libbpf_rs::{MapCore, MapFlags};
 use parking_lot::Mutex;
 use rustix::net::sockopt;
 
-pub use crate::sys::set_max_pacing_rate;
 pub use load::LoadError;
 pub use setting::{Prefix, Setting};
 
