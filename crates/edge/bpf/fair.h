@@ -109,8 +109,7 @@ static __always_inline void step_probe(struct flow *flow, struct tcp_sock *tp)
 		flow->probe = true;
 		flow->probe_round = flow->round;
 		flow->probe_rate = path_rate(flow);
-		age(&flow->calm);
-		age(&flow->probing);
+		weigh_probe(flow);
 	}
 }
 
@@ -207,11 +206,13 @@ void BPF_PROG(fair_control, struct sock *sk, __u32 ack, int flag, const struct r
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct flow *flow = flow_of(sk);
 	int lost = rs->losses;
+	bool round_ended;
 
 	if (!flow)
 		return;
-	count_packets(flow, rs->acked_sacked, lost > 0 ? lost : 0);
-	if (sample_path(flow, tp, rs))
+	round_ended = sample_path(flow, tp, rs);
+	count_packets(flow, rs->acked_sacked, lost > 0 ? lost : 0, queued(flow));
+	if (round_ended)
 		end_round(sk, flow);
 	resume(flow, tp, rs);
 	if (lost > 0)

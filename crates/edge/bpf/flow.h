@@ -37,9 +37,13 @@ struct flow {
 	__u32 recent[4];
 	__u32 recent_next;
 
+	/* Packets but for probes, and of the round. */
 	struct count calm;
-	struct count probing;
 	struct count whole;
+	/* That probes lose more; and what a packet of the probe adds to it. */
+	__s64 evidence;
+	__s32 if_acked;
+	__s32 if_lost;
 	__u32 trust_from;
 	__u32 doubt;
 

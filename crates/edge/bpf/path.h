@@ -52,10 +52,9 @@ static __always_inline bool growing(struct flow *flow)
 /* Packets that fill the path without a queue, what is lost on it included. */
 static __always_inline __u64 path_bdp(struct flow *flow)
 {
-	__u64 lost = flow->calm.lost + flow->probing.lost;
-	__u64 all = sum(&flow->calm) + sum(&flow->probing);
+	__u64 all = sum(&flow->calm);
 	/* In 1024ths; more than a tenth is not made up for. */
-	__u64 loss = all ? min64(lost * 1024 / all, 102) : 0;
+	__u64 loss = all ? min64(flow->calm.lost * 1024ULL / all, 102) : 0;
 	__u64 bdp = (path_rate(flow) * min_rtt(flow)) >> 24;
 
 	return bdp * 1024 / (1024 - loss);

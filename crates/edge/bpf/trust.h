@@ -1,13 +1,24 @@
 /* Whether losses answer to our own rate: a policer, or a queue too short to be seen in round-trip
- * times, loses more when more is sent; a lossy link does not. */
+ * times, loses more when more is sent; a lossy link does not.
+ *
+ * Each packet of a probe is an observation of a sequential test (Page's CUSUM): is the loss that of
+ * other times, or MORE besides? So chance seldom ends trust however often it is asked, and a
+ * policer's losses end it within a round. Evidence is in bits, in 2^-16. */
 #pragma once
 
 enum {
 	SIXTEENTHS = 16,
-	/* One part in so many more losses do not matter. */
-	LEAST_PART = 25,
 	/* Packets without which nothing is judged. */
 	JUDGED_PACKETS = 40 * SIXTEENTHS,
+	/* Shares of packets are in 2^-30: ONE is all of them. */
+	ONE = 1 << 30,
+	/* What probes lose besides where losses answer, a tenth: half of what a probe sends besides. */
+	MORE = ONE / 10,
+	/* e^10 to one, which chance exceeds about once in as many packets: 10 / ln 2 bits. */
+	ENOUGH = 945483,
+	/* Packets that count as seen before the first, and how many of them as lost. */
+	PRIOR = 50 * SIXTEENTHS,
+	PRIOR_LOST = 1 * SIXTEENTHS,
 	DOUBT_ROUNDS = 32,
 	MAX_DOUBT_ROUNDS = 256,
 };
@@ -15,12 +26,6 @@ enum {
 static __always_inline __u32 sum(struct count *count)
 {
 	return count->acked + count->lost;
-}
-
-static __always_inline void age(struct count *count)
-{
-	count->acked -= count->acked / 10;
-	count->lost -= count->lost / 10;
 }
 
 static __always_inline bool trusted(struct flow *flow)
@@ -40,42 +45,66 @@ static __always_inline bool drains_probe(struct flow *flow)
 	return flow->probe_round && flow->round <= flow->probe_round + 2;
 }
 
-static __always_inline void count_packets(struct flow *flow, __u32 acked, __u32 lost)
+/* Logarithm to base 2 of 1 to 2^32 - 1, in 2^-16; at most 2^-16 too small. Squaring a mantissa
+ * between 1 and 2 doubles its logarithm, and carries one binary digit of it beyond 2. */
+static __always_inline __s32 log2_of(__u32 number)
 {
-	struct count *count = of_probe(flow) ? &flow->probing : &flow->calm;
+	__u64 mantissa = number;
+	__s32 log = 31 << 16;
 
-	count->acked += acked * SIXTEENTHS;
-	count->lost += lost * SIXTEENTHS;
-	flow->whole.acked += acked * SIXTEENTHS;
-	flow->whole.lost += lost * SIXTEENTHS;
+	for (int i = 0; i < 31 && !(mantissa >> 31); i++) {
+		mantissa <<= 1;
+		log -= 1 << 16;
+	}
+	for (__s32 digit = 1 << 15; digit; digit >>= 1) {
+		mantissa = (mantissa * mantissa) >> 31;
+		if (mantissa >> 32) {
+			mantissa >>= 1;
+			log += digit;
+		}
+	}
+	return log;
 }
 
-/* Whether probes lose more, by three standard deviations and 4 % at least: a quarter more than a link
- * carries loses up to a fifth. Shares are in 2^-20, so that squares fit. */
-static __always_inline bool answers(struct flow *flow)
+/* What each packet of the probe that begins now will say, by the loss of other times. */
+static __always_inline void weigh_probe(struct flow *flow)
 {
-	__u64 probing = sum(&flow->probing), calm = sum(&flow->calm);
-	__u64 lost = flow->probing.lost + flow->calm.lost;
-	__u64 pooled, spread, variance, more, often, seldom;
+	struct count *calm = &flow->calm;
+	__u64 lost, loss;
 
-	if (probing < JUDGED_PACKETS || calm < JUDGED_PACKETS)
-		return false;
-	often = ((__u64)flow->probing.lost << 20) / probing;
-	seldom = ((__u64)flow->calm.lost << 20) / calm;
-	if (often <= seldom + (1 << 20) / LEAST_PART)
-		return false;
-	more = often - seldom;
-	pooled = (lost << 20) / (probing + calm);
-	spread = (pooled * ((1 << 20) - pooled)) >> 20;
-	variance = spread * SIXTEENTHS / probing + spread * SIXTEENTHS / calm;
-	return more * more > 9 * (variance << 20);
+	calm->acked -= calm->acked / 10;
+	calm->lost -= calm->lost / 10;
+	lost = (__u64)calm->lost + PRIOR_LOST;
+	loss = (lost << 30) / ((__u64)sum(calm) + PRIOR);
+	loss = min64(max64(loss, 1), ONE - 2 * MORE);
+	flow->if_acked = log2_of(ONE - loss - MORE) - log2_of(ONE - loss);
+	flow->if_lost = log2_of(loss + MORE) - log2_of(loss);
+}
+
+/* Losses that were `met` by a queue tell of the queue, which CUBIC answers. */
+static __always_inline void count_packets(struct flow *flow, __u32 acked, __u32 lost, bool met)
+{
+	__s64 evidence = flow->evidence;
+
+	flow->whole.acked += acked * SIXTEENTHS;
+	if (!met)
+		flow->whole.lost += lost * SIXTEENTHS;
+	if (of_probe(flow)) {
+		evidence += (__s64)acked * flow->if_acked + (__s64)lost * flow->if_lost;
+		flow->evidence = evidence > 0 ? evidence : 0;
+	} else {
+		flow->calm.acked += acked * SIXTEENTHS;
+		flow->calm.lost += lost * SIXTEENTHS;
+	}
 }
 
 static __always_inline void begin_doubt(struct flow *flow)
 {
 	flow->doubt = min64(max64(flow->doubt * 2, DOUBT_ROUNDS), MAX_DOUBT_ROUNDS);
 	flow->trust_from = flow->round + flow->doubt;
-	flow->calm = flow->probing = flow->whole = (struct count){};
+	flow->calm = flow->whole = (struct count){};
+	/* The rest of a probe says nothing more. */
+	flow->evidence = flow->if_acked = flow->if_lost = 0;
 }
 
 /* Judges at the end of a round. Returns whether trust was lost. */
@@ -87,8 +116,7 @@ static __always_inline bool judge(struct flow *flow)
 		flooded = flow->whole.lost * 5ULL > sum(&flow->whole);
 		flow->whole = (struct count){};
 	}
-	/* Once for each probe: each look is a chance to be wrong. */
-	if (!flooded && !(flow->round == flow->probe_round + 2 && answers(flow)))
+	if (!flooded && flow->evidence < ENOUGH)
 		return false;
 	begin_doubt(flow);
 	return true;
