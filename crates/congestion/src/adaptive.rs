@@ -202,7 +202,7 @@ impl Controller for Adaptive {
     }
 
     fn initial_window(&self) -> u64 {
-        let initial = crate::initial_window(f64::from(self.mtu)) as u64;
+        let initial = self.settings.initial_window(f64::from(self.mtu)) as u64;
         initial.max(self.settings.min_cwnd.unwrap_or(0))
     }
 

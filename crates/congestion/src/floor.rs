@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use hikyaku_core::known::Known;
 
 use self::trust::Trust;
+use crate::Settings;
 use crate::cubic::Cubic;
 use crate::delivery::Sample;
 use crate::path::Path;
@@ -26,8 +27,9 @@ use crate::path::Path;
 /// - A path that loses is probed with a quarter more each fourth round.
 /// - Where losses answer to our rate (probes lose more, or a round a fifth), as at policers
 ///   and very short queues, the floor is given up for 32 to 256 rounds.
-/// - A path that is known begins with half of what it carried, one round trip after the first
-///   packet (draft-ietf-tsvwg-careful-resume), and goes back if that meets a queue.
+/// - A path that is known begins with a quarter of what it carried, within 10 and 32 packets, and
+///   one round trip later has half of it (draft-ietf-tsvwg-careful-resume). It goes back to
+///   CUBIC's if that meets a queue, or if the RTT tells of another path.
 #[derive(Clone, Debug)]
 pub(crate) struct Floor {
     cubic: Cubic,
@@ -39,7 +41,10 @@ pub(crate) struct Floor {
     forgiven: Option<u64>,
     /// The round in which the last probe began.
     probed: u64,
+    /// Until the first acknowledgement tells whether it is the same path.
     known: Option<Known>,
+    /// Bytes of the window until then that CUBIC would not have begun with.
+    unearned: f64,
     jump: Option<Jump>,
 }
 
@@ -66,16 +71,21 @@ struct Jump {
 
 impl Floor {
     /// A connection that begins, with packets of `mtu` bytes.
-    pub(crate) fn new(mtu: u16, known: Option<Known>) -> Self {
+    pub(crate) fn new(mtu: u16, settings: &Settings) -> Self {
+        let mss = f64::from(mtu);
+        let mut cubic = Cubic::new(mtu);
+        let unearned = settings.initial_window(mss) - cubic.initial_window();
+        cubic.open(cubic.initial_window() + unearned);
         Self {
-            cubic: Cubic::new(mtu),
+            cubic,
             trust: Trust::default(),
-            mss: f64::from(mtu),
+            mss,
             startup: Some(Startup::default()),
             probe: None,
             forgiven: None,
             probed: 0,
-            known,
+            known: settings.known,
+            unearned,
             jump: None,
         }
     }
@@ -217,27 +227,24 @@ impl Floor {
         }
     }
 
-    /// Jumps to half of what is known, once the first RTT agrees, and goes back where that
-    /// meets a queue.
+    /// Jumps to half of what is known, once the first RTT agrees, and otherwise goes back to what
+    /// CUBIC would have.
     fn resume(&mut self, now: Instant, sample: &Sample) {
-        if let Some(jump) = self.jump {
-            if sample.sent >= jump.at {
-                self.jump = None;
-            }
-            return;
+        if self.jump.is_some_and(|jump| sample.sent >= jump.at) {
+            self.jump = None;
         }
-        let Some(known) = self.known.take() else {
+        let Some(known) = self.known.take().filter(|_| self.startup.is_some()) else {
             return;
         };
+        let before = self.cubic.window_bytes() - self.unearned;
         let same = sample.rtt >= known.min_rtt / 2 && sample.rtt <= known.min_rtt * 2;
-        let window = known.bdp.bytes() as f64 / 2.0;
-        if same && self.startup.is_some() && window > self.cubic.window_bytes() {
-            self.jump = Some(Jump {
-                at: now,
-                before: self.cubic.window_bytes(),
-            });
-            self.cubic.open(window);
+        if !same {
+            self.cubic.open(before);
+            return;
         }
+        let window = known.bdp.bytes() as f64 / 2.0;
+        self.jump = Some(Jump { at: now, before });
+        self.cubic.open(window.max(self.cubic.window_bytes()));
     }
 
     /// A loss, or ECN mark where `bytes` is 0, of packets of which the last was sent at `sent`.
@@ -278,11 +285,14 @@ impl Floor {
         self.cubic.reduce(now, sent, floor);
     }
 
-    /// A jump that met a queue was too far.
+    /// What was not earned and met a queue was too much.
     fn retreat(&mut self) {
-        if let Some(jump) = self.jump.take() {
-            self.cubic.open(jump.before);
-        }
+        let earned = match (self.jump.take(), self.known.take()) {
+            (Some(jump), _) => jump.before,
+            (None, Some(_)) => self.cubic.window_bytes() - self.unearned,
+            (None, None) => return,
+        };
+        self.cubic.open(earned);
     }
 
     /// With what a probe adds.

@@ -53,9 +53,19 @@ impl Settings {
     pub fn is_like(&self, other: &Self) -> bool {
         self.algorithm == other.algorithm && self.min_cwnd == other.min_cwnd
     }
+
+    /// Bytes that a connection begins with, with packets of `mss` bytes; a fixed floor aside.
+    fn initial_window(&self, mss: f64) -> f64 {
+        match (self.algorithm, self.known) {
+            (Algorithm::Floor, Some(known)) => {
+                (f64::from(known.initial_window()) * mss).max(initial_window(mss))
+            }
+            _ => initial_window(mss),
+        }
+    }
 }
 
-/// What a connection begins with, with packets of `mss` bytes (RFC 9002 §7.2).
+/// What a connection of an unknown path begins with, with packets of `mss` bytes (RFC 9002 §7.2).
 fn initial_window(mss: f64) -> f64 {
     14_720.0_f64.clamp(2.0 * mss, 10.0 * mss)
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arm::Transport;
 use crate::estimate::Estimate;
-use crate::policy::PolicyConfig;
+use crate::policy::{MinCwnd, PolicyConfig};
 use crate::stat::faded;
 use crate::units::{ByteSize, Timestamp, duration};
 use crate::view::Knowledge;
@@ -21,6 +21,22 @@ pub struct Known {
     /// Smallest round-trip time.
     #[serde(with = "duration")]
     pub min_rtt: Duration,
+}
+
+impl Known {
+    /// The packets with which a connection may begin: a quarter of those that filled the path, at least the
+    /// usual 10 (RFC 6928 §2, RFC 9002 §7.2), at most 32.
+    ///
+    /// The bound is what a path that has become another one gets at worst, spread over a round trip: a
+    /// third of it would be the usual, and it is within what content delivery networks give anybody (most
+    /// below 50; Rüth and Hohlfeld, Demystifying TCP Initial Window Configurations of Content Distribution
+    /// Networks, TMA 2018).
+    #[must_use]
+    pub fn initial_window(&self) -> u32 {
+        let packets = self.bdp.bytes() / 4 / u64::from(MinCwnd::MSS);
+        let within = packets.clamp(USUAL_PACKETS.into(), MAX_PACKETS.into());
+        u32::try_from(within).unwrap_or(MAX_PACKETS)
+    }
 }
 
 impl Knowledge {
@@ -75,6 +91,9 @@ fn of_level(
 const ENOUGH_SAMPLES: f32 = 2.0;
 /// Bytes that any connection may begin with (RFC 6928 §2): knowing less says nothing.
 const LEAST_BDP: u64 = 14_600;
+/// Packets with which any connection may begin, and at most one whose path is known.
+const USUAL_PACKETS: u32 = 10;
+const MAX_PACKETS: u32 = 32;
 
 #[cfg(test)]
 mod tests {
@@ -87,7 +106,7 @@ mod tests {
     use crate::key::Prefix;
     use crate::policy::PolicyConfig;
     use crate::sample::PathSample;
-    use crate::units::{Rate, Timestamp};
+    use crate::units::{ByteSize, Rate, Timestamp};
     use crate::view::Knowledge;
 
     const START: u64 = 1_800_000_000;
@@ -110,6 +129,26 @@ mod tests {
             estimate.on_path(&sample, now, &PolicyConfig::default());
         }
         estimate
+    }
+
+    #[test]
+    fn a_connection_begins_with_a_quarter_within_bounds() {
+        let cases = [
+            ("hardly more than anybody's", 14_600, 10),
+            ("a little", 4 * 10 * 1460, 10),
+            ("a quarter", 4 * 20 * 1460, 20),
+            ("part of a packet does not count", 4 * 21 * 1460 - 1, 20),
+            ("the most", 4 * 32 * 1460, 32),
+            ("1 Gbit/s", 12_500_000, 32),
+            ("all there can be", u64::MAX, 32),
+        ];
+        for (name, bytes, want) in cases {
+            let known = Known {
+                bdp: ByteSize::from_bytes(bytes),
+                min_rtt: Duration::from_millis(40),
+            };
+            assert_eq!(known.initial_window(), want, "{name}");
+        }
     }
 
     #[test]

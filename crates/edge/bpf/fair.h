@@ -127,7 +127,13 @@ static __always_inline void end_round(struct sock *sk, struct flow *flow)
 	step_probe(flow, tp);
 }
 
-/* Jumps to half of what is known once the first RTT agrees (draft-ietf-tsvwg-careful-resume). */
+static __always_inline __u32 earned(struct flow *flow)
+{
+	return flow->inner - min64(flow->unearned, flow->inner);
+}
+
+/* Jumps to half of what is known once the first RTT agrees (draft-ietf-tsvwg-careful-resume), and
+ * otherwise goes back to what CUBIC would have. */
 static __always_inline void resume(struct flow *flow, struct tcp_sock *tp,
 				   const struct rate_sample *rs)
 {
@@ -140,12 +146,25 @@ static __always_inline void resume(struct flow *flow, struct tcp_sock *tp,
 		return;
 	window = packets(tp, flow->known_bdp / 2);
 	flow->known_bdp = 0;
-	if (flow->startup && window > flow->inner && rtt >= known / 2 && rtt <= 2L * known) {
-		flow->jumped = true;
-		flow->jump_at = tp->delivered;
-		flow->jump_before = flow->inner;
-		flow->inner = window;
+	if (!flow->startup)
+		return;
+	if (rtt < known / 2 || rtt > 2L * known) {
+		flow->inner = earned(flow);
+		return;
 	}
+	flow->jumped = true;
+	flow->jump_at = tp->delivered;
+	flow->jump_before = earned(flow);
+	flow->inner = max64(flow->inner, window);
+}
+
+/* What was not earned and met a queue was too much. */
+static __always_inline void retreat(struct flow *flow)
+{
+	if (flow->jumped)
+		flow->inner = flow->jump_before;
+	else if (flow->known_bdp)
+		flow->inner = earned(flow);
 }
 
 static __always_inline void on_losses(struct sock *sk, struct flow *flow,
@@ -162,9 +181,7 @@ static __always_inline void on_losses(struct sock *sk, struct flow *flow,
 		/* The probe's own queue, or not: without it the next round tells. */
 		flow->probe = false;
 	} else {
-		/* A jump that met a queue was too far. */
-		if (flow->jumped)
-			flow->inner = flow->jump_before;
+		retreat(flow);
 		leave_startup(flow);
 		flow->probe = false;
 		cut(sk, flow, rs, 0);
@@ -245,6 +262,7 @@ static __always_inline void time_out(struct sock *sk, struct flow *flow)
 	if (!in_slow_start(flow, tp))
 		cut(sk, flow, 0, path_bdp(flow));
 	flow->inner = min64(flow->inner, LEAST_WINDOW);
+	flow->unearned = 0;
 }
 
 SEC("struct_ops")

@@ -60,8 +60,11 @@ struct flow {
 	__u32 cut_at;
 	__u32 jump_at;
 	__u32 jump_before;
+	/* Until the first RTT tells whether it is the same path; and packets of the window until then
+	 * that CUBIC would not have begun with. */
 	__u32 known_min_rtt;
 	__u64 known_bdp;
+	__u32 unearned;
 };
 
 struct {
@@ -137,7 +140,8 @@ static __always_inline struct flow *begin(struct sock *sk)
 		flow->known_bdp = setting->known_bdp;
 		flow->known_min_rtt = setting->known_min_rtt;
 		if (!tp->data_segs_out)
-			flow->inner = max64(flow->inner, packets(tp, setting->init_window));
+			flow->inner = max64(flow->inner, setting->init_window);
+		flow->unearned = flow->inner - tp->snd_cwnd;
 	}
 	flow->prior = flow->inner;
 	flow->cut_at = flow->round_end = tp->delivered;

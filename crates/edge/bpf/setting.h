@@ -4,7 +4,7 @@
 struct setting {
 	/* Least congestion window of hk_cubic and hk_bbr, in bytes; 0 for none. */
 	__u32 floor;
-	/* Congestion window to begin with, in bytes; 0 for the kernel's own. */
+	/* Congestion window to begin with, in packets; 0 for the kernel's own. */
 	__u32 init_window;
 	/* Bytes that filled the path before, for hk_fair; 0 if unknown. */
 	__u64 known_bdp;

@@ -27,7 +27,7 @@ impl Inner {
     pub(super) fn new(now: Instant, mtu: u16, settings: &Settings) -> Self {
         match settings.algorithm {
             Algorithm::Cubic => Self::Cubic(Box::new(Cubic::new(mtu))),
-            Algorithm::Floor => Self::Floor(Box::new(Floor::new(mtu, settings.known))),
+            Algorithm::Floor => Self::Floor(Box::new(Floor::new(mtu, settings))),
             Algorithm::Bbr => Self::Bbr(Box::new(Bbr::new(mtu))),
             Algorithm::NewReno => Self::NewReno(new_reno(now, mtu, None)),
         }

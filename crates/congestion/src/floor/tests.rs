@@ -2,8 +2,8 @@ use hikyaku_core::units::ByteSize;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Algorithm;
 use crate::testing::Link;
-use crate::{Algorithm, Settings};
 
 const MTU: u16 = 1_200;
 const RTT: Duration = Duration::from_millis(40);
@@ -91,6 +91,77 @@ fn a_known_path_is_resumed_with_half_of_it() {
     );
     other.rounds(1);
     assert!(other.window() < 30.0, "another path: {}", other.window());
+}
+
+/// A connection whose path is known to carry so many packets of 1460 bytes.
+fn known_of(packets: u64, algorithm: Algorithm) -> Settings {
+    let known = Known {
+        bdp: ByteSize::from_bytes(packets * 1460),
+        min_rtt: RTT,
+    };
+    Settings {
+        algorithm,
+        known: Some(known),
+        ..Settings::default()
+    }
+}
+
+#[test]
+fn a_known_path_begins_with_a_quarter_of_it() {
+    for (packets, algorithm, want) in [
+        (20, Algorithm::Floor, 10.0),
+        (80, Algorithm::Floor, 20.0),
+        (400, Algorithm::Floor, 32.0),
+        (400, Algorithm::Cubic, 10.0),
+        (400, Algorithm::Bbr, 10.0),
+    ] {
+        let link = Link::new(known_of(packets, algorithm), RTT, 400.0, 400.0, 0);
+        let case = format!("{packets} packets, {algorithm}");
+        let initial = quinn_proto::congestion::Controller::initial_window(&link.controller);
+        assert!(
+            (link.window() - want).abs() < 0.3,
+            "{case}: {}",
+            link.window()
+        );
+        assert_eq!(initial, link.controller.current(), "{case}");
+    }
+}
+
+#[test]
+fn an_initial_window_goes_back_to_cubics() {
+    let link = || Link::new(known_of(400, Algorithm::Floor), RTT, 400.0, 400.0, 0);
+    let usual = Cubic::new(MTU).window_bytes();
+
+    // A loss before anything was measured counts as one with a queue.
+    let mut lost = link();
+    let now = lost.now;
+    let (floor, path) = lost.controller.floor();
+    floor.congested(now, now, false, u64::from(MTU), path);
+    assert!(
+        (calm(&mut lost) - 0.7 * usual).abs() < 1.0,
+        "{}",
+        calm(&mut lost)
+    );
+
+    // Another path: it grows from what CUBIC would have had.
+    let mut other = link();
+    let sent = other.now;
+    let now = sent + RTT * 5;
+    let sample = Sample {
+        rate: 1e6,
+        loss: 0.0,
+        rtt: RTT * 5,
+        sent,
+        prior: 0,
+        limited: false,
+    };
+    let (floor, path) = other.controller.floor();
+    floor.sampled(now, &sample, false, path);
+    assert!(
+        (calm(&mut other) - usual).abs() < 1.0,
+        "{}",
+        calm(&mut other)
+    );
 }
 
 proptest! {

@@ -99,14 +99,20 @@ impl Path {
             &format_args!("RTT {rtt}, {rate}, {:.0} samples", self.samples),
         )?;
         row(f, "loss", &format_args!("{tcp} on TCP, {quic} on QUIC"))?;
-        let bdp = |known: Option<Known>| or_dash(known.map(|known| human::size(known.bdp)));
-        let (tcp, quic) = (bdp(self.known.tcp), bdp(self.known.quic));
+        let begin = |known: Option<Known>| or_dash(known.map(begin));
+        let (tcp, quic) = (begin(self.known.tcp), begin(self.known.quic));
         row(
             f,
             "begin with",
             &format_args!("{tcp} on TCP, {quic} on QUIC"),
         )
     }
+}
+
+/// What a connection with a floor begins with, and what the path has carried.
+fn begin(known: Known) -> String {
+    let packets = known.initial_window();
+    format!("{packets} packets of {}", human::size(known.bdp))
 }
 
 const FACTS: [&str; 15] = [

@@ -36,7 +36,7 @@ pub enum Control {
     },
     /// CUBIC with a floor that the path has shown and that yields to queues.
     Fair {
-        /// What is known of the path from before.
+        /// What is known of the path from before, by which a connection begins.
         known: Option<Known>,
     },
 }
@@ -84,7 +84,11 @@ impl Control {
                 floor: bytes,
                 ..setting
             }),
-            Self::Fair { known } => Some(Setting { known, ..setting }),
+            Self::Fair { known } => Some(Setting {
+                init_window: known.map_or(0, |known| known.initial_window()),
+                known,
+                ..setting
+            }),
         }
     }
 }

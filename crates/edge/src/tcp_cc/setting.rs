@@ -9,7 +9,7 @@ use hikyaku_core::known::Known;
 pub struct Setting {
     /// Least window of the fixed floor, in bytes; 0 for none.
     pub floor: u32,
-    /// Window to begin with, in bytes; 0 for the kernel's own.
+    /// Window to begin with, in packets; 0 for the kernel's own.
     pub init_window: u32,
     /// What the path has shown before, for the fair floor.
     pub known: Option<Known>,
