@@ -34,6 +34,8 @@ pub struct Explanation {
     pub arms: Vec<ArmLoad>,
     /// The path that the arms are compared for.
     pub path: Path,
+    /// What the operator lets each connection send at most; `None` without a bound.
+    pub max_pacing_rate: Option<Rate>,
     /// Whether UDP works.
     pub udp: Udp,
     /// Over how many connections its pages are spread; `None` where a server has no shards.
@@ -206,6 +208,7 @@ pub fn explain(
             known: ByTransport::from_fn(|transport| knowledge.known(transport, now, policy)),
             ..Path::of(&view, policy)
         },
+        max_pacing_rate: policy.max_pacing_rate.rate(),
         udp: Udp::of(&view, now),
         connections: None,
         levels: known

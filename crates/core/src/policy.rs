@@ -2,6 +2,7 @@
 
 mod congestion;
 mod connections;
+mod max_pacing_rate;
 mod min_cwnd;
 
 use std::time::Duration;
@@ -13,6 +14,7 @@ use crate::units::{ByteSize, duration};
 
 pub use congestion::CongestionPolicy;
 pub use connections::ConnectionsPolicy;
+pub use max_pacing_rate::{MaxPacingRate, ParseMaxPacingRateError};
 pub use min_cwnd::{MinCwnd, ParseMinCwndError};
 
 /// Settings of the choice of transport. How they work together: `docs/decisions.md`.
@@ -29,6 +31,8 @@ pub struct PolicyConfig {
     /// bytes, or `NxMSS`, is fixed and unfit for networks that others share (FLOOR §7). Default
     /// `adaptive`.
     pub min_cwnd: MinCwnd,
+    /// Rate at which each connection sends at most: `off`, or at least `64kbps`. Default `off`.
+    pub max_pacing_rate: MaxPacingRate,
     /// Over how many connections pages are spread, where there are shards: `adaptive` or 1 to 8, the
     /// page's own included. Default `adaptive`.
     pub connections: ConnectionsPolicy,
@@ -78,6 +82,7 @@ impl Default for PolicyConfig {
             version: VersionPolicy::Adaptive,
             congestion: CongestionPolicy::Adaptive,
             min_cwnd: MinCwnd::Adaptive,
+            max_pacing_rate: MaxPacingRate::default(),
             connections: ConnectionsPolicy::Adaptive,
             unknown: Plain::H3,
             min_samples: 8,

@@ -18,7 +18,7 @@ use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::sample::Observation;
 use hikyaku_core::table::{Change, ClientTable, Scope, TableConfig};
-use hikyaku_core::units::Timestamp;
+use hikyaku_core::units::{Rate, Timestamp};
 use hikyaku_core::view::PathView;
 use parking_lot::Mutex;
 
@@ -165,6 +165,11 @@ impl Clients {
     /// Bytes below which no window falls.
     pub(crate) fn min_cwnd(&self) -> Option<u64> {
         self.rules.load().policy.min_cwnd.bytes()
+    }
+
+    /// The rate at which each connection sends at most.
+    pub(crate) fn max_pacing_rate(&self) -> Option<Rate> {
+        self.rules.load().policy.max_pacing_rate.rate()
     }
 
     /// Over how many of `available` connections a client's pages are spread, as `decision` is

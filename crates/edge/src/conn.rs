@@ -18,6 +18,7 @@ use crate::content::Peer;
 use crate::events::Event;
 use crate::measure::{Exchange, Ledger, Snapshot};
 use crate::metrics::{AltSvcAction, add};
+use crate::serve::Pacer;
 use crate::shared::Shared;
 use crate::transport::TransportChoice;
 
@@ -39,6 +40,8 @@ pub(crate) struct Conn {
     advertised_after: AtomicU64,
     /// The client is known to be on TCP now.
     seen_on_tcp: AtomicBool,
+    /// Where the kernel does not hold it to `policy.max_pacing_rate`.
+    pacer: Option<Arc<Pacer>>,
 }
 
 /// A decision, ready to be applied.
@@ -54,8 +57,13 @@ struct Choice {
 
 impl Conn {
     /// Opens the account of a connection whose handshake is complete and that uses `congestion`, and
-    /// decides.
-    pub(crate) fn open(shared: Arc<Shared>, peer: Peer, congestion: Congestion) -> Arc<Self> {
+    /// decides. `pacer` is for those that the kernel does not pace.
+    pub(crate) fn open(
+        shared: Arc<Shared>,
+        peer: Peer,
+        congestion: Congestion,
+        pacer: Option<Arc<Pacer>>,
+    ) -> Arc<Self> {
         let version = peer.version;
         let epoch = shared.clients.epoch(peer.remote.ip());
         let decision = shared.clients.decide(peer.remote.ip());
@@ -73,6 +81,7 @@ impl Conn {
             opened: Instant::now(),
             advertised_after: AtomicU64::new(0),
             seen_on_tcp: AtomicBool::new(false),
+            pacer,
         });
         if version == Version::H3 {
             conn.udp(UdpEvent::Arrived);
@@ -88,6 +97,13 @@ impl Conn {
     /// How long the connection has been open.
     pub(crate) fn age(&self) -> Duration {
         self.opened.elapsed()
+    }
+
+    /// What a response has to be held to, and by whom; `None` if by nobody.
+    pub(crate) fn pacing(&self) -> Option<(Arc<Pacer>, Rate)> {
+        let pacer = self.pacer.as_ref()?;
+        let rate = self.shared.clients.max_pacing_rate()?;
+        Some((Arc::clone(pacer), rate))
     }
 
     /// The decision in force.

@@ -99,6 +99,13 @@ impl Shared {
         }
     }
 
+    /// Holds a TCP connection to the policy's largest rate.
+    pub(crate) fn set_pacing(&self, socket: &Socket) {
+        if let Err(error) = socket.set_max_pacing_rate(self.clients.max_pacing_rate()) {
+            tracing::warn!("setting policy.max_pacing_rate on a TCP connection: {error}");
+        }
+    }
+
     /// The access log in force.
     pub(crate) fn access_log(&self) -> Arc<AccessLog> {
         Arc::clone(&self.live.load().access_log)

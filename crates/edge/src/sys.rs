@@ -5,6 +5,8 @@ use std::io;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
+use hikyaku_core::units::Rate;
+
 /// What the kernel tells of a TCP connection: `struct tcp_info` of `linux/tcp.h`.
 ///
 /// Fields beyond what the running kernel knows are zero.
@@ -149,6 +151,30 @@ pub(crate) fn mptcp_info(socket: impl AsFd) -> io::Result<(MptcpInfo, Vec<TcpInf
     unsafe { get(socket.as_fd(), SOL_MPTCP, MPTCP_FULL_INFO, &mut info)? };
     let count = (info.num_subflows as usize).min(MAX_SUBFLOWS);
     Ok((info.mptcp_info, subflows[..count].to_vec()))
+}
+
+/// Sets the rate at which a TCP connection sends at most; `None` for no bound
+/// (`SO_MAX_PACING_RATE`, socket(7)).
+///
+/// # Errors
+/// Those of setsockopt(2); `EOPNOTSUPP` on a socket of MPTCP.
+pub(crate) fn set_max_pacing_rate(socket: impl AsFd, rate: Option<Rate>) -> io::Result<()> {
+    let bytes_per_sec = rate.map_or(u64::MAX, |rate| rate.bits_per_sec() / 8);
+    // SAFETY: the kernel reads as many bytes as are told of a value that lives for the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw const bytes_per_sec).cast(),
+            mem::size_of_val(&bytes_per_sec) as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Fills `value` by getsockopt(2), at most to its size.

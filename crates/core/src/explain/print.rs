@@ -42,6 +42,11 @@ impl fmt::Display for Explanation {
             )?;
         }
         self.path.print(f)?;
+        if let Some(rate) = self.max_pacing_rate {
+            let rate = human::rate(rate);
+            let text = format_args!("{rate} on each connection (policy.max_pacing_rate)");
+            row(f, "at most", &text)?;
+        }
         self.levels(f)
     }
 }

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
+use hikyaku_core::units::Rate;
 use parking_lot::Mutex;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::{Snapshot, info};
+use crate::sys;
 use crate::tcp_cc::{Control, Controls};
 
 /// A socket shared by the connection, which reads and writes it, and its meter.
@@ -23,6 +25,8 @@ pub(crate) struct Socket {
     peer: IpAddr,
     /// The congestion control that was asked for last.
     control: Mutex<Option<Control>>,
+    /// The largest rate that was asked for last.
+    max_pacing_rate: Mutex<Option<Rate>>,
     /// What had been acknowledged before anything was written.
     base: u64,
     written: AtomicU64,
@@ -43,6 +47,7 @@ impl Socket {
             mptcp,
             peer,
             control: Mutex::new(None),
+            max_pacing_rate: Mutex::new(None),
             written: AtomicU64::new(0),
             blocked: AtomicBool::new(false),
         }))
@@ -81,6 +86,24 @@ impl Socket {
         *current = Some(control);
         controls.set_congestion(&self.stream, self.peer, self.mptcp, control)?;
         Ok(true)
+    }
+
+    /// Whether the kernel holds it to a rate. It does not do so for MPTCP, whose rate the subflows
+    /// would have to share.
+    pub(crate) const fn is_paced(&self) -> bool {
+        !self.mptcp
+    }
+
+    /// Bounds the rate at which the kernel sends, if that is another.
+    ///
+    /// # Errors
+    /// Those of setsockopt(2); the socket keeps what it had, and is not asked for the same again.
+    pub(crate) fn set_max_pacing_rate(&self, rate: Option<Rate>) -> io::Result<()> {
+        let former = std::mem::replace(&mut *self.max_pacing_rate.lock(), rate);
+        if former == rate || !self.is_paced() {
+            return Ok(());
+        }
+        sys::set_max_pacing_rate(&self.stream, rate)
     }
 
     /// Bytes that the socket has taken so far, and whether it took no more at the last

@@ -164,8 +164,9 @@ impl TcpMeter {
         self.follow(now);
     }
 
-    /// Gives the socket the congestion control that was chosen since.
+    /// Gives the socket the congestion control that was chosen since, and the largest rate.
     fn follow(&mut self, now: Instant) {
+        self.conn.shared.set_pacing(&self.socket);
         let control = self.conn.chosen().tcp_control();
         let Some(congestion) = self.conn.shared.set_congestion(&self.socket, control) else {
             return;

@@ -3,6 +3,7 @@
 mod body;
 mod executor;
 mod h3;
+mod pace;
 mod quic;
 mod tcp;
 mod tls_io;
@@ -18,6 +19,7 @@ use crate::measure::Ticket;
 use crate::metrics::add;
 use crate::shared::Live;
 pub(crate) use body::LimitedBody;
+pub(crate) use pace::Pacer;
 pub use quic::QuicError;
 pub(crate) use quic::{QuicConfig, QuicListener};
 pub(crate) use tcp::TcpAcceptor;
@@ -52,7 +54,10 @@ pub(crate) async fn respond(
         .or_insert(HeaderValue::from_static("hikyaku"));
     conn.apply(headers);
     ticket.answered(&response);
-    response
+    match conn.pacing() {
+        Some((pacer, rate)) => pace::paced(response, pacer, rate),
+        None => response,
+    }
 }
 
 /// Lets the content answer, and spreads its pages where there are shards.

@@ -245,7 +245,7 @@ async fn serve(
         version: Version::H3,
         server_name: established.server_name,
     };
-    let conn = Conn::open(shared, peer, congestion);
+    let conn = Conn::open(shared, peer, congestion, Some(Arc::default()));
     if let Err(error) = h3::serve(conn, established.quic, established.early, stop).await {
         tracing::debug!(client = %remote, "HTTP/3 connection: {error}");
     }

@@ -112,6 +112,7 @@ async fn serve(
     let choice = shared.clients.transport(remote.ip(), Transport::Tcp);
     let socket = Socket::new(stream, remote.ip())?;
     let congestion = shared.set_congestion(&socket, choice.tcp_control());
+    shared.set_pacing(&socket);
     let timeout = shared.live().config.timeouts.handshake;
     let handshake = acceptor.accept(MeteredIo(Arc::clone(&socket)));
     let tls = match tokio::time::timeout(timeout, handshake).await {
@@ -133,7 +134,8 @@ async fn serve(
         server_name: session.server_name().map(Arc::from),
     };
     let congestion = congestion.unwrap_or(Congestion::Cubic);
-    let conn = Conn::open(shared, peer, congestion);
+    let pacer = (!socket.is_paced()).then(Arc::default);
+    let conn = Conn::open(shared, peer, congestion, pacer);
     if version == Version::H2 {
         socket.set_notsent_lowat(H2_UNSENT)?;
     }
