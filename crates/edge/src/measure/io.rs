@@ -12,7 +12,7 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::{Snapshot, info};
+use super::{Snapshot, Window, info};
 use crate::tcp_cc::{Control, Controls};
 
 /// A socket shared by the connection, which reads and writes it, and its meter.
@@ -56,6 +56,14 @@ impl Socket {
         let mut snapshot = info::read(&self.stream, self.mptcp)?;
         snapshot.acked = snapshot.acked.saturating_sub(self.base);
         Ok(snapshot)
+    }
+
+    /// The congestion window.
+    ///
+    /// # Errors
+    /// Those of getsockopt(2).
+    pub(crate) fn window(&self) -> io::Result<Window> {
+        info::window(&self.stream, self.mptcp)
     }
 
     /// Sets how many bytes the kernel holds that it has not sent yet. Not inherited from a
