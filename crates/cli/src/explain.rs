@@ -1,13 +1,19 @@
 //! `hikyaku explain`.
 
+mod qlog;
+
 use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use hikyaku_core::explain::Explanation;
-use http::{Request, header};
+use hikyaku_core::key::Key;
+use hikyaku_core::units::{ByteSize, duration};
+use http::{Request, Response, header};
 use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 
@@ -17,8 +23,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Options of `hikyaku explain`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExplainArgs {
-    /// The client's address.
-    address: IpAddr,
+    /// The client's address; with --qlog a prefix, too (/24; IPv6 /56 or /48).
+    #[arg(value_name = "ADDRESS")]
+    client: Key,
     /// Admin address of the server.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8440")]
     admin: SocketAddr,
@@ -28,6 +35,24 @@ pub(crate) struct ExplainArgs {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    /// Record the client's next QUIC connection in qlog, to FILE or to standard output (`-`),
+    /// until it ends. Connections that are open already cannot be recorded.
+    #[arg(
+        long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+        default_missing_value = "-", conflicts_with = "json",
+    )]
+    qlog: Option<PathBuf>,
+    /// Record so many connections, 1 to 1000.
+    #[arg(long, value_name = "N", requires = "qlog", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    connections: u32,
+    /// Record for this time, 600s at most.
+    #[arg(long = "for", value_name = "TIME", requires = "qlog", default_value = "60s",
+          value_parser = duration::parse)]
+    duration: Duration,
+    /// Record so much, 1GiB at most.
+    #[arg(long, value_name = "SIZE", requires = "qlog", default_value = "64MiB")]
+    max_size: ByteSize,
 }
 
 /// Asks the server and prints its answer.
@@ -36,8 +61,14 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("starting")?;
+    if let Some(path) = &args.qlog {
+        return runtime.block_on(qlog::record(args, path));
+    }
+    if let Key::Prefix(prefix) = args.client {
+        bail!("explaining {prefix}: give one address; a prefix goes with --qlog");
+    }
     let body = runtime
-        .block_on(async { tokio::time::timeout(TIMEOUT, ask(args)).await })
+        .block_on(async { tokio::time::timeout(TIMEOUT, explanation(args)).await })
         .context("waiting for the admin API")??;
     let mut out = io::stdout().lock();
     if args.json {
@@ -50,10 +81,15 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn ask(args: &ExplainArgs) -> anyhow::Result<Vec<u8>> {
+async fn explanation(args: &ExplainArgs) -> anyhow::Result<Vec<u8>> {
+    let response = ask(args, &format!("/v1/clients/{}", args.client)).await?;
+    Ok(response.into_body().collect().await?.to_bytes().to_vec())
+}
+
+/// The answer of the admin API, which must be a success.
+async fn ask(args: &ExplainArgs, path: &str) -> anyhow::Result<Response<Incoming>> {
     let client = Client::builder(TokioExecutor::new()).build_http::<Empty<&[u8]>>();
-    let uri = format!("http://{}/v1/clients/{}", args.admin, args.address);
-    let mut request = Request::get(uri);
+    let mut request = Request::get(format!("http://{}{path}", args.admin));
     if let Some(token) = &args.token {
         request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
     }
@@ -65,8 +101,8 @@ async fn ask(args: &ExplainArgs) -> anyhow::Result<Vec<u8>> {
         )
     })?;
     let status = response.status();
-    let body = response.into_body().collect().await?.to_bytes();
     if !status.is_success() {
+        let body = response.into_body().collect().await?.to_bytes();
         let text = String::from_utf8_lossy(&body);
         bail!(
             "the admin API at {} answered {status}: {}",
@@ -74,5 +110,5 @@ async fn ask(args: &ExplainArgs) -> anyhow::Result<Vec<u8>> {
             text.trim()
         );
     }
-    Ok(body.to_vec())
+    Ok(response)
 }

@@ -456,8 +456,48 @@ fn explain_says_why_it_can_not() {
     expect_failure(
         "no address",
         &output,
-        &["not-an-address", "invalid IP address"],
+        &["not-an-address", "expected an IPv4 or IPv6 address"],
     );
+    let output = hikyaku(&["explain", "192.0.2.0/24", "--admin", &admin]);
+    expect_failure("a prefix", &output, &["192.0.2.0/24", "--qlog"]);
+}
+
+#[test]
+fn a_trace_says_why_it_can_not_be_taken() {
+    let site = Site::new(&[("index.html", b"start")]);
+    let server = Server::start(&[site.path()]);
+    let admin = server.admin.to_string();
+    let unwritable = "--qlog=/nowhere/trace.sqlog";
+    // The options, and what the error says
+    let cases: [(&[&str], &[&str]); 6] = [
+        (&[unwritable], &["creating /nowhere/trace.sqlog", "No such"]),
+        (
+            &["--qlog", "--for", "11m"],
+            &["duration=11m", "600s at most"],
+        ),
+        (
+            &["--qlog", "--for", "soon"],
+            &["--for", "expected a number"],
+        ),
+        (
+            &["--qlog", "--max-size", "2GiB"],
+            &["size=", "1GiB at most"],
+        ),
+        (
+            &["--qlog", "--connections", "0"],
+            &["--connections", "1..=1000"],
+        ),
+        (
+            &["--qlog", "--for", "100ms"],
+            &["no QUIC connection of 127.0.0.1 began within 100ms"],
+        ),
+    ];
+    for (options, words) in cases {
+        let arguments = [&["explain", "127.0.0.1", "--admin", &admin], options].concat();
+        expect_failure(&options.join(" "), &hikyaku(&arguments), words);
+    }
+    let output = hikyaku(&["explain", "127.0.0.1", "--for", "1s"]);
+    expect_failure("without --qlog", &output, &["--qlog"]);
 }
 
 #[test]

@@ -13,9 +13,9 @@ use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
 use self::inner::Inner;
-use crate::Settings;
 use crate::delivery::Delivery;
 use crate::path::Path;
+use crate::{Algorithm, Settings, State};
 
 pub use handle::Handle;
 
@@ -61,7 +61,7 @@ impl Adaptive {
     /// A connection that begins, with packets of `mtu` bytes.
     #[must_use]
     pub fn new(now: Instant, mtu: u16, settings: Settings) -> Self {
-        Self {
+        let adaptive = Self {
             inner: Inner::new(now, mtu, &settings),
             settings,
             mtu,
@@ -71,7 +71,9 @@ impl Adaptive {
             newest: None,
             handle: Handle::default(),
             generation: 0,
-        }
+        };
+        adaptive.handle.publish(&adaptive.state());
+        adaptive
     }
 
     /// To change the settings, and to read what was counted, from outside the connection.
@@ -102,22 +104,41 @@ impl Adaptive {
         limited: bool,
         largest: Option<u64>,
     ) {
+        self.handle.acks_ended(in_flight);
         let acked = std::mem::take(&mut self.acked);
         let sample = self
             .newest
             .take()
             .and_then(|newest| self.delivery.on_end_acks(now, newest, in_flight, limited));
+        let mut tell = false;
         if let Some(sample) = sample {
             self.handle.sampled(sample.rate as u64, sample.limited);
             let delivered = self.delivery.delivered();
             let round_ended = self.path.on_sample(now, &sample, delivered);
             self.inner
                 .sampled(now, &sample, round_ended, in_flight, acked, &self.path);
+            tell = round_ended;
         }
         self.inner.acks_ended(largest);
         if let Some((generation, settings)) = self.handle.changed_since(self.generation) {
             self.generation = generation;
             self.adopt(now, settings);
+            tell = true;
+        }
+        if tell {
+            self.handle.publish(&self.state());
+        }
+    }
+
+    fn state(&self) -> State {
+        let doubt_rounds = self.inner.doubt_rounds(&self.path);
+        let fair = self.settings.algorithm == Algorithm::Floor && doubt_rounds == 0;
+        let fair = self.path.bdp().filter(|_| fair).map(|bdp| bdp as u64);
+        State {
+            algorithm: self.settings.algorithm,
+            slow_start: self.inner.in_slow_start(),
+            floor: fair.max(self.settings.min_cwnd),
+            doubt_rounds,
         }
     }
 

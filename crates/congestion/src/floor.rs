@@ -105,6 +105,12 @@ impl Floor {
         self.cubic.in_slow_start()
     }
 
+    /// Rounds for which losses are not trusted to say nothing of our rate.
+    pub(crate) fn doubt_rounds(&self, path: &Path) -> u16 {
+        let rounds = self.trust.doubt_left(path.round());
+        u16::try_from(rounds).unwrap_or(u16::MAX)
+    }
+
     pub(crate) fn ssthresh(&self) -> Option<u64> {
         self.cubic.ssthresh()
     }

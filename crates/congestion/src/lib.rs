@@ -24,11 +24,13 @@ mod delivery;
 mod floor;
 mod hystart;
 mod path;
+mod state;
 #[cfg(test)]
 mod testing;
 
 pub use adaptive::{Adaptive, Factory, Handle};
 pub use algorithm::{Algorithm, UnknownAlgorithm};
+pub use state::State;
 
 use hikyaku_core::known::Known;
 

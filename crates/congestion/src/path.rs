@@ -22,7 +22,7 @@ pub(crate) struct Path {
     round_min: Option<Duration>,
     /// Of `floors`, see [`Path::min_rtt`].
     min_rtt: Option<Duration>,
-    /// RTTs of the last packets, with their time of sending.
+    /// RTTs of the last packets by their time of sending, which orders them.
     recent: VecDeque<(Instant, Duration)>,
 }
 
@@ -38,7 +38,7 @@ struct RoundRate {
 impl Path {
     /// Takes a sample in. Returns whether it ends a round.
     pub(crate) fn on_sample(&mut self, now: Instant, sample: &Sample, delivered: u64) -> bool {
-        self.recent.push_back((sample.sent, sample.rtt));
+        self.remember(sample.sent, sample.rtt);
         self.round_min = Some(self.round_min.map_or(sample.rtt, |min| min.min(sample.rtt)));
         let ends = sample.prior >= self.round_end;
         if ends {
@@ -46,6 +46,13 @@ impl Path {
         }
         self.rate_sample(sample);
         ends
+    }
+
+    /// Keeps `recent` in order of sending: late acknowledgements come soon, if they do.
+    fn remember(&mut self, sent: Instant, rtt: Duration) {
+        let later = self.recent.iter().rev().take_while(|(at, _)| *at > sent);
+        let place = self.recent.len() - later.count();
+        self.recent.insert(place, (sent, rtt));
     }
 
     fn begin_round(&mut self, now: Instant, delivered: u64) {
@@ -151,19 +158,16 @@ impl Path {
     /// last, since jitter delays single packets and a standing queue all of them.
     pub(crate) fn queue_at(&self, sent: Instant) -> Option<Duration> {
         let min = self.min_rtt()?;
-        let near = |at: Instant| {
-            let apart = at.max(sent).saturating_duration_since(at.min(sent));
-            apart <= min / 4
-        };
-        let near = self.recent.iter().filter(|(at, _)| near(*at));
-        let mut count = 0;
-        let least = near.map(|&(_, rtt)| rtt).inspect(|_| count += 1).min();
-        let least = if count < NEAR {
-            let last = self.recent.iter().rev().take(NEAR);
-            last.map(|&(_, rtt)| rtt).min()
+        let about = min / 4;
+        let count = self.recent.len();
+        let near = self.recent.partition_point(|&(at, _)| at + about < sent)
+            ..self.recent.partition_point(|&(at, _)| at <= sent + about);
+        let near = if near.len() < NEAR {
+            count.saturating_sub(NEAR)..count
         } else {
-            least
+            near
         };
+        let least = self.recent.range(near).map(|&(_, rtt)| rtt).min();
         least.map(|rtt| rtt.saturating_sub(min))
     }
 

@@ -1,5 +1,6 @@
 //! All that is known of a client and what follows from it, for people and for the admin API.
 
+mod open;
 mod print;
 
 use std::net::IpAddr;
@@ -18,6 +19,8 @@ use crate::policy::PolicyConfig;
 use crate::udp::{FailureKind, UdpHealth, UdpState, Verdict};
 use crate::units::{ByteSize, Rate, Timestamp, duration};
 use crate::view::{Knowledge, PathView};
+
+pub use open::{FloorState, OpenConnection};
 
 /// What is known of a client, what is expected of each arm, and the decision with its reason.
 ///
@@ -40,6 +43,8 @@ pub struct Explanation {
     pub udp: Udp,
     /// Over how many connections its pages are spread; `None` where a server has no shards.
     pub connections: Option<ConnectionsSummary>,
+    /// Its connections that are open now, the oldest first.
+    pub open: Vec<OpenConnection>,
     /// What is known of the address, then of its prefixes, as far as anything is.
     pub levels: Vec<Level>,
 }
@@ -211,6 +216,7 @@ pub fn explain(
         max_pacing_rate: policy.max_pacing_rate.rate(),
         udp: Udp::of(&view, now),
         connections: None,
+        open: Vec::new(),
         levels: known
             .map(|(key, known)| Level::of(key, &known, now, policy))
             .collect(),
@@ -226,6 +232,12 @@ impl Explanation {
             connections,
             ..self
         }
+    }
+
+    /// Adds the connections that are open now.
+    #[must_use]
+    pub fn with_open(self, open: Vec<OpenConnection>) -> Self {
+        Self { open, ..self }
     }
 }
 

@@ -1,4 +1,5 @@
-//! How many connections there may be, in all and of one address.
+//! The connections that are open: how many there may be, in all and of one address, and which they
+//! are.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use crate::config::Limits;
+use crate::live::LiveConnection;
 use crate::metrics::Refusal;
 
 /// Connections are counted in this many tables, so that few accepts meet in one.
@@ -21,7 +23,16 @@ pub(crate) struct Connections {
     max: AtomicUsize,
     max_per_address: AtomicUsize,
     hasher: RandomState,
-    addresses: [Mutex<HashMap<IpAddr, usize>>; SHARDS],
+    addresses: [Mutex<HashMap<IpAddr, Places>>; SHARDS],
+}
+
+/// Of one address.
+#[derive(Debug, Default)]
+struct Places {
+    /// Connections, those in their handshake included.
+    count: usize,
+    /// Those that are served.
+    served: Vec<Arc<LiveConnection>>,
 }
 
 impl Connections {
@@ -52,17 +63,28 @@ impl Connections {
             return Err(Refusal::Connections);
         }
         let mut addresses = self.shard(address).lock();
-        let count = addresses.entry(address).or_default();
-        if *count >= self.max_per_address.load(Ordering::Relaxed) {
+        let places = addresses.entry(address).or_default();
+        if places.count >= self.max_per_address.load(Ordering::Relaxed) {
             self.total.fetch_sub(1, Ordering::Relaxed);
             return Err(Refusal::PerAddress);
         }
-        *count += 1;
+        places.count += 1;
         drop(addresses);
         Ok(Admission {
             connections: Arc::clone(self),
             address,
+            served: None,
         })
+    }
+
+    /// The connections of `address` that are served now, the oldest first.
+    pub(crate) fn of(&self, address: IpAddr) -> Vec<Arc<LiveConnection>> {
+        let address = address.to_canonical();
+        let addresses = self.shard(address).lock();
+        addresses
+            .get(&address)
+            .map(|places| places.served.clone())
+            .unwrap_or_default()
     }
 
     /// Connections that are open.
@@ -70,7 +92,7 @@ impl Connections {
         self.total.load(Ordering::Relaxed)
     }
 
-    fn shard(&self, address: IpAddr) -> &Mutex<HashMap<IpAddr, usize>> {
+    fn shard(&self, address: IpAddr) -> &Mutex<HashMap<IpAddr, Places>> {
         let hash = self.hasher.hash_one(address);
         &self.addresses[hash as usize % SHARDS]
     }
@@ -81,15 +103,30 @@ impl Connections {
 pub(crate) struct Admission {
     connections: Arc<Connections>,
     address: IpAddr,
+    served: Option<Arc<LiveConnection>>,
+}
+
+impl Admission {
+    /// Says what is served in this place.
+    pub(crate) fn serves(&mut self, connection: LiveConnection) {
+        let connection = Arc::new(connection);
+        let mut addresses = self.connections.shard(self.address).lock();
+        let places = addresses.entry(self.address).or_default();
+        places.served.push(Arc::clone(&connection));
+        self.served = Some(connection);
+    }
 }
 
 impl Drop for Admission {
     fn drop(&mut self) {
         self.connections.total.fetch_sub(1, Ordering::Relaxed);
         let mut addresses = self.connections.shard(self.address).lock();
-        if let Some(count) = addresses.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(places) = addresses.get_mut(&self.address) {
+            places.count -= 1;
+            if let Some(mine) = &self.served {
+                places.served.retain(|one| !Arc::ptr_eq(one, mine));
+            }
+            if places.count == 0 {
                 addresses.remove(&self.address);
             }
         }

@@ -17,6 +17,7 @@ use crate::events::{Event, Events};
 use crate::limits::Connections;
 use crate::measure::Socket;
 use crate::metrics::{Metrics, UDP_EVENTS};
+use crate::qlog::Traces;
 use crate::shards::Shards;
 use crate::tcp_cc::{Control, Controls};
 
@@ -28,6 +29,7 @@ pub(crate) struct Shared {
     pub(crate) connections: Arc<Connections>,
     pub(crate) metrics: Metrics,
     pub(crate) events: Events,
+    pub(crate) traces: Traces,
     /// What sets the congestion control of TCP connections.
     pub(crate) controls: Controls,
     /// Addresses that are served.
@@ -59,6 +61,7 @@ impl Shared {
             clients,
             metrics: Metrics::default(),
             events: Events::default(),
+            traces: Traces::default(),
             controls,
             addresses,
             live: ArcSwap::from_pointee(live),

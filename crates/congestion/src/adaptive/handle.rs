@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use quinn_proto::congestion::Controller;
 
 use super::Adaptive;
-use crate::Settings;
+use crate::{Settings, State};
 
 /// Changes a connection's [`Adaptive`] controller, and reads what it has counted.
 #[derive(Clone, Debug, Default)]
@@ -18,9 +18,12 @@ struct Shared {
     generation: AtomicU64,
     wanted: Mutex<Settings>,
     acked_bytes: AtomicU64,
+    in_flight: AtomicU64,
     /// Bytes a second; see [`Handle::take_delivery_rate`].
     delivery_rate: AtomicU64,
     app_limited: AtomicBool,
+    /// See [`State::pack`].
+    state: AtomicU64,
 }
 
 impl Handle {
@@ -43,6 +46,12 @@ impl Handle {
         self.0.acked_bytes.load(Ordering::Relaxed)
     }
 
+    /// Bytes of ack-eliciting packets in flight after the last acknowledgement.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.0.in_flight.load(Ordering::Relaxed)
+    }
+
     /// The largest delivery rate in bytes a second since this was last asked, and whether the
     /// application rather than the path may have limited it.
     #[must_use]
@@ -51,8 +60,22 @@ impl Handle {
         (rate > 0).then(|| (rate, self.0.app_limited.load(Ordering::Relaxed)))
     }
 
+    /// What the controller does, as of the end of the last round trip or the last change.
+    #[must_use]
+    pub fn state(&self) -> State {
+        State::unpack(self.0.state.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn publish(&self, state: &State) {
+        self.0.state.store(state.pack(), Ordering::Relaxed);
+    }
+
     pub(super) fn acked(&self, bytes: u64) {
         self.0.acked_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn acks_ended(&self, in_flight: u64) {
+        self.0.in_flight.store(in_flight, Ordering::Relaxed);
     }
 
     pub(super) fn sampled(&self, rate: u64, app_limited: bool) {

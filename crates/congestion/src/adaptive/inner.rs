@@ -47,7 +47,15 @@ impl Inner {
         }
     }
 
-    fn in_slow_start(&self) -> bool {
+    /// Rounds for which losses are not trusted.
+    pub(super) fn doubt_rounds(&self, path: &Path) -> u16 {
+        match self {
+            Self::Floor(floor) => floor.doubt_rounds(path),
+            Self::Cubic(_) | Self::Bbr(_) | Self::NewReno(_) => 0,
+        }
+    }
+
+    pub(super) fn in_slow_start(&self) -> bool {
         match self {
             Self::Cubic(cubic) => cubic.in_slow_start(),
             Self::Floor(floor) => floor.in_slow_start(),

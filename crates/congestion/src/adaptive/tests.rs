@@ -190,3 +190,38 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_handle_tells_what_the_controller_does() {
+    let mut link = Link::new(settings(Algorithm::Floor, None), RTT, 400.0, 400.0, 40);
+    let handle = link.controller.handle().clone();
+    let begun = State {
+        algorithm: Algorithm::Floor,
+        slow_start: true,
+        floor: None,
+        doubt_rounds: 0,
+    };
+    assert_eq!(handle.state(), begun);
+
+    link.rounds(60);
+    let State {
+        slow_start, floor, ..
+    } = handle.state();
+    let floor = floor.expect("the path is known and its losses are random") / u64::from(MTU);
+    assert!(!slow_start);
+    assert!((300..600).contains(&floor), "{floor} packets of 400");
+
+    let now = link.now;
+    link.controller.lost(now, now, true, u64::from(MTU));
+    link.rounds(2);
+    let doubting = handle.state();
+    assert_eq!(doubting.floor, None);
+    assert!((1..=32).contains(&doubting.doubt_rounds), "{doubting:?}");
+
+    handle.change(settings(Algorithm::Bbr, Some(50_000)));
+    link.rounds(1);
+    let State {
+        algorithm, floor, ..
+    } = handle.state();
+    assert_eq!((algorithm, floor), (Algorithm::Bbr, Some(50_000)));
+}

@@ -45,7 +45,12 @@ impl Count {
 
 impl Trust {
     pub(super) fn given(&self, round: u64) -> bool {
-        round >= self.until
+        self.doubt_left(round) == 0
+    }
+
+    /// Rounds for which it is not given any more.
+    pub(super) fn doubt_left(&self, round: u64) -> u64 {
+        self.until.saturating_sub(round)
     }
 
     pub(super) fn on_ack(&mut self, sent: Instant, packets: f64) {

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 /// A path on which each of `rounds` takes as long as `rtt` says.
@@ -42,4 +44,54 @@ fn a_longer_route_becomes_the_paths_own_in_half_a_minute() {
     let rtt = |round| Duration::from_millis(if round < 100 { 40 } else { 60 });
     assert_eq!(after(110, rtt).min_rtt(), Some(Duration::from_millis(40)));
     assert_eq!(after(700, rtt).min_rtt(), Some(Duration::from_millis(60)));
+}
+
+/// [`Path::queue_at`] without the order of sending.
+fn queue_by_scan(path: &Path, sent: Instant) -> Option<Duration> {
+    let min = path.min_rtt()?;
+    let apart = |at: Instant| at.max(sent).duration_since(at.min(sent));
+    let near = path.recent.iter().filter(|(at, _)| apart(*at) <= min / 4);
+    let near: Vec<Duration> = near.map(|&(_, rtt)| rtt).collect();
+    let last = path.recent.iter().rev().take(NEAR);
+    let least = match near.len() < NEAR {
+        true => last.map(|&(_, rtt)| rtt).min(),
+        false => near.into_iter().min(),
+    };
+    least.map(|rtt| rtt.saturating_sub(min))
+}
+
+proptest! {
+    /// Packets that are sent at most 3 ms apart and acknowledged in any order near that of sending.
+    #[test]
+    fn a_queue_is_found_as_by_looking_at_every_sample(
+        packets in proptest::collection::vec((0..3_000u64, 20_000..30_000u64), 1..300),
+        asked in proptest::collection::vec(0..400_000u64, 20),
+    ) {
+        let begin = Instant::now() + Duration::from_secs(1);
+        let mut acks = Vec::new();
+        let mut sent = begin;
+        for (gap, rtt) in packets {
+            sent += Duration::from_micros(gap);
+            acks.push((sent + Duration::from_micros(rtt), sent));
+        }
+        acks.sort();
+        let mut path = Path::default();
+        for (number, (now, sent)) in acks.into_iter().enumerate() {
+            let number = number as u64;
+            let sample = Sample {
+                rate: 1e6,
+                loss: 0.0,
+                rtt: now - sent,
+                sent,
+                prior: number.saturating_sub(20) * 1_200,
+                limited: false,
+            };
+            path.on_sample(now, &sample, number * 1_200);
+        }
+        prop_assert!(path.recent.iter().is_sorted_by_key(|(sent, _)| *sent));
+        for at in asked {
+            let at = begin - Duration::from_millis(10) + Duration::from_micros(at);
+            prop_assert_eq!(path.queue_at(at), queue_by_scan(&path, at));
+        }
+    }
 }

@@ -29,6 +29,9 @@ impl fmt::Display for Explanation {
             let ConnectionsSummary { n, reason, .. } = connections;
             row(f, "connections", &format_args!("{n}: {reason}"))?;
         }
+        for open in &self.open {
+            row(f, "open", open)?;
+        }
         for arm in &self.arms {
             let (load, sd) = (
                 human::time(arm.load.time),

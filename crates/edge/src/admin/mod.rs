@@ -1,6 +1,7 @@
 //! The admin page, API and metrics, on an address of their own.
 
 mod guard;
+mod qlog;
 mod stream;
 
 use std::convert::Infallible;
@@ -118,13 +119,16 @@ async fn route(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Bod
         (&Method::GET, "/v1/status") => json(&Status::of(shared)),
         (&Method::GET, "/v1/clients") => clients(request.uri().query(), shared),
         (&Method::GET, "/v1/events") => events(shared),
+        (&Method::GET, "/v1/qlog") => qlog::trace(request.uri().query(), shared),
         (&Method::POST, "/v1/forget") => forget(request, shared).await,
         (&Method::GET, path) if path.starts_with("/v1/clients/") => {
             client(&path["/v1/clients/".len()..], shared)
         }
-        (_, "/" | "/healthz" | "/metrics" | "/v1/status" | "/v1/clients" | "/v1/events") => {
-            not_allowed("GET")
-        }
+        (
+            _,
+            "/" | "/healthz" | "/metrics" | "/v1/status" | "/v1/clients" | "/v1/events"
+            | "/v1/qlog",
+        ) => not_allowed("GET"),
         (_, "/v1/forget") => not_allowed("POST"),
         _ => problem(StatusCode::NOT_FOUND, "there is nothing at this path"),
     }
@@ -268,7 +272,9 @@ fn client(address: &str, shared: &Shared) -> Response<Body> {
             "expected an IPv4 or IPv6 address after /v1/clients/",
         );
     };
-    let mut explanation = shared.clients.explain(address);
+    let open = shared.connections.of(address);
+    let open = open.iter().filter_map(|one| one.look()).collect();
+    let mut explanation = shared.clients.explain(address).with_open(open);
     let available = shared.available_connections();
     if available > 1 {
         let decision = shared.clients.preview(address);

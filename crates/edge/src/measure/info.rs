@@ -4,9 +4,10 @@ use std::io;
 use std::time::Duration;
 
 use hikyaku_core::units::Rate;
+use rustix::net::sockopt;
 use tokio::net::TcpStream;
 
-use super::Snapshot;
+use super::{Snapshot, Window};
 use crate::sys::{self, TcpInfo};
 
 /// Reads the state of a connection.
@@ -16,6 +17,22 @@ pub(super) fn read(stream: &TcpStream, mptcp: bool) -> io::Result<Snapshot> {
         return Ok(of_subflows(info.snd_una, &subflows));
     }
     sys::tcp_info(stream).map(|info| of_tcp(&info))
+}
+
+/// Reads the congestion window of a connection.
+pub(super) fn window(stream: &TcpStream, mptcp: bool) -> io::Result<Window> {
+    let subflows = match mptcp {
+        true => sys::mptcp_info(stream)?.1,
+        false => vec![sys::tcp_info(stream)?],
+    };
+    let bytes = |info: &TcpInfo| u64::from(info.snd_cwnd) * u64::from(info.snd_mss);
+    Ok(Window {
+        algorithm: sockopt::tcp_congestion(stream)?,
+        bytes: subflows.iter().map(bytes).sum(),
+        slow_start: subflows
+            .iter()
+            .any(|info| info.snd_cwnd < info.snd_ssthresh),
+    })
 }
 
 fn of_tcp(info: &TcpInfo) -> Snapshot {

@@ -13,8 +13,12 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+<<<<<<< HEAD
 use super::{Snapshot, info};
 use crate::sys;
+=======
+use super::{Snapshot, Window, info};
+>>>>>>> h-qlog
 use crate::tcp_cc::{Control, Controls};
 
 /// A socket shared by the connection, which reads and writes it, and its meter.
@@ -61,6 +65,14 @@ impl Socket {
         let mut snapshot = info::read(&self.stream, self.mptcp)?;
         snapshot.acked = snapshot.acked.saturating_sub(self.base);
         Ok(snapshot)
+    }
+
+    /// The congestion window.
+    ///
+    /// # Errors
+    /// Those of getsockopt(2).
+    pub(crate) fn window(&self) -> io::Result<Window> {
+        info::window(&self.stream, self.mptcp)
     }
 
     /// Sets how many bytes the kernel holds that it has not sent yet. Not inherited from a

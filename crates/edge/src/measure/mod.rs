@@ -46,6 +46,17 @@ pub(crate) struct Snapshot {
     pub(crate) closed: bool,
 }
 
+/// What a sender may have in flight, in the words of its transport.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// The congestion control.
+    pub(crate) algorithm: String,
+    /// The congestion window; of MPTCP those of all subflows together.
+    pub(crate) bytes: u64,
+    /// It still looks for the path's rate.
+    pub(crate) slow_start: bool,
+}
+
 impl Snapshot {
     /// This account, or the `former` where it knows less: a subflow of MPTCP that is gone
     /// takes its counters along.

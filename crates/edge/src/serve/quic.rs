@@ -23,7 +23,9 @@ use crate::config::Config;
 use crate::conn::Conn;
 use crate::content::Peer;
 use crate::limits::Admission;
+use crate::live::LiveConnection;
 use crate::metrics::add;
+use crate::qlog::Trace;
 use crate::shared::Shared;
 use crate::transport::TransportChoice;
 
@@ -75,7 +77,11 @@ impl QuicConfig {
     }
 
     /// The settings of a connection whose sender shall do `choice`.
-    fn of_connection(&self, choice: &TransportChoice) -> Arc<quinn::ServerConfig> {
+    fn of_connection(
+        &self,
+        choice: &TransportChoice,
+        trace: Option<&Trace>,
+    ) -> Arc<quinn::ServerConfig> {
         let mut transport = TransportConfig::default();
         transport
             .max_idle_timeout(Some(self.max_idle))
@@ -85,6 +91,7 @@ impl QuicConfig {
             .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
             .send_window(SEND_WINDOW)
             .datagram_receive_buffer_size(None)
+            .qlog_stream(trace.map(Trace::stream))
             .congestion_controller_factory(Arc::new(Factory(choice.quic_settings())));
         let mut server = self.server.clone();
         server.transport_config(Arc::new(transport));
@@ -150,8 +157,14 @@ impl QuicListener {
         let local = SocketAddr::new(local_ip, self.local.port());
         let choice = self.shared.clients.transport(remote.ip(), Transport::Quic);
         tracing::debug!(client = %remote, ?choice, "QUIC connection begins");
-        match incoming.accept_with(self.config.load().of_connection(&choice)) {
-            Ok(connecting) => self.spawn(connecting, remote, local, choice.congestion, admission),
+        let group = || incoming.orig_dst_cid().to_string();
+        let trace = self.shared.traces.of_connection(remote, local, group);
+        let config = self.config.load().of_connection(&choice, trace.as_ref());
+        match incoming.accept_with(config) {
+            Ok(connecting) => {
+                let peer = (remote, local);
+                self.spawn(connecting, peer, choice.congestion, trace, admission);
+            }
             Err(error) => {
                 add(&self.shared.metrics.handshakes_failed_quic, 1);
                 tracing::debug!(client = %remote, "QUIC connection: {error}");
@@ -162,21 +175,31 @@ impl QuicListener {
     fn spawn(
         &self,
         connecting: Connecting,
-        remote: SocketAddr,
-        local: SocketAddr,
+        (remote, local): (SocketAddr, SocketAddr),
         congestion: Congestion,
-        admission: Admission,
+        trace: Option<Trace>,
+        mut admission: Admission,
     ) {
         let shared = Arc::clone(&self.shared);
         let stop = self.stop.clone();
         self.handshakes.fetch_add(1, Ordering::Relaxed);
         let handshake = Handshake(Arc::clone(&self.handshakes));
         self.tasks.spawn(async move {
-            let _admission = admission;
             match establish(connecting, &shared).await {
                 Ok(established) => {
                     drop(handshake);
-                    serve(established, remote, local, congestion, shared, stop).await;
+                    if let Some(trace) = trace {
+                        trace.follow(&established.quic);
+                    }
+                    let peer = Peer {
+                        remote,
+                        local,
+                        version: Version::H3,
+                        server_name: established.server_name.clone(),
+                    };
+                    let conn = Conn::open(shared, peer, congestion);
+                    admission.serves(LiveConnection::quic(&conn, established.quic.clone()));
+                    serve(conn, established, stop).await;
                 }
                 Err(error) => {
                     add(&shared.metrics.handshakes_failed_quic, 1);
@@ -231,6 +254,7 @@ async fn establish(mut connecting: Connecting, shared: &Shared) -> io::Result<Es
     })
 }
 
+<<<<<<< HEAD
 async fn serve(
     established: Established,
     remote: SocketAddr,
@@ -246,7 +270,11 @@ async fn serve(
         server_name: established.server_name,
     };
     let conn = Conn::open(shared, peer, congestion, Some(Arc::default()));
+=======
+async fn serve(conn: Arc<Conn>, established: Established, stop: CancellationToken) {
+    let client = conn.peer.remote;
+>>>>>>> h-qlog
     if let Err(error) = h3::serve(conn, established.quic, established.early, stop).await {
-        tracing::debug!(client = %remote, "HTTP/3 connection: {error}");
+        tracing::debug!(%client, "HTTP/3 connection: {error}");
     }
 }

@@ -30,6 +30,7 @@ use crate::config::Config;
 use crate::conn::Conn;
 use crate::content::{Peer, RequestBody};
 use crate::limits::Admission;
+use crate::live::LiveConnection;
 use crate::measure::{MeteredIo, Socket, TcpMeter, TrackedBody};
 use crate::metrics::{Refusal, add};
 use crate::shared::Shared;
@@ -105,7 +106,7 @@ async fn serve(
     acceptor: TlsAcceptor,
     shared: Arc<Shared>,
     stop: CancellationToken,
-    _admission: Admission,
+    mut admission: Admission,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let local = stream.local_addr()?;
@@ -139,6 +140,7 @@ async fn serve(
     if version == Version::H2 {
         socket.set_notsent_lowat(H2_UNSENT)?;
     }
+    admission.serves(LiveConnection::tcp(&conn, &socket));
     let meter = TcpMeter::new(Arc::clone(&conn), socket);
     let live = conn.shared.live_full();
     let tls = TlsIo::new(tls);

@@ -1,5 +1,7 @@
 //! Rewriting a page while it passes through.
 
+mod pictures;
+
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
@@ -9,6 +11,7 @@ use lol_html::send::{Element, ElementContentHandlers, HtmlRewriter, Settings};
 use lol_html::{AsciiCompatibleEncoding, HandlerResult, MemorySettings, OutputSink, Selector};
 use parking_lot::Mutex;
 
+use self::pictures::Pictures;
 use super::config::Kind;
 use super::spread::Spread;
 use super::{css, srcset};
@@ -23,6 +26,7 @@ pub(super) struct Rewriter {
     /// `None` once the page has become too odd for it: the rest passes as it is.
     html: Option<HtmlRewriter<'static, Output>>,
     output: Output,
+    state: Arc<Mutex<State>>,
 }
 
 impl Rewriter {
@@ -31,37 +35,56 @@ impl Rewriter {
             spread,
             style: None,
             with_cors: 0,
+            pictures: Pictures::default(),
         }));
         let output = Output::default();
         let settings = settings(&state);
         Self {
             html: Some(HtmlRewriter::new(settings, output.clone())),
             output,
+            state,
         }
     }
 
     /// Takes the next piece of the page, and gives what is ready; parts of it may come
     /// later.
     pub(super) fn write(&mut self, data: &[u8]) -> Vec<u8> {
-        let Some(html) = &mut self.html else {
+        if self.html.is_none() {
             return data.to_vec();
-        };
-        // It then has given out everything that it held, unchanged.
-        if let Err(error) = html.write(data) {
-            tracing::debug!("spreading a page: {error}; its rest stays as it is");
-            self.html = None;
         }
-        self.output.take()
+        let ready = self.state.lock().pictures.take(data);
+        self.parse(&ready);
+        let mut out = self.output.take();
+        if self.html.is_none() {
+            out.extend(self.state.lock().pictures.finish());
+        }
+        out
     }
 
     /// What is left at the page's end.
     pub(super) fn end(&mut self) -> Vec<u8> {
+        if self.html.is_none() {
+            return Vec::new();
+        }
+        let rest = self.state.lock().pictures.finish();
+        self.parse(&rest);
         if let Some(html) = self.html.take()
             && let Err(error) = html.end()
         {
             tracing::debug!("spreading a page: {error}; its rest stays as it is");
         }
         self.output.take()
+    }
+
+    fn parse(&mut self, data: &[u8]) {
+        let Some(html) = &mut self.html else {
+            return;
+        };
+        // It then has given out everything that it held, unchanged.
+        if let Err(error) = html.write(data) {
+            tracing::debug!("spreading a page: {error}; its rest stays as it is");
+            self.html = None;
+        }
     }
 }
 
@@ -153,6 +176,7 @@ struct State {
     style: Option<String>,
     /// Open media elements whose sources are fetched with CORS.
     with_cors: usize,
+    pictures: Pictures,
 }
 
 impl State {
@@ -177,7 +201,11 @@ impl State {
                 if self.with_cors == 0 {
                     self.attribute(element, "src", Kind::Media)?;
                 }
-                self.srcset(element, "srcset")?;
+                let begin = element.source_location().bytes().start;
+                self.pictures.forget_before(begin);
+                if !self.pictures.is_with_cors(begin) {
+                    self.srcset(element, "srcset")?;
+                }
             }
             "video" | "audio" => {
                 self.attribute(element, "poster", Kind::Image)?;

@@ -40,7 +40,6 @@ mod handshake;
 mod host;
 mod keys;
 mod lab;
-mod observe;
 mod running;
 mod sampler;
 mod scenario;

@@ -1,12 +1,10 @@
 //! A flow under way: its two hosts, configured as the shipped server and client are.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use hikyaku_congestion::{Factory, SEND_WINDOW};
+use hikyaku_congestion::{Factory, Handle, SEND_WINDOW};
 use hikyaku_core::units::Timestamp;
 use hikyaku_netsim::derive_seed;
-use quinn_proto::congestion::ControllerFactory;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionId, IdleTimeout, ServerConfig, TransportConfig, VarInt,
 };
@@ -15,7 +13,6 @@ use super::app::{Client, Server};
 use super::handshake::Handshakes;
 use super::host::{Clock, Host};
 use super::keys::Plain;
-use super::observe::Observed;
 use super::scenario::{Flow, FlowOutcome, FlowSample};
 
 /// Receive window of `hikyaku get`, its default.
@@ -33,26 +30,19 @@ pub(super) struct Running {
     pub(super) server: Host<Server>,
     /// Something has arrived.
     pub(super) woken: bool,
-    in_flight: Arc<AtomicU64>,
     error: Option<String>,
 }
 
 impl Running {
     pub(super) fn new(clock: Clock, flow: &Flow, seed: u64) -> Self {
-        let in_flight = Arc::default();
-        let controllers = Observed {
-            inner: Arc::new(Factory(flow.settings)),
-            in_flight: Arc::clone(&in_flight),
-        };
         let client = Client::new(flow.sizes.clone());
-        let server = Some(server_config(controllers));
+        let server = Some(server_config(Factory(flow.settings)));
         Self {
             start: Timestamp::default().saturating_add(flow.start),
             config: Some(client_config()),
             client: Host::new(clock, None, client, derive_seed(seed, &[0])),
             server: Host::new(clock, server, Server::default(), derive_seed(seed, &[1])),
             woken: false,
-            in_flight,
             error: None,
         }
     }
@@ -98,9 +88,10 @@ impl Running {
         let Some(connection) = self.server.connection() else {
             return FlowSample::default();
         };
+        let controller = connection.congestion_state();
         FlowSample {
-            cwnd: connection.congestion_state().window(),
-            in_flight: self.in_flight.load(Ordering::Relaxed),
+            cwnd: controller.window(),
+            in_flight: Handle::of(controller.clone_box()).map_or(0, |handle| handle.in_flight()),
             rtt: u64::try_from(connection.rtt().as_micros()).unwrap_or(u64::MAX),
             received,
         }
@@ -133,7 +124,7 @@ impl Running {
 }
 
 /// As `hikyaku serve` sets its connections up.
-fn server_config(controllers: impl ControllerFactory + Send + Sync + 'static) -> ServerConfig {
+fn server_config(controllers: Factory) -> ServerConfig {
     let mut transport = TransportConfig::default();
     transport
         .max_idle_timeout(Some(IdleTimeout::from(IDLE)))

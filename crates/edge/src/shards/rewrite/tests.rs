@@ -68,6 +68,35 @@ fn elements_are_rewritten_or_left() {
             "<picture><source srcset=\"S/k.png\"><img src=\"S/k.png\"></picture>",
         ),
         (
+            "<picture><source srcset=/k.png><source srcset=/k.webp><img crossorigin=use-credentials src=/k.png></picture>",
+            "",
+        ),
+        (
+            "<picture><source srcset=/k.png><img crossorigin src=/k.png></picture><picture><source srcset=/k.png></picture>",
+            "<picture><source srcset=/k.png><img crossorigin src=/k.png></picture><picture><source srcset=\"S/k.png\"></picture>",
+        ),
+        ("<picture><source srcset=/k.png>", ""),
+        (
+            "<link rel=stylesheet crossorigin=use-credentials href=/k.css>",
+            "",
+        ),
+        (
+            "<link rel=icon crossorigin=use-credentials href=/k.ico>",
+            "",
+        ),
+        (
+            "<link rel=preload as=image crossorigin=use-credentials href=/k.png>",
+            "",
+        ),
+        (
+            "<script crossorigin=use-credentials src=/k.js></script>",
+            "",
+        ),
+        (
+            "<video crossorigin=use-credentials src=/k.mp4><source src=/k.ogv></video>",
+            "",
+        ),
+        (
             "<video src=/k.mp4 poster=/k.png></video>",
             "<video src=\"S/k.mp4\" poster=\"S/k.png\"></video>",
         ),
@@ -233,6 +262,8 @@ fn pieces() -> impl Strategy<Value = Vec<String>> {
         Just("<script src=/k.js></script>".to_owned()),
         Just("<script>if (a<b) '<img src=/k.png>'</script>".to_owned()),
         Just("<!-- <img src=/k.png> -->".to_owned()),
+        Just("<picture><source srcset=/k.png>".to_owned()),
+        Just("<img crossorigin src=/k.png></picture>".to_owned()),
         Just("<base href=/x/>".to_owned()),
         Just("<svg><style>p{background:url(/k.png)}</style>".to_owned()),
         Just("<select><xmp><script>".to_owned()),
@@ -256,6 +287,16 @@ proptest! {
         cuts.sort_unstable();
         let parts: Vec<&[u8]> = cuts.windows(2).map(|cut| &html[cut[0]..cut[1]]).collect();
         prop_assert_eq!(rewritten(&parts, ""), whole);
+    }
+
+    #[test]
+    fn a_page_over_one_connection_stays(pieces in pieces(), size in 1..40usize) {
+        let html = pieces.concat().into_bytes();
+        let mut rewriter = Rewriter::new(spread(1, ""));
+        let parts = html.chunks(size).flat_map(|part| rewriter.write(part));
+        let mut out: Vec<u8> = parts.collect();
+        out.extend(rewriter.end());
+        prop_assert_eq!(out, html);
     }
 
     #[test]
