@@ -13,12 +13,8 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-<<<<<<< HEAD
-use super::{Snapshot, info};
-use crate::sys;
-=======
 use super::{Snapshot, Window, info};
->>>>>>> h-qlog
+use crate::sys;
 use crate::tcp_cc::{Control, Controls};
 
 /// A socket shared by the connection, which reads and writes it, and its meter.

@@ -197,7 +197,7 @@ impl QuicListener {
                         version: Version::H3,
                         server_name: established.server_name.clone(),
                     };
-                    let conn = Conn::open(shared, peer, congestion);
+                    let conn = Conn::open(shared, peer, congestion, Some(Arc::default()));
                     admission.serves(LiveConnection::quic(&conn, established.quic.clone()));
                     serve(conn, established, stop).await;
                 }
@@ -254,26 +254,8 @@ async fn establish(mut connecting: Connecting, shared: &Shared) -> io::Result<Es
     })
 }
 
-<<<<<<< HEAD
-async fn serve(
-    established: Established,
-    remote: SocketAddr,
-    local: SocketAddr,
-    congestion: Congestion,
-    shared: Arc<Shared>,
-    stop: CancellationToken,
-) {
-    let peer = Peer {
-        remote,
-        local,
-        version: Version::H3,
-        server_name: established.server_name,
-    };
-    let conn = Conn::open(shared, peer, congestion, Some(Arc::default()));
-=======
 async fn serve(conn: Arc<Conn>, established: Established, stop: CancellationToken) {
     let client = conn.peer.remote;
->>>>>>> h-qlog
     if let Err(error) = h3::serve(conn, established.quic, established.early, stop).await {
         tracing::debug!(%client, "HTTP/3 connection: {error}");
     }

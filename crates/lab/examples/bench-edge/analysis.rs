@@ -33,6 +33,8 @@ const HIKYAKU_H2_LARGE: Arm = large(ServerKind::Hikyaku, Http::H2, Generator::Cu
 /// By the same client as HTTP/3.
 const HIKYAKU_H2_LARGE_GET: Arm = large(ServerKind::Hikyaku, Http::H2, Generator::Get);
 const HIKYAKU_H3_LARGE: Arm = large(ServerKind::Hikyaku, Http::H3, Generator::Get);
+const FIXED_H2_LARGE: Arm = large(ServerKind::FixedH2, Http::H2, Generator::Get);
+const FIXED_H3_LARGE: Arm = large(ServerKind::FixedH3, Http::H3, Generator::Get);
 const NGINX_H2_SMALL: Arm = small(ServerKind::Nginx, Http::H2, Generator::H2load);
 const HIKYAKU_H2_SMALL: Arm = small(ServerKind::Hikyaku, Http::H2, Generator::H2load);
 const HIKYAKU_H3_SMALL: Arm = small(ServerKind::Hikyaku, Http::H3, Generator::Get);
@@ -112,7 +114,7 @@ impl Results {
         goals
     }
 
-    fn ratio_goals(&self) -> [Option<Goal>; 4] {
+    fn ratio_goals(&self) -> [Option<Goal>; 6] {
         let cpu = |what, one, other, most| {
             let ratio = self.ratio(one, other, Run::cpu_per_gib)?;
             Some(Goal {
@@ -150,6 +152,18 @@ impl Results {
                 HIKYAKU_H3_LARGE,
                 HIKYAKU_H2_LARGE_GET,
                 2.5,
+            ),
+            cpu(
+                "HTTP/2 CPU per GiB, of the same with everything pinned",
+                HIKYAKU_H2_LARGE_GET,
+                FIXED_H2_LARGE,
+                1.05,
+            ),
+            cpu(
+                "HTTP/3 CPU per GiB, of the same with everything pinned",
+                HIKYAKU_H3_LARGE,
+                FIXED_H3_LARGE,
+                1.05,
             ),
         ]
     }

@@ -9,6 +9,10 @@ use serde::{Serialize, Serializer};
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ServerKind {
     Hikyaku,
+    /// hikyaku with everything pinned that it would choose: HTTP/2, CUBIC, no floor, one connection.
+    FixedH2,
+    /// The same over HTTP/3.
+    FixedH3,
     /// `http2_chunk_size` at its default of 8k.
     Nginx,
     /// The same nginx, `http2_chunk_size 16k`.
@@ -51,11 +55,11 @@ pub(crate) struct Arm {
 }
 
 /// Every arm. `get` on HTTP/2 is there to tell the generator's part from the server's.
-pub(crate) const ARMS: [Arm; 14] = {
+pub(crate) const ARMS: [Arm; 16] = {
     use Generator::{Curl, Get, H2load};
     use Http::{H1, H2, H3};
     use Load::{Large, Small};
-    use ServerKind::{Hikyaku, Nginx, Nginx16k};
+    use ServerKind::{FixedH2, FixedH3, Hikyaku, Nginx, Nginx16k};
     [
         arm(Nginx, H1, Large, Curl),
         arm(Hikyaku, H1, Large, Curl),
@@ -63,7 +67,9 @@ pub(crate) const ARMS: [Arm; 14] = {
         arm(Nginx16k, H2, Large, Curl),
         arm(Hikyaku, H2, Large, Curl),
         arm(Hikyaku, H2, Large, Get),
+        arm(FixedH2, H2, Large, Get),
         arm(Hikyaku, H3, Large, Get),
+        arm(FixedH3, H3, Large, Get),
         arm(Nginx, H1, Small, H2load),
         arm(Hikyaku, H1, Small, H2load),
         arm(Nginx, H2, Small, H2load),
@@ -124,6 +130,7 @@ impl fmt::Display for ServerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Hikyaku => "hikyaku",
+            Self::FixedH2 | Self::FixedH3 => "hikyaku, pinned",
             Self::Nginx => "nginx",
             Self::Nginx16k => "nginx, 16k frames",
         })

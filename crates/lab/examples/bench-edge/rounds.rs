@@ -68,6 +68,8 @@ pub(crate) fn run(
 ) -> Result<Vec<Run>> {
     let mut bench = Bench {
         hikyaku: Server::start(workspace, ServerKind::Hikyaku, stop)?,
+        fixed_h2: Server::start(workspace, ServerKind::FixedH2, stop)?,
+        fixed_h3: Server::start(workspace, ServerKind::FixedH3, stop)?,
         nginx: Server::start(workspace, ServerKind::Nginx, stop)?,
         workspace,
         stop,
@@ -101,6 +103,8 @@ fn in_turn<T: Copy>(arms: &[T], round: usize) -> Vec<T> {
 struct Bench<'a> {
     workspace: &'a Workspace,
     hikyaku: Server,
+    fixed_h2: Server,
+    fixed_h3: Server,
     nginx: Server,
     stop: &'a Stop,
 }
@@ -132,6 +136,8 @@ impl Bench<'_> {
         } = *self.workspace;
         let server = match arm.server {
             ServerKind::Hikyaku => &mut self.hikyaku,
+            ServerKind::FixedH2 => &mut self.fixed_h2,
+            ServerKind::FixedH3 => &mut self.fixed_h3,
             ServerKind::Nginx | ServerKind::Nginx16k => &mut self.nginx,
         };
         server.check()?;

@@ -118,7 +118,9 @@ impl Server {
     pub(crate) fn start(workspace: &Workspace, kind: ServerKind, stop: &Stop) -> Result<Self> {
         let (port, port_16k) = (free_port()?, free_port()?);
         let process = match kind {
-            ServerKind::Hikyaku => hikyaku(workspace, port)?,
+            ServerKind::Hikyaku => hikyaku(workspace, port, &[])?,
+            ServerKind::FixedH2 => hikyaku(workspace, port, &pinned("h2"))?,
+            ServerKind::FixedH3 => hikyaku(workspace, port, &pinned("h3"))?,
             ServerKind::Nginx | ServerKind::Nginx16k => nginx(workspace, port, port_16k)?,
         };
         let worker = process.id();
@@ -129,7 +131,7 @@ impl Server {
             port_16k,
         };
         server.wait_until_open(stop)?;
-        if kind != ServerKind::Hikyaku {
+        if matches!(kind, ServerKind::Nginx | ServerKind::Nginx16k) {
             server.worker = host::only_child(server.worker).context("finding nginx's worker")?;
         }
         Ok(server)
@@ -138,7 +140,7 @@ impl Server {
     pub(crate) fn url(&self, kind: ServerKind, load: Load) -> String {
         let port = match kind {
             ServerKind::Nginx16k => self.port_16k,
-            ServerKind::Nginx | ServerKind::Hikyaku => self.port,
+            _ => self.port,
         };
         format!("https://127.0.0.1:{port}/{}", load.file_name())
     }
@@ -164,8 +166,18 @@ impl Server {
     }
 }
 
-/// As shipped, but for the log, which is off on both servers.
-fn hikyaku(workspace: &Workspace, port: u16) -> Result<Process> {
+/// Everything that the server would choose.
+fn pinned(version: &str) -> [String; 4] {
+    [
+        format!("policy.version={version}"),
+        "policy.congestion=cubic".to_owned(),
+        "policy.min_cwnd=off".to_owned(),
+        "policy.connections=1".to_owned(),
+    ]
+}
+
+/// As shipped, but for the log, which is off on both servers, and `settings`.
+fn hikyaku(workspace: &Workspace, port: u16, settings: &[String]) -> Result<Process> {
     let (program, cpu) = (&workspace.hikyaku, workspace.server_cpu);
     Process::start(program, cpu, workspace.path(), |command| {
         command
@@ -180,6 +192,7 @@ fn hikyaku(workspace: &Workspace, port: u16) -> Result<Process> {
             .args(["--set", "log.level=warn"])
             // Idle connections are to be idle for as long as the measurement takes.
             .args(["--set", "timeouts.idle=10m", "--set", "timeouts.drain=1s"])
+            .args(settings.iter().flat_map(|setting| ["--set", setting]))
             .stdin(Stdio::null())
             .stdout(Stdio::null());
     })

@@ -73,7 +73,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = DEFAULT_LANES, value_parser = clap::value_parser!(u16).range(1..=250))]
     pub lanes: u16,
 
-    /// Sum of the rates that may be expected on all lanes together, in Mbit/s [default: 300
+    /// Sum of the rates that may be expected on all lanes together, in Mbit/s [default: 130
     /// for each CPU]
     #[arg(long, value_name = "MBPS")]
     pub capacity: Option<f64>,
@@ -101,7 +101,7 @@ pub struct RunArgs {
 }
 
 /// Enough for slow runs to be done side by side; more cost the machine more than they gain.
-const DEFAULT_LANES: u16 = 64;
+const DEFAULT_LANES: u16 = 20;
 
 /// Measures, and tells on `out` what became of it. Gives the exit status: 0 if every
 /// session was measured, 1 if some failed, 128 and its number if a signal came first.
@@ -200,7 +200,7 @@ fn tell(out: &mut dyn Write, line: &str) -> Result<(), RunError> {
 
 /// What a machine of so many CPUs can carry, in Mbit/s.
 fn default_capacity() -> f64 {
-    300.0 * thread::available_parallelism().map_or(1, usize::from) as f64
+    130.0 * thread::available_parallelism().map_or(1, usize::from) as f64
 }
 
 /// Copies the program to be measured, so that a new build does not change it.

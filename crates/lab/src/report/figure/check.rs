@@ -10,7 +10,13 @@ const CHOICE: [&str; 4] = [
     "right_share",
     "right_share_worst",
 ];
-const REGRET: [&str; 4] = ["regret_mean", "regret_p95", "regret_worst", "limit_mean"];
+const REGRET: [&str; 5] = [
+    "regret_mean",
+    "regret_p95",
+    "regret_worst",
+    "saving_least",
+    "limit_mean",
+];
 const SESSIONS: [&str; 3] = ["until_worst", "until_median", "first_excess_worst"];
 const PER_HOUR: &str = "per_hour_worst";
 

@@ -1,5 +1,7 @@
 //! An adaptive arm against the best fixed one and against the physical limit, over all cells.
 
+mod saving;
+
 use super::View;
 use super::cdf::distribution;
 use super::choice::excess_value;
@@ -55,6 +57,10 @@ pub(super) fn draw(view: &View, regret: &Regret, section: &mut Section) {
     section
         .blocks
         .push(Block::Table(summary_table(&arms, &rows)));
+    for arm in adaptive(view, regret) {
+        let savings = saving::table(view, arm, &fixed);
+        section.blocks.push(Block::Table(savings));
+    }
     let worst = worst(view, regret, &rows);
     if !worst.rows.is_empty() {
         section.blocks.push(Block::Table(worst));
@@ -66,7 +72,13 @@ pub(super) fn draw(view: &View, regret: &Regret, section: &mut Section) {
     if unknown > 0 {
         section.note(format!("In {unknown} cells and arms no fixed arm ended in time: their regret is not known and not counted."));
     }
-    goals(view, regret, &rows, section);
+    goals(view, regret, &fixed, &rows, section);
+}
+
+/// The adaptive arms that are shown.
+fn adaptive<'a>(view: &View, regret: &'a Regret) -> impl Iterator<Item = &'a str> {
+    let shown = regret.adaptive.iter().map(String::as_str);
+    shown.filter(|arm| view.arms.contains(arm))
 }
 
 fn rows_of<'a>(
@@ -271,18 +283,18 @@ fn worst(view: &View, regret: &Regret, rows: &[Row]) -> Table {
     }
 }
 
-fn goals(view: &View, regret: &Regret, rows: &[Row], section: &mut Section) {
-    for arm in regret
-        .adaptive
-        .iter()
-        .filter(|arm| view.arms.contains(&arm.as_str()))
-    {
+fn goals(view: &View, regret: &Regret, fixed: &[&str], rows: &[Row], section: &mut Section) {
+    for arm in adaptive(view, regret) {
         let summary = summary(rows, arm);
         for (name, bound) in &view.common.goal {
             let (words, result) = match name.as_str() {
                 "regret_mean" => ("mean regret", summary.as_ref().map(|s| s.mean)),
                 "regret_p95" => ("p95 of the regret", summary.as_ref().map(|s| s.p95)),
                 "regret_worst" => ("worst regret", summary.as_ref().map(|s| s.worst)),
+                "saving_least" => (
+                    "least mean saving against a fixed arm",
+                    saving::least(view, arm, fixed),
+                ),
                 _ => (
                     "mean over the physical limit",
                     summary.as_ref().and_then(|s| s.over_limit),
