@@ -24,7 +24,8 @@ use crate::path::Path;
 ///
 /// - Slow start survives losses without a queue. It ends with the queue (HyStart++), or when
 ///   the delivery rate has not grown by a quarter for three rounds.
-/// - A path that loses is probed with a quarter more each fourth round.
+/// - A path that loses is probed with a quarter more each fourth round, and half as often each time
+///   that this meets a queue.
 /// - Where losses answer to our rate (probes lose more, or a round a fifth), as at policers
 ///   and very short queues, the floor is given up for 32 to 256 rounds.
 /// - A path that is known begins with a quarter of what it carried, within 10 and 32 packets, and
@@ -41,6 +42,8 @@ pub(crate) struct Floor {
     forgiven: Option<u64>,
     /// The round in which the last probe began.
     probed: u64,
+    /// Rounds from it to the next.
+    interval: u64,
     /// Until the first acknowledgement tells whether it is the same path.
     known: Option<Known>,
     /// Bytes of the window until then that CUBIC would not have begun with.
@@ -84,6 +87,7 @@ impl Floor {
             probe: None,
             forgiven: None,
             probed: 0,
+            interval: PROBE_ROUNDS,
             known: settings.known,
             unearned,
             jump: None,
@@ -202,8 +206,8 @@ impl Floor {
         }
         let forgiving = self
             .forgiven
-            .is_some_and(|last| round - last <= PROBE_ROUNDS);
-        let due = round >= self.probed + PROBE_ROUNDS;
+            .is_some_and(|last| round - last <= self.interval);
+        let due = round >= self.probed + self.interval;
         if forgiving && due && self.startup.is_none() && self.trust.given(round) {
             let rate = path.rate().unwrap_or(0.0);
             self.probe = Some(Probe { round, rate });
@@ -220,9 +224,18 @@ impl Floor {
                 .rate()
                 .is_some_and(|rate| rate > probe.rate * PROBE_GROWTH)
             {
+                self.interval = PROBE_ROUNDS;
                 self.probed = self.probed.saturating_sub(PROBE_ROUNDS - 2);
                 self.raise(path);
             }
+        }
+    }
+
+    /// The path has no more: a probe has met a queue.
+    fn cut_probe_short(&mut self, now: Instant, path: &Path) {
+        if self.probe.is_some() {
+            self.interval = (self.interval * 2).min(MAX_PROBE_ROUNDS);
+            self.stop_probe(now, path);
         }
     }
 
@@ -273,7 +286,7 @@ impl Floor {
             self.forgive(now, sent, path);
         } else if honest && self.trust.probed(sent) {
             // The probe's own queue, or not: without it the next round tells.
-            self.stop_probe(now, path);
+            self.cut_probe_short(now, path);
         } else {
             self.retreat();
             self.leave_startup();
@@ -316,8 +329,10 @@ impl Floor {
 const STARTUP_GROWTH: f64 = 1.25;
 /// Rounds without it that end slow start.
 const STARTUP_ROUNDS: u32 = 3;
-/// Rounds from probe to probe.
+/// Rounds from probe to probe,
 const PROBE_ROUNDS: u64 = 4;
+/// and at most, where they meet a queue.
+const MAX_PROBE_ROUNDS: u64 = 64;
 /// Of the window.
 const PROBE_GAIN: f64 = 1.25;
 /// Of the rate, after which the path has more.

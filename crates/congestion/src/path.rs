@@ -148,10 +148,13 @@ impl Path {
         }
     }
 
-    /// Bytes that fill the path without a queue, what is lost on it included.
+    /// Bytes that fill the path without a standing queue, what is lost on it included. Half of what
+    /// would count as one is allowed for: acknowledgements come late and together, and on a path
+    /// of 1 ms these few packets are as many as fill it.
     pub(crate) fn bdp(&self) -> Option<f64> {
         let gross = self.rates.iter().map(|rate| rate.gross).reduce(f64::max)?;
-        Some(gross * self.min_rtt()?.as_secs_f64())
+        let time = self.min_rtt()? + self.threshold() / 2;
+        Some(gross * time.as_secs_f64())
     }
 
     /// How long a packet sent at `sent` waited in queues: the least of those sent about then, or

@@ -13,6 +13,8 @@ enum {
 	/* Rounds without a quarter more that end slow start. */
 	STARTUP_ROUNDS = 3,
 	PROBE_ROUNDS = 4,
+	/* Where probes meet a queue. */
+	MAX_PROBE_ROUNDS = 64,
 	LEAST_WINDOW = 10,
 };
 
@@ -71,8 +73,10 @@ static __always_inline void end_probe(struct flow *flow, struct tcp_sock *tp)
 
 	flow->probe_rate = 0;
 	/* Look for yet more at once. */
-	if (more)
+	if (more) {
+		flow->probe_interval = PROBE_ROUNDS;
 		flow->probe_round -= PROBE_ROUNDS - 2;
+	}
 	if (bdp > flow->inner && !queued(flow))
 		settle(flow, tp, bdp);
 }
@@ -98,15 +102,16 @@ static __always_inline void look_for_plateau(struct flow *flow, struct tcp_sock 
 
 static __always_inline void step_probe(struct flow *flow, struct tcp_sock *tp)
 {
-	bool forgiving = flow->forgiven && flow->round - (flow->forgiven - 1) <= PROBE_ROUNDS;
+	bool forgiving = flow->forgiven && flow->round - (flow->forgiven - 1) <= flow->probe_interval;
 
 	if (flow->round > flow->probe_round)
 		flow->probe = false;
 	if (flow->probe_rate && flow->round > flow->probe_round + 2)
 		end_probe(flow, tp);
 	if (forgiving && !flow->startup && trusted(flow) &&
-	    flow->round >= flow->probe_round + PROBE_ROUNDS) {
+	    flow->round >= flow->probe_round + flow->probe_interval) {
 		flow->probe = true;
+		flow->probe_met = false;
 		flow->probe_round = flow->round;
 		flow->probe_rate = path_rate(flow);
 		weigh_probe(flow);
@@ -180,6 +185,9 @@ static __always_inline void on_losses(struct sock *sk, struct flow *flow,
 	} else if (honest && drains_probe(flow)) {
 		/* The probe's own queue, or not: without it the next round tells. */
 		flow->probe = false;
+		if (!flow->probe_met)
+			flow->probe_interval = min64(flow->probe_interval * 2, MAX_PROBE_ROUNDS);
+		flow->probe_met = true;
 	} else {
 		retreat(flow);
 		leave_startup(flow);
@@ -207,6 +215,7 @@ void BPF_PROG(fair_init, struct sock *sk)
 	if (!flow)
 		return;
 	flow->startup = true;
+	flow->probe_interval = PROBE_ROUNDS;
 	flow->rtts_since = tcp_sk(sk)->tcp_mstamp;
 	show_fair(sk, flow);
 }

@@ -52,6 +52,9 @@ struct flow {
 	bool probe;
 	bool jumped;
 	__u32 probe_round;
+	/* Rounds from it to the next, and whether it has met a queue. */
+	__u32 probe_interval;
+	bool probe_met;
 	__u64 probe_rate;
 	__u64 startup_rate;
 	/* One more than the round; 0 for never. */

@@ -49,13 +49,21 @@ static __always_inline bool growing(struct flow *flow)
 	return path_rate(flow) > flow->rate_then[1] + flow->rate_then[1] / 10;
 }
 
-/* Packets that fill the path without a queue, what is lost on it included. */
+/* What counts as a standing queue, in microseconds. */
+static __always_inline __u32 queue_least(struct flow *flow)
+{
+	return max64(min_rtt(flow) / QUEUE_PART, QUEUE_LEAST);
+}
+
+/* Packets that fill the path without a standing queue, what is lost on it included; half of what
+ * would count as one is allowed for, as `Path::bdp` of QUIC's explains. */
 static __always_inline __u64 path_bdp(struct flow *flow)
 {
 	__u64 all = sum(&flow->calm);
 	/* In 1024ths; more than a tenth is not made up for. */
 	__u64 loss = all ? min64(flow->calm.lost * 1024ULL / all, 102) : 0;
-	__u64 bdp = (path_rate(flow) * min_rtt(flow)) >> 24;
+	__u64 time = min_rtt(flow) + queue_least(flow) / 2;
+	__u64 bdp = (path_rate(flow) * time) >> 24;
 
 	return bdp * 1024 / (1024 - loss);
 }
@@ -64,7 +72,7 @@ static __always_inline __u64 path_bdp(struct flow *flow)
 static __always_inline bool queued(struct flow *flow)
 {
 	__u32 least = min_rtt(flow);
-	__u32 slack = max64(least / QUEUE_PART, QUEUE_LEAST);
+	__u32 slack = queue_least(flow);
 	int over = 0, all = 0;
 
 	for (int i = 0; i < 4; i++) {

@@ -87,8 +87,9 @@ static __always_inline void count_packets(struct flow *flow, __u32 acked, __u32 
 	__s64 evidence = flow->evidence;
 
 	flow->whole.acked += acked * SIXTEENTHS;
-	if (!met)
-		flow->whole.lost += lost * SIXTEENTHS;
+	if (met)
+		lost = 0;
+	flow->whole.lost += lost * SIXTEENTHS;
 	if (of_probe(flow)) {
 		evidence += (__s64)acked * flow->if_acked + (__s64)lost * flow->if_lost;
 		flow->evidence = evidence > 0 ? evidence : 0;

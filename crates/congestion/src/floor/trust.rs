@@ -65,9 +65,10 @@ impl Trust {
 
     /// A loss that was `queued` tells of the queue, which CUBIC answers.
     pub(super) fn on_loss(&mut self, sent: Instant, packets: f64, queued: bool) {
-        if !queued {
-            self.round.lost += packets;
+        if queued {
+            return;
         }
+        self.round.lost += packets;
         if self.probed(sent) {
             let (calm, more) = self.hypotheses();
             self.weigh(packets * (more / calm).ln());
