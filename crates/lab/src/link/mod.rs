@@ -40,7 +40,7 @@ pub use error::LinkError;
 pub use lateness::Lateness;
 pub use netem::Backend;
 pub use netns::Netns;
-pub use pump::{ChangePair, LinkPair};
+pub use pump::{ChangePair, LinkPair, LinkSet};
 pub use report::{DirectionState, Report, Sample};
 pub(crate) use sys::become_realtime;
 pub use topology::{CLIENT_V4, CLIENT_V6, SERVER_V4, SERVER_V6, Topology};

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::emulated::EmulatedLink;
 use super::error::LinkError;
 use super::netns::Netns;
-use super::pump::LinkPair;
+use super::pump::LinkSet;
 use super::report::Report;
 use crate::topology::{EndSpec, InterfaceAddress, LinkSpec, Network, NodeSpec, TopologySpec};
 
@@ -65,7 +65,7 @@ impl Topology {
     ///
     /// # Errors
     /// If the pump's thread cannot be started.
-    pub fn start_link(&mut self, links: LinkPair, seed: u64) -> Result<(), LinkError> {
+    pub fn start_link(&mut self, links: impl Into<LinkSet>, seed: u64) -> Result<(), LinkError> {
         self.link_mut().start(links, seed)
     }
 
