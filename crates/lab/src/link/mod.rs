@@ -43,5 +43,6 @@ pub use netns::Netns;
 pub use pump::{ChangePair, LinkPair, LinkSet};
 pub use report::{DirectionState, Report, Sample};
 pub(crate) use sys::become_realtime;
+pub(crate) use topology::INTERFACE;
 pub use topology::{CLIENT_V4, CLIENT_V6, SERVER_V4, SERVER_V6, Topology};
 pub use traces::{TraceFileError, read_traces};

@@ -18,6 +18,9 @@ pub const CLIENT_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x6879, 0, 0, 0, 0, 0, 1);
 /// IPv6 address of the server.
 pub const SERVER_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x6879, 0, 0, 0, 0, 0, 2);
 
+/// Name of either end of a [`Topology`]'s link.
+pub(crate) const INTERFACE: &str = "hkyk0";
+
 /// The smallest [`Network`]: two namespaces, `hkyk-PID-N-client` and
 /// `hkyk-PID-N-server`, each with one interface of 1500 B MTU. It is the shipped
 /// topology `pair`. Nothing passes between them until a link is started. Dropping
@@ -88,7 +91,7 @@ impl Topology {
 fn pair() -> TopologySpec {
     let end = |node: &str, v4: Ipv4Addr, v6: Ipv6Addr| EndSpec {
         node: node.to_owned(),
-        interface: "hkyk0".to_owned(),
+        interface: INTERFACE.to_owned(),
         addresses: [(IpAddr::V4(v4), 24), (IpAddr::V6(v6), 64)]
             .map(|(ip, prefix_len)| InterfaceAddress { ip, prefix_len })
             .into(),
