@@ -228,6 +228,51 @@ fn flows_share_the_bottleneck() {
 }
 
 #[test]
+fn every_client_of_a_crowd_is_measured_beside_itself_alone() {
+    let Some(_alone) = alone("every_client_of_a_crowd_is_measured_beside_itself_alone") else {
+        return;
+    };
+    let arms = by_arm(quick("crowd"));
+    let goodputs = |run: &Run| -> BTreeMap<String, f64> {
+        let own = run.metrics.iter();
+        own.filter_map(|(key, mbps)| Some((key.strip_prefix("goodput_mbps.")?.to_owned(), *mbps)))
+            .collect()
+    };
+    let [run] = &arms["crowd"][..] else {
+        panic!("{:?}", arms["crowd"]);
+    };
+    let crowd = goodputs(run);
+    let names = [
+        "dsl-h2-1",
+        "dsl-h3-1",
+        "far-h2-1",
+        "far-h3-1",
+        "mobile-h2-1",
+        "mobile-h3-1",
+    ];
+    assert_eq!(crowd.keys().collect::<Vec<_>>(), names);
+    // Each gets what its own link carries, but for what was late before and after; all
+    // together get more than any one's link carries.
+    for (name, mbps) in &crowd {
+        let rate = match name.split('-').next() {
+            Some("dsl") => 0.3,
+            Some("mobile") => 0.2,
+            _ => 0.15,
+        };
+        assert!((0.3 * rate..1.5 * rate).contains(mbps), "{name}: {mbps}");
+    }
+    assert!(run.metric("goodput_mbps").unwrap() > 0.3, "{run:?}");
+    assert!(run.metric("server_cpu_percent").unwrap() > 0.0, "{run:?}");
+    // Each of the four links with both versions, in a session of its own.
+    let alone: BTreeSet<String> = arms["alone"]
+        .iter()
+        .flat_map(|run| goodputs(run).into_keys())
+        .collect();
+    assert_eq!((arms["alone"].len(), alone.len()), (8, 8));
+    assert!(alone.contains("wifi-h3"), "{alone:?}");
+}
+
+#[test]
 fn peers_are_measured_where_they_are_installed() {
     let Some(_alone) = alone("peers_are_measured_where_they_are_installed") else {
         return;

@@ -1,5 +1,7 @@
 //! What goes into a link and what comes out.
 
+use std::ops::AddAssign;
+
 use hikyaku_core::units::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -106,6 +108,25 @@ pub struct Counters {
     pub policed: Tally,
     /// Marked CE by the queue. Not a fate of its own.
     pub marked: Tally,
+}
+
+/// The packets of both together.
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+/// What became of the packets of both together.
+impl AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        self.delivered += other.delivered;
+        self.lost += other.lost;
+        self.dropped += other.dropped;
+        self.policed += other.policed;
+        self.marked += other.marked;
+    }
 }
 
 /// A packet inside the link.

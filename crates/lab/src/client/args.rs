@@ -67,6 +67,13 @@ pub struct GetArgs {
           value_parser = clap::value_parser!(u64).range(1..))]
     pub requests: Option<u64>,
 
+    /// Crowd mode: many clients at once, each from a local address of its own, that load the
+    /// URLs one after the other, over and over. The JSON file says who they are and for how
+    /// long; a line for each tells what it got
+    #[arg(long, value_name = "FILE", requires = "json",
+          conflicts_with_all = ["page", "repeat", "requests", "output", "http", "local", "alt_svc_cache"])]
+    pub crowd: Option<PathBuf>,
+
     /// Worker threads of the client; 1 costs the least CPU per request [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::{Buf, Bytes};
@@ -278,6 +279,8 @@ fn reading(error: impl std::error::Error + Send + Sync + 'static) -> FetchError 
 pub(super) enum Sink {
     /// Counted and dropped.
     Discard,
+    /// Counted here, too, for who looks on, and dropped.
+    Count(Arc<AtomicU64>),
     /// Kept, as far as [`Sink::LARGEST_DOCUMENT`].
     Collect(Vec<u8>),
     /// To a file.
@@ -291,6 +294,10 @@ impl Sink {
     fn take(&mut self, data: &[u8]) -> Result<(), FetchError> {
         match self {
             Self::Discard => Ok(()),
+            Self::Count(bytes) => {
+                bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+                Ok(())
+            }
             Self::Collect(document) => {
                 let room = Self::LARGEST_DOCUMENT.saturating_sub(document.len());
                 document.extend_from_slice(&data[..data.len().min(room)]);
@@ -303,7 +310,7 @@ impl Sink {
     fn finish(&mut self) -> Result<(), FetchError> {
         match self {
             Self::File(file, path) => file.flush().map_err(|e| output(path, e)),
-            Self::Discard | Self::Collect(_) => Ok(()),
+            Self::Discard | Self::Count(_) | Self::Collect(_) => Ok(()),
         }
     }
 }

@@ -8,6 +8,7 @@
 pub mod alt_svc;
 mod args;
 mod connection;
+mod crowd;
 mod dial;
 mod error;
 mod exchange;
@@ -75,9 +76,10 @@ pub fn run(args: &GetArgs, out: &mut dyn Write) -> Result<ExitStatus, GetError> 
     runtime(args)
         .map_err(GetError::Runtime)?
         .block_on(async move {
-            match args.requests {
-                Some(requests) => load::run(args, requests, show_progress, out).await,
-                None => measure::measure(args, show_progress, out).await,
+            match (args.requests, &args.crowd) {
+                (Some(requests), _) => load::run(args, requests, show_progress, out).await,
+                (None, Some(path)) => crowd::run(args, path, out).await,
+                (None, None) => measure::measure(args, show_progress, out).await,
             }
         })
 }

@@ -167,7 +167,7 @@ impl Load<'_> {
         record.resource = Some(resource);
         let text = match sink {
             Sink::Collect(text) => text,
-            Sink::Discard | Sink::File(..) => Vec::new(),
+            Sink::Discard | Sink::Count(_) | Sink::File(..) => Vec::new(),
         };
         Arrived {
             record,

@@ -20,6 +20,7 @@ pub(super) enum Record {
     Run(RunRecord),
     Summary(Box<SummaryRecord>),
     Load(Box<LoadRecord>),
+    Client(Box<ClientRecord>),
 }
 
 /// One request, whatever became of it.
@@ -140,6 +141,19 @@ pub(super) struct LoadRecord {
     pub(super) goodput_bps: Option<u64>,
     pub(super) latency_us: LatencyRecord,
     pub(super) client_cpu_us: u64,
+    pub(super) error: Option<ErrorRecord>,
+}
+
+/// What one client of a crowd got.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ClientRecord {
+    pub(super) name: String,
+    pub(super) local: String,
+    pub(super) http: Option<&'static str>,
+    pub(super) requests: u64,
+    pub(super) body_bytes: Option<u64>,
+    pub(super) measured_us: Option<u64>,
+    pub(super) goodput_bps: Option<u64>,
     pub(super) error: Option<ErrorRecord>,
 }
 

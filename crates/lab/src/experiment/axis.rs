@@ -7,6 +7,7 @@ use hikyaku_core::units::{ByteSize, LossRate, Rate, duration};
 use hikyaku_netsim::derive_seed;
 use serde::{Deserialize, Serialize};
 
+use super::crowd::MOST_CLIENTS;
 use super::link;
 
 /// What can be swept.
@@ -34,6 +35,8 @@ pub enum Axis {
     Images,
     /// `get --connections`.
     Connections,
+    /// How many clients a [`Kind::Crowd`](super::spec::Kind::Crowd) has.
+    Clients,
     /// `policy.congestion` of the servers.
     Congestion,
     /// `policy.min_cwnd` of the servers.
@@ -54,6 +57,7 @@ impl Axis {
             Self::Size => "size",
             Self::Images => "images",
             Self::Connections => "connections",
+            Self::Clients => "clients",
             Self::Congestion => "congestion",
             Self::MinCwnd => "min_cwnd",
         }
@@ -80,6 +84,12 @@ impl Axis {
                 .map_err(|error| text(&error)),
             Self::Queue => link::check_queue(value),
             Self::Udp => link::check_udp(value),
+            Self::Clients => match value.parse() {
+                Ok(1..=MOST_CLIENTS) => Ok(()),
+                _ => Err(format!(
+                    "`{value}` is not a number from 1 to {MOST_CLIENTS}"
+                )),
+            },
             Self::Images | Self::Connections => match value.parse::<u16>() {
                 Ok(1..) => Ok(()),
                 _ => Err(format!("`{value}` is not a number from 1 to 65535")),

@@ -27,8 +27,9 @@ impl Spec {
             return Err(fault("timeout", "must be at least 1ms"));
         }
         self.check_axes()?;
-        self.check_arms()?;
         self.workload.check()?;
+        self.check_crowd()?;
+        self.check_arms()?;
         self.check_changes()?;
         // All cells share the link's keys; values of axes have been checked.
         let first = self
@@ -123,11 +124,14 @@ impl Spec {
         if arm.sessions == Some(0) {
             return Err("`sessions` must be at least 1".to_owned());
         }
+        self.check_crowd_arm(arm)?;
         match (self.workload.kind, arm.flows.is_empty()) {
             (Kind::Flows, true) => Err("a workload of flows needs `flows`".to_owned()),
-            (Kind::Load, false) => Err("`flows` need `workload.kind = \"flows\"`".to_owned()),
+            (Kind::Load | Kind::Crowd, false) => {
+                Err("`flows` need `workload.kind = \"flows\"`".to_owned())
+            }
             (Kind::Flows, false) => self.check_flows(arm),
-            (Kind::Load, true) => Ok(()),
+            (Kind::Load | Kind::Crowd, true) => Ok(()),
         }
     }
 
@@ -206,16 +210,18 @@ impl Workload {
     fn check(&self) -> Result<(), Fault> {
         let wrong = |key: &str, why: &str| Err(fault(format!("workload.{key}"), why));
         match self.kind {
-            Kind::Load if self.files.is_empty() => {
+            Kind::Load | Kind::Crowd if self.files.is_empty() => {
                 return wrong("files", "a session needs at least one file");
             }
             Kind::Load if self.duration.is_some() => {
                 return wrong(
                     "duration",
-                    "is for `kind = \"flows\"`; a session ends with its files",
+                    "is for `kind = \"flows\"` and `\"crowd\"`; a session ends with its files",
                 );
             }
-            Kind::Flows if self.duration.is_none() => return wrong("duration", "flows need one"),
+            Kind::Flows | Kind::Crowd if self.duration.is_none() => {
+                return wrong("duration", "flows and crowds need one");
+            }
             _ => {}
         }
         if self.sessions == 0 {

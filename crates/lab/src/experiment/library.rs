@@ -32,6 +32,7 @@ const SHIPPED: &[(&str, &str)] = &[
         "conns-shards",
         include_str!("../../../../experiments/conns-shards.toml"),
     ),
+    ("crowd", include_str!("../../../../experiments/crowd.toml")),
     (
         "cross-check",
         include_str!("../../../../experiments/cross-check.toml"),

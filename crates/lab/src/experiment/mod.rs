@@ -6,6 +6,7 @@
 mod axis;
 mod check;
 mod conditions;
+mod crowd;
 mod data;
 mod error;
 mod files;
@@ -33,6 +34,6 @@ pub use record::{
 pub(crate) use run::{Attempt, Measured, Stop, only, seed, span};
 pub use run::{RunArgs, RunError, run};
 pub use spec::{
-    Adjust, AltSvc, Arm, Backend, Change, Client, File, Filter, Flow, Http, Kind, OneOrMany,
-    Server, Skip, Spec, Transport, Workload,
+    Adjust, AltSvc, Arm, Backend, Change, Client, ClientKind, File, Filter, Flow, Http, Kind,
+    OneOrMany, Server, Skip, Spec, Transport, Workload,
 };

@@ -6,7 +6,7 @@ use super::axis::{Axis, Cell, choose};
 use super::error::{Fault, SpecError, fault};
 use super::link;
 use super::record::Links;
-use super::spec::{Adjust, Arm, Flow, Server, Spec};
+use super::spec::{Adjust, Arm, Flow, Kind, Server, Spec};
 
 impl Spec {
     /// Reads an experiment's text; with `quick`, what its `[quick]` says holds.
@@ -99,8 +99,12 @@ impl Spec {
     }
 
     /// Whether nothing of one session of an arm can be remembered in the next: neither
-    /// by a server that chooses or adapts, nor by a returning client.
+    /// by a server that chooses or adapts, nor by a returning client. A crowd's sessions have
+    /// a server and clients of their own each.
     pub fn memoryless(&self, arm: &Arm) -> bool {
+        if self.workload.kind == Kind::Crowd {
+            return true;
+        }
         let returns = arm.returning.unwrap_or(self.workload.returning);
         !self.learns(arm) && !returns
     }
@@ -124,8 +128,12 @@ impl Spec {
     }
 
     /// Sessions of one run of an arm: how many come before those that are measured,
-    /// and how many are measured. One that remembers nothing needs none before.
+    /// and how many are measured. One that remembers nothing needs none before. In a crowd
+    /// all clients are one session, and each kind that is measured alone is one.
     pub fn sessions(&self, arm: &Arm) -> (u32, u32) {
+        if arm.alone {
+            return (0, self.client_kinds().len() as u32);
+        }
         let warmup = arm.warmup.unwrap_or(self.workload.warmup);
         (warmup, arm.sessions.unwrap_or(self.workload.sessions))
     }

@@ -124,10 +124,11 @@ pub enum OneOrMany {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// Sessions of one client, or concurrent flows.
+    /// Sessions of one client, concurrent flows, or many clients.
     #[serde(default)]
     pub kind: Kind,
-    /// What a session fetches, in this order. [`Kind::Flows`] needs none.
+    /// What a session fetches, in this order. [`Kind::Flows`] needs none; a client of
+    /// [`Kind::Crowd`] fetches them over and over.
     #[serde(default)]
     pub files: Vec<File>,
     /// The first file is HTML that names all others, and is fetched as a page.
@@ -152,12 +153,17 @@ pub struct Workload {
     #[serde(default)]
     pub series: bool,
     /// How long a run of [`Kind::Flows`] lasts, from the start of its first flow. It is
-    /// measured from the start of its last.
+    /// measured from the start of its last. Of [`Kind::Crowd`]: how long each client loads;
+    /// it is measured in the middle half of that.
     #[serde(default, with = "duration::option")]
     pub duration: Option<Duration>,
-    /// Time between the starts of two flows that do not give their own.
+    /// Time between the starts of two flows that do not give their own. Of
+    /// [`Kind::Crowd`]: within which all clients begin.
     #[serde(default, with = "duration")]
     pub stagger: Duration,
+    /// What the clients of [`Kind::Crowd`] are like.
+    #[serde(default, rename = "client")]
+    pub clients: Vec<ClientKind>,
 }
 
 /// What kind of traffic.
@@ -169,6 +175,8 @@ pub enum Kind {
     Load,
     /// Long flows that share the bottleneck.
     Flows,
+    /// Many clients of one server, each over a link of its own.
+    Crowd,
 }
 
 /// A file that the server has.
@@ -182,6 +190,19 @@ pub struct File {
     /// So many files `NAME-1.EXT`, `NAME-2.EXT`, ... instead of one.
     #[serde(default = "one")]
     pub copies: u32,
+}
+
+/// What some of the clients of [`Kind::Crowd`] are like.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientKind {
+    /// Its name in metrics, with the version behind it: `dsl-h2`.
+    pub name: String,
+    /// `get --http`; a kind of its own for each.
+    pub http: Vec<Http>,
+    /// Keys of its link, instead of those of [`Spec::link`].
+    #[serde(default)]
+    pub link: toml::Table,
 }
 
 /// A change of the link.
@@ -240,6 +261,9 @@ pub struct Arm {
     /// The flows of [`Kind::Flows`].
     #[serde(default)]
     pub flows: Vec<Flow>,
+    /// Of [`Kind::Crowd`]: one client of each kind, each alone on a server.
+    #[serde(default)]
+    pub alone: bool,
 }
 
 /// A server's program.

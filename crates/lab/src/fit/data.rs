@@ -180,7 +180,7 @@ fn response(spec: &Spec, run: &Run) -> Result<Response, &'static str> {
         return Err("failed");
     }
     let workload = &spec.workload;
-    if workload.kind == Kind::Flows || workload.page || !workload.change.is_empty() {
+    if workload.kind != Kind::Load || workload.page || !workload.change.is_empty() {
         return Err("of several responses at once or over a changing link");
     }
     let udp_apart = |direction: &toml::Table| {

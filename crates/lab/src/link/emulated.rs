@@ -7,7 +7,7 @@ use super::error::LinkError;
 use super::netem::NetemLink;
 use super::netns::Netns;
 use super::owner::Claim;
-use super::pump::{ChangePair, LinkPair, Pump, Tuns};
+use super::pump::{ChangePair, LinkSet, Pump, Tuns};
 use super::report::{Report, Sample};
 use super::tun::Tun;
 
@@ -60,11 +60,12 @@ impl EmulatedLink {
     }
 
     /// Starts it, empty and with random streams from their start; ends the run
-    /// before, if any.
+    /// before, if any. A [`LinkPair`](super::LinkPair) is one link for all packets.
     ///
     /// # Errors
     /// If the pump's thread cannot be started, or the back end cannot do it.
-    pub fn start(&mut self, links: LinkPair, seed: u64) -> Result<(), LinkError> {
+    pub fn start(&mut self, links: impl Into<LinkSet>, seed: u64) -> Result<(), LinkError> {
+        let links = links.into();
         match &mut self.carrier {
             Carrier::Tun { pump, tuns } => {
                 *pump = None;
@@ -75,11 +76,14 @@ impl EmulatedLink {
             Carrier::Netem(_) if self.packet_log.is_some() => {
                 Err(LinkError::NotForNetem("a packet log"))
             }
-            Carrier::Netem(link) => link.start(&links),
+            Carrier::Netem(_) if !links.own.is_empty() => {
+                Err(LinkError::NotForNetem("links of single clients"))
+            }
+            Carrier::Netem(link) => link.start(&links.common),
         }
     }
 
-    /// Begins changes of the present run, at times that count from now. Nothing happens
+    /// Begins changes of the present run's common link, at times that count from now. Nothing happens
     /// while stopped.
     ///
     /// # Errors

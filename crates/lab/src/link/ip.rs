@@ -1,5 +1,7 @@
 //! What the pump must read and write in IP headers.
 
+use std::net::IpAddr;
+
 use hikyaku_netsim::PacketInfo;
 
 /// Protocol numbers (IANA).
@@ -23,6 +25,19 @@ pub(super) fn describe(packet: &[u8], len: u32) -> PacketInfo {
         udp: transport(packet).is_some_and(|transport| transport.protocol == UDP),
         ect: ecn.is_some_and(|ecn| ecn != NOT_ECT && ecn != CE),
     }
+}
+
+/// Source and destination; `None` of what is no IP.
+pub(super) fn addresses(packet: &[u8]) -> Option<[IpAddr; 2]> {
+    header_len(packet)?;
+    Some(match packet[0] >> 4 {
+        4 => [12, 16].map(|at| IpAddr::from(bytes::<4>(packet, at))),
+        _ => [8, 24].map(|at| IpAddr::from(bytes::<16>(packet, at))),
+    })
+}
+
+fn bytes<const N: usize>(packet: &[u8], at: usize) -> [u8; N] {
+    std::array::from_fn(|i| packet[at + i])
 }
 
 /// Protocol, and the ports of TCP and UDP where the packet has them: a fragment
@@ -266,6 +281,19 @@ mod tests {
             assert_eq!(describe(&packet, 7), want, "{name}");
             assert_eq!(flow(&packet).1, ports, "{name}");
         }
+    }
+
+    #[test]
+    fn packets_have_two_ends() {
+        let v4_ends = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().unwrap());
+        assert_eq!(addresses(&v4(UDP, 0)), Some(v4_ends));
+        let mut packet = v6(0, UDP, &[]);
+        (packet[23], packet[39]) = (1, 2);
+        let end = |last: u8| format!("fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fd{last:02x}");
+        let v6_ends = [1, 2].map(|last| end(last).parse().unwrap());
+        assert_eq!(addresses(&packet), Some(v6_ends));
+        assert_eq!(addresses(&packet[..39]), None);
+        assert_eq!(addresses(&[0x10; 40]), None);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! The pump: one thread that carries packets between two TUN interfaces.
 
 mod journal;
+mod lines;
 mod shared;
 mod worker;
 
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -45,6 +47,26 @@ impl LinkPair {
     }
 }
 
+/// The links between the same two ends, which packets take by their client's address: that
+/// at the first end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkSet {
+    /// For every client that has none of its own.
+    pub common: LinkPair,
+    /// Of single clients.
+    pub own: Vec<(IpAddr, LinkPair)>,
+}
+
+/// All clients share one link.
+impl From<LinkPair> for LinkSet {
+    fn from(common: LinkPair) -> Self {
+        Self {
+            common,
+            own: Vec::new(),
+        }
+    }
+}
+
 /// Changes of both directions of a link, with times after a start that is given
 /// when they begin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +98,7 @@ impl Pump {
     /// With a path, each packet gets a line in a file there.
     pub(super) fn start(
         tuns: Arc<Tuns>,
-        links: LinkPair,
+        links: LinkSet,
         seed: u64,
         packet_log: Option<&Path>,
     ) -> Result<Self, LinkError> {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::emulated::EmulatedLink;
 use super::error::LinkError;
 use super::netns::Netns;
-use super::pump::LinkPair;
+use super::pump::LinkSet;
 use super::report::Report;
 use crate::topology::{EndSpec, InterfaceAddress, LinkSpec, Network, NodeSpec, TopologySpec};
 
@@ -17,6 +17,9 @@ pub const SERVER_V4: Ipv4Addr = Ipv4Addr::new(10, 104, 121, 2);
 pub const CLIENT_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x6879, 0, 0, 0, 0, 0, 1);
 /// IPv6 address of the server.
 pub const SERVER_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x6879, 0, 0, 0, 0, 0, 2);
+
+/// Name of either end of a [`Topology`]'s link.
+pub(crate) const INTERFACE: &str = "hkyk0";
 
 /// The smallest [`Network`]: two namespaces, `hkyk-PID-N-client` and
 /// `hkyk-PID-N-server`, each with one interface of 1500 B MTU. It is the shipped
@@ -65,7 +68,7 @@ impl Topology {
     ///
     /// # Errors
     /// If the pump's thread cannot be started.
-    pub fn start_link(&mut self, links: LinkPair, seed: u64) -> Result<(), LinkError> {
+    pub fn start_link(&mut self, links: impl Into<LinkSet>, seed: u64) -> Result<(), LinkError> {
         self.link_mut().start(links, seed)
     }
 
@@ -88,7 +91,7 @@ impl Topology {
 fn pair() -> TopologySpec {
     let end = |node: &str, v4: Ipv4Addr, v6: Ipv6Addr| EndSpec {
         node: node.to_owned(),
-        interface: "hkyk0".to_owned(),
+        interface: INTERFACE.to_owned(),
         addresses: [(IpAddr::V4(v4), 24), (IpAddr::V6(v6), 64)]
             .map(|(ip, prefix_len)| InterfaceAddress { ip, prefix_len })
             .into(),

@@ -51,6 +51,7 @@ pub(super) const fn name(axis: Axis) -> &'static str {
         Axis::Size => "size",
         Axis::Images => "images",
         Axis::Connections => "connections",
+        Axis::Clients => "clients",
         Axis::Congestion => "congestion control",
         Axis::MinCwnd => "min_cwnd",
     }
@@ -81,7 +82,9 @@ pub(super) fn number(axis: Axis, text: &str) -> Option<(f64, Dimension)> {
         }
         Axis::OneWayDelay | Axis::Rtt | Axis::Jitter => millis(text),
         Axis::Size => bytes(text),
-        Axis::Images | Axis::Connections => text.parse().ok().map(|n| (n, Dimension::Count)),
+        Axis::Images | Axis::Connections | Axis::Clients => {
+            text.parse().ok().map(|n| (n, Dimension::Count))
+        }
         Axis::Queue | Axis::MinCwnd => suffixed(text, "bdp", Dimension::Bdp)
             .or_else(|| suffixed(text, "packets", Dimension::Packets))
             .or_else(|| suffixed(text, "xMSS", Dimension::Packets))

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 pub use self::kind::{
     Axes, Boxes, Cdf, Choice, Heatmap, Kind, Lines, Numbers, Regret, Repeat, Series, Sessions,
-    Share, ZeroLines,
+    Share, Shares, ZeroLines,
 };
 use super::goal::Bound;
 use crate::experiment::{Axis, Filter, Spec};

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::crowd::crowd;
 use crate::get;
 use crate::server::{ALL, Server};
 
@@ -49,6 +50,8 @@ fn every_field_is_documented_and_every_documented_field_is_there() {
     );
     let (records, _) = get(&line);
     assert_eq!(keys(records.one("load")), documented("load"));
+    let (records, _) = crowd(&server, "/bytes/100", &[("a", "127.0.0.2", "2")]);
+    assert_eq!(keys(records.one("client")), documented("client"));
 }
 
 #[test]

@@ -1,16 +1,73 @@
 //! Marks, policies, changes, samples, packet log, and links side by side.
 
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hikyaku_core::units::{LossRate, Rate};
-use hikyaku_lab::link::{CLIENT_V4, ChangePair, LinkPair, SERVER_V4, Sample, Topology};
+use hikyaku_lab::link::{CLIENT_V4, ChangePair, LinkPair, LinkSet, SERVER_V4, Sample, Topology};
 use hikyaku_netsim::{
     Change, Counters, Ecn, LinkConfig, LinkPatch, Loss, QueueLimit, Tally, UdpPolicy,
 };
 
 use crate::{content, stop, tcp_rate, topology, udp};
+
+#[test]
+fn clients_have_links_of_their_own() {
+    let Some((_guard, mut topology)) = topology() else {
+        return;
+    };
+    let delayed = |ms| {
+        LinkPair::symmetric(LinkConfig {
+            one_way_delay: Duration::from_millis(ms),
+            ..LinkConfig::default()
+        })
+    };
+    let clients = [Ipv4Addr::new(10, 128, 0, 1), Ipv4Addr::new(10, 128, 1, 1)];
+    for client in clients {
+        let add = format!("address add {client}/32 dev hkyk0\n");
+        topology.client().ip(&add).unwrap();
+    }
+    topology
+        .server()
+        .ip("route add 10.128.0.0/9 dev hkyk0\n")
+        .unwrap();
+    // The second client's loses all that goes up.
+    let mut deaf = delayed(0);
+    deaf.up.loss = Loss::Bernoulli(LossRate::from_ppm(1_000_000).unwrap());
+    let links = LinkSet {
+        common: delayed(50),
+        own: vec![(clients[0].into(), delayed(10)), (clients[1].into(), deaf)],
+    };
+    topology.start_link(links, 1).unwrap();
+    let server = udp(topology.server(), SERVER_V4);
+    let round_trip = |from: Ipv4Addr| {
+        let client = udp(topology.client(), from);
+        let begun = Instant::now();
+        client
+            .send_to(b"ping", server.local_addr().unwrap())
+            .unwrap();
+        let (_, source) = server.recv_from(&mut [0; 8]).ok()?;
+        server.send_to(b"pong", source).unwrap();
+        client.recv(&mut [0; 8]).ok()?;
+        Some(begun.elapsed())
+    };
+    let ms = Duration::from_millis;
+    let near = round_trip(clients[0]).unwrap();
+    assert!(near >= ms(20), "{near:?}");
+    let far = round_trip(CLIENT_V4).unwrap();
+    assert!(far >= ms(100), "{far:?}");
+    assert!(near < far, "{near:?}, {far:?}");
+    assert_eq!(round_trip(clients[1]), None);
+    let report = stop(&mut topology);
+    // All links together.
+    assert_eq!(
+        (report.up.delivered.packets, report.up.lost.packets),
+        (2, 1)
+    );
+    assert_eq!(report.down.delivered.packets, 2);
+    assert!(report.lateness.count() == 4, "{report:?}");
+}
 
 /// Takes what comes until nothing has for a while; the number of datagrams.
 fn count_datagrams(socket: &UdpSocket) -> u64 {

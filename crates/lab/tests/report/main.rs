@@ -166,6 +166,74 @@ fn every_kind_of_figure_is_drawn_and_needs_nothing_else() {
     );
 }
 
+/// Two kinds of clients, in crowds of three.
+const CROWD: &str = r#"
+title = "A crowd that can be checked by hand"
+question = "Is it computed right?"
+backend = "link"
+repeats = 2
+timeout = "2s"
+link = { rate = "10Mbps" }
+axes = { clients = ["3"] }
+
+[workload]
+kind = "crowd"
+files = [{ name = "file", size = "1MB" }]
+duration = "8s"
+stagger = "2s"
+
+[[workload.client]]
+name = "near"
+http = ["2", "3"]
+
+[[arm]]
+name = "crowd"
+[[arm]]
+name = "alone"
+alone = true
+
+[[figure]]
+kind = "shares"
+title = "Shares"
+crowd = "crowd"
+alone = "alone"
+goal = { share_least = ">= 90%", share_median = ">= 90%" }
+"#;
+
+#[test]
+fn each_client_of_a_crowd_is_held_against_its_kind_alone() {
+    let mut runs = vec![];
+    // Clients of one kind are not those of another whose name begins alike.
+    let crowd = [("near-h2-1", 0.95), ("near-h2-2", 0.80), ("near-h3-1", 2.0)];
+    for run in synthetic::runs("crowd", CROWD) {
+        let mut own = run.clone();
+        own.metrics.clear();
+        let f = f64::from(run.repeat);
+        match (run.arm.as_str(), run.session) {
+            ("alone", 0) => drop(
+                own.metrics
+                    .insert("goodput_mbps.near-h2".into(), 0.99 + 0.02 * f),
+            ),
+            ("alone", _) => drop(own.metrics.insert("goodput_mbps.near-h3".into(), 2.0)),
+            _ => own
+                .metrics
+                .extend(crowd.map(|(name, mbps)| (format!("goodput_mbps.{name}"), mbps))),
+        }
+        runs.push(own);
+    }
+    let (page, markdown) = report(CROWD, &runs);
+    assert_eq!(page.charts, 1);
+    let near = row(&markdown, "near-h2");
+    assert_eq!(
+        near[2..],
+        ["99 %", "875 kbit/s", "87.5 %", "80 %", "80 %", "4"]
+    );
+    let all = row(&markdown, "all");
+    assert_eq!(all[4..], ["95 %", "80 %", "80 %", "6"]);
+    assert!(markdown.contains("least of all clients"), "{markdown}");
+    assert!(markdown.contains("80.0 %"), "{markdown}");
+}
+
 #[test]
 fn the_same_records_give_the_same_report() {
     let runs = synthetic::runs("eval", EXPERIMENTS[1].1);

@@ -24,7 +24,7 @@ pub(crate) fn runs(name: &str, text: &str) -> Vec<Run> {
     for cell in spec.cells(spec.seed) {
         for arm in &spec.arms {
             let warmup = arm.warmup.unwrap_or(spec.workload.warmup);
-            let sessions = warmup + arm.sessions.unwrap_or(spec.workload.sessions);
+            let sessions = warmup + spec.sessions(arm).1;
             for repeat in 0..spec.repeats(&cell, arm) {
                 for session in 0..sessions {
                     let mut run = blank(&spec, name, &cell);

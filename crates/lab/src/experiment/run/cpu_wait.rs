@@ -1,4 +1,4 @@
-//! How long programs waited for a CPU.
+//! How long programs used a CPU, and waited for one.
 
 use std::fs;
 use std::time::Duration;
@@ -7,22 +7,36 @@ use std::time::Duration;
 /// began. Those that have ended and other processes of the program are not in it. Zero
 /// where the process is gone or the kernel does not count.
 pub(super) fn waited(pid: u32) -> Duration {
+    sum(pid, WAITED)
+}
+
+/// Time for which the threads of a process had a CPU, as [`waited`].
+pub(super) fn used(pid: u32) -> Duration {
+    sum(pid, USED)
+}
+
+fn sum(pid: u32, number: usize) -> Duration {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Duration::ZERO;
     };
     let waits = threads.flatten().map(|thread| {
         let text = fs::read_to_string(thread.path().join("schedstat"));
-        text.ok().as_deref().and_then(parse).unwrap_or_default()
+        let time = text.ok().and_then(|text| parse(&text, number));
+        time.unwrap_or_default()
     });
     waits.sum()
 }
 
 /// Linux, Documentation/scheduler/sched-stats.rst: time on the CPU, time on the run
 /// queue, and times run; in ns.
-fn parse(schedstat: &str) -> Option<Duration> {
-    let wait = schedstat.split_whitespace().nth(1)?;
-    wait.parse().ok().map(Duration::from_nanos)
+fn parse(schedstat: &str, number: usize) -> Option<Duration> {
+    let time = schedstat.split_whitespace().nth(number)?;
+    time.parse().ok().map(Duration::from_nanos)
 }
+
+/// Places of the times.
+const USED: usize = 0;
+const WAITED: usize = 1;
 
 /// Share of a time; 0 of none.
 pub(super) fn share(wait: Duration, of: Duration) -> f64 {
@@ -39,16 +53,17 @@ mod tests {
 
     #[test]
     fn the_wait_is_the_second_number() {
-        assert_eq!(
-            parse("168585778 331865053 44\n"),
-            Some(Duration::from_nanos(331_865_053))
-        );
-        assert_eq!(parse(""), None);
+        for (number, nanos) in [(USED, 168_585_778), (WAITED, 331_865_053)] {
+            let time = parse("168585778 331865053 44\n", number);
+            assert_eq!(time, Some(Duration::from_nanos(nanos)));
+        }
+        assert_eq!(parse("", WAITED), None);
     }
 
     #[test]
     fn nobody_waits_in_a_process_that_is_gone() {
         assert_eq!(waited(u32::MAX), Duration::ZERO);
+        assert!(used(std::process::id()) > Duration::ZERO);
     }
 
     #[test]

@@ -58,13 +58,24 @@ enum Line {
 pub(super) struct Fetched {
     /// In the order of their starts.
     pub(super) requests: Vec<Request>,
-    /// Bytes that the link delivered to the client, over time since the start.
-    pub(super) progress: Progress,
-    /// How long the client waited for a CPU, and how long it ran.
-    pub(super) waited: Duration,
-    pub(super) took: Duration,
+    pub(super) client: Ended,
     /// Why there is nothing.
     pub(super) error: Option<String>,
+}
+
+/// A client that has ended.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    /// What it wrote.
+    pub(super) text: String,
+    /// How it ended, with what it said last.
+    pub(super) how: String,
+    /// Bytes that the link delivered to the client, over time since the start.
+    pub(super) progress: Progress,
+    /// How long it used a CPU, waited for one, and ran.
+    pub(super) used: Duration,
+    pub(super) waited: Duration,
+    pub(super) took: Duration,
 }
 
 /// Cumulated bytes at ascending times.
@@ -80,12 +91,7 @@ pub(super) fn command(
     timeout: Duration,
 ) -> Command {
     let timeout = format!("{}ms", timeout.as_millis());
-    let http = match arm.http {
-        Http::Http1 => "1.1",
-        Http::Http2 => "2",
-        Http::Http3 => "3",
-        Http::Auto => "auto",
-    };
+    let http = version(arm.http);
     let mut command = Command::new(binary);
     command
         .arg("get")
@@ -106,19 +112,49 @@ pub(super) fn command(
     command
 }
 
+/// As `get --http` has it.
+pub(super) fn version(http: Http) -> &'static str {
+    match http {
+        Http::Http1 => "1.1",
+        Http::Http2 => "2",
+        Http::Http3 => "3",
+        Http::Auto => "auto",
+    }
+}
+
+/// As [`run`], and reads what the client reports of its requests.
+pub(super) fn fetch(
+    topology: &Topology,
+    command: Command,
+    stderr: &Path,
+    limit: Duration,
+    series: bool,
+    stop: &Stop,
+) -> Result<Option<Fetched>, RunError> {
+    let ended = run(topology, command, stderr, limit, series, stop)?;
+    Ok(ended.map(|client| {
+        let requests = requests(&client.text);
+        Fetched {
+            error: requests.is_empty().then(|| client.how.clone()),
+            requests,
+            client,
+        }
+    }))
+}
+
 /// Runs the client to its end, or kills it at the `limit`; `None` if that was because
 /// of a signal to stop.
 ///
 /// # Errors
 /// If the client cannot be started. A session that fails is in the report.
-pub(super) fn fetch(
+pub(super) fn run(
     topology: &Topology,
     mut command: Command,
     stderr: &Path,
     limit: Duration,
     series: bool,
     stop: &Stop,
-) -> Result<Option<Fetched>, RunError> {
+) -> Result<Option<Ended>, RunError> {
     let began = Instant::now();
     command.stdout(Stdio::piped());
     let mut client = Process::start(topology.client(), &mut command, stderr)?;
@@ -131,9 +167,10 @@ pub(super) fn fetch(
         stdout.read_to_string(&mut text).map(|_| text)
     });
     let mut progress = Progress::default();
-    let mut waited = Duration::ZERO;
+    let (mut used, mut waited) = (Duration::ZERO, Duration::ZERO);
     let status = loop {
         // Before it is known to have ended, when nothing is left of it.
+        used = client.used().max(used);
         waited = client.waited().max(waited);
         let ended = client
             .ended()
@@ -153,22 +190,19 @@ pub(super) fn fetch(
         thread::sleep(tick(elapsed, series));
     };
     let took = began.elapsed();
-    let said = client.said();
+    let how = format!("`hikyaku get`: {status}: {}", client.said());
     drop(client);
     let text = reader
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         .attempt(|| "reading the output of `hikyaku get`".to_owned())?;
-    let requests = requests(&text);
-    let error = requests
-        .is_empty()
-        .then(|| format!("`hikyaku get`: {status}: {said}"));
-    Ok(Some(Fetched {
-        requests,
+    Ok(Some(Ended {
+        text,
+        how,
         progress,
+        used,
         waited,
         took,
-        error,
     }))
 }
 

@@ -160,8 +160,8 @@ fn extrapolate(request: &Request, fetched: &Fetched, size: u64) -> Option<f64> {
         return None;
     }
     // Body bytes among all that the link delivered.
-    let body_share = body / fetched.progress.total().max(1) as f64;
-    let late = fetched.progress.late_rate();
+    let body_share = body / fetched.client.progress.total().max(1) as f64;
+    let late = fetched.client.progress.late_rate();
     let rate = late.map_or(body / so_far, |rate| rate * body_share);
     let left = size.saturating_sub(request.body_bytes) as f64;
     Some((so_far + left / rate) * 1e6)

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use super::certificate::Certificate;
+use super::crowd;
 use super::error::RunError;
 use super::experiment::Experiment;
 use super::flows;
@@ -65,6 +66,10 @@ impl<'a> Lane<'a> {
             spec::Kind::Load => self.sessions(job, attempt, experiment),
             spec::Kind::Flows => {
                 let run = flows::run(self, job, attempt, experiment)?;
+                Ok(run.map(|run| vec![run]))
+            }
+            spec::Kind::Crowd => {
+                let run = crowd::run(self, job, attempt, experiment)?;
                 Ok(run.map(|run| vec![run]))
             }
         }

@@ -4,6 +4,7 @@ mod access_log;
 mod browser;
 mod certificate;
 mod cpu_wait;
+mod crowd;
 mod error;
 mod experiment;
 mod fetch;

@@ -10,6 +10,7 @@ use super::experiment::Experiment;
 use super::progress::Load;
 use super::{DEFAULT_LANES, default_capacity};
 use crate::experiment::axis::{Axis, Cell};
+use crate::experiment::crowd::Member;
 use crate::experiment::data::Key;
 use crate::experiment::spec::{Arm, Backend, Client, Kind, Server, Spec};
 
@@ -46,6 +47,10 @@ const BROWSER_START: (f64, f64) = (2.0, 300.0);
 
 /// An idle link and its programs, in Mbit/s.
 const LEAST_WEIGHT: f64 = 2.0;
+
+/// A client of a crowd: its handshake, its connection's timers and its link's packets, in
+/// Mbit/s.
+const CLIENT_WEIGHT: f64 = 1.0;
 
 /// Rate of a link without a limit, about what the machine can do, in Mbit/s.
 const UNLIMITED: f64 = 1000.0;
@@ -218,6 +223,9 @@ fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
             duration,
         };
     }
+    if spec.workload.kind == Kind::Crowd {
+        return crowd_cost(spec, cell, arm);
+    }
     let bits = spec
         .files(cell)
         .iter()
@@ -245,6 +253,19 @@ fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
     Cost {
         weight,
         duration: count * (session + pause),
+    }
+}
+
+/// All clients, or one alone of whichever kind.
+fn crowd_cost(spec: &Spec, cell: &Cell, arm: &Arm) -> Cost {
+    let crowd = spec.crowd(cell, arm, 0, 0).unwrap_or_default();
+    let rate = |member: &Member| member.links.rate().map_or(UNLIMITED, Rate::mbps);
+    let weight = |member| 2.0 * rate(member) + CLIENT_WEIGHT;
+    let workload = &spec.workload;
+    let duration = workload.duration.unwrap_or_default() + workload.stagger;
+    Cost {
+        weight: crowd.iter().map(weight).sum::<f64>().max(LEAST_WEIGHT),
+        duration: duration.as_secs_f64() + 1.0,
     }
 }
 

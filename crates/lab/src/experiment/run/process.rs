@@ -48,6 +48,11 @@ impl Process {
         cpu_wait::waited(self.child.id())
     }
 
+    /// How long it has used a CPU.
+    pub(super) fn used(&self) -> Duration {
+        cpu_wait::used(self.child.id())
+    }
+
     pub(super) fn child(&mut self) -> &mut Child {
         &mut self.child
     }

@@ -186,6 +186,12 @@ impl Server {
         self.process.waited() + origin.unwrap_or_default()
     }
 
+    /// How long it, and what is behind it, have used a CPU.
+    pub(super) fn used(&self) -> Duration {
+        let origin = self.origin.as_ref().map(Process::used);
+        self.process.used() + origin.unwrap_or_default()
+    }
+
     fn error(&self, what: String) -> RunError {
         RunError::Server {
             arm: self.arm.clone(),

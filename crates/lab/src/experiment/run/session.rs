@@ -141,10 +141,10 @@ impl<'a> Session<'a> {
         let line = get.server_line(server)?;
         get.measure_server(line.as_ref(), measured);
         if series {
-            let rates = fetched.progress.rates();
+            let rates = fetched.client.progress.rates();
             measured.series.insert("goodput_mbps".to_owned(), rates);
         }
-        Ok(Some(share(fetched.waited, fetched.took)))
+        Ok(Some(share(fetched.client.waited, fetched.client.took)))
     }
 
     /// As [`Self::get`]; of a browser's many processes the wait is not known and left out.

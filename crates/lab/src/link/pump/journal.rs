@@ -1,7 +1,7 @@
 //! What the pump writes down of each packet.
 
 use hikyaku_core::units::Timestamp;
-use hikyaku_netsim::{Delivery, Discard, Discarded};
+use hikyaku_netsim::{Delivery, Discard, Discarded, Link};
 
 use super::worker::Segment;
 use crate::link::ip;
@@ -37,7 +37,14 @@ impl Journal {
         }
     }
 
-    pub(super) fn discarded(&self, direction: &'static str, discarded: &Discarded<Segment>) {
+    /// What a link has discarded since the last time, if it keeps that.
+    pub(super) fn all_discarded(&self, direction: &'static str, link: &mut Link<Segment>) {
+        while let Some(discarded) = link.next_discarded() {
+            self.discarded(direction, &discarded);
+        }
+    }
+
+    fn discarded(&self, direction: &'static str, discarded: &Discarded<Segment>) {
         if let Some(log) = &self.log {
             let fate = match discarded.cause {
                 Discard::Lost => "lost",

@@ -8,17 +8,18 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use hikyaku_core::units::Timestamp;
-use hikyaku_netsim::{Link, LinkConfig, PacketInfo, derive_seed};
+use hikyaku_netsim::{PacketInfo, derive_seed};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 
 use super::journal::Journal;
+use super::lines::Lines;
 use super::shared::{Command, Shared};
-use super::{ChangePair, LinkPair, Tuns, clock, frame_buffer, timespec, timestamp};
+use super::{ChangePair, LinkPair, LinkSet, Tuns, clock, frame_buffer, timespec, timestamp};
 use crate::link::ip;
 use crate::link::lateness::Lateness;
 use crate::link::packet_log::PacketLog;
-use crate::link::report::{DirectionState, Report, Sample};
+use crate::link::report::{Report, Sample};
 use crate::link::steal::CpuTime;
 use crate::link::super_packet::SuperPacket;
 use crate::link::sys;
@@ -38,12 +39,12 @@ pub(super) struct Arrived {
     pub(super) at: Timestamp,
 }
 
-/// One direction: from one interface through a link to the other.
+/// One direction: from one interface through its links to the other.
 struct Direction<'a> {
     name: &'static str,
     from: &'a Tun,
     to: &'a Tun,
-    link: Link<Segment>,
+    lines: Lines,
 }
 
 pub(super) struct Worker<'a> {
@@ -63,16 +64,17 @@ pub(super) struct Worker<'a> {
 /// quantum and carries what has come together: a wake-up costs some 25 µs of CPU.
 const QUANTUM: Duration = Duration::from_micros(250);
 
-/// Place of the direction up among both.
+/// Places of the directions.
 const UP: usize = 0;
+const DOWN: usize = 1;
 
 /// Frames read in one direction before the other gets its turn.
 const FRAMES_PER_TURN: usize = 256;
 
 impl<'a> Worker<'a> {
-    pub(super) fn new(
+    pub(super) fn new<'l>(
         tuns: &'a Tuns,
-        links: &LinkPair,
+        links: &'l LinkSet,
         seed: u64,
         shared: &'a Shared,
         log: Option<PacketLog>,
@@ -81,24 +83,22 @@ impl<'a> Worker<'a> {
         // The default slack lets timers of ordinary threads fire 50 µs late.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
         let started = timestamp(shared.started());
-        let direction = |name, from, to, config: &LinkConfig, coordinate| {
-            let seed = derive_seed(seed, &[coordinate]);
-            let mut link = Link::starting_at(started, config, seed);
-            if log.is_some() {
-                link.keep_discarded();
-            }
+        let direction = |name, from, to, coordinate| {
+            let of = |pair: &'l LinkPair| [&pair.up, &pair.down][coordinate];
+            let own = links.own.iter().map(|(client, pair)| (*client, of(pair)));
+            let seed = derive_seed(seed, &[coordinate as u64]);
             Direction {
                 name,
                 from,
                 to,
-                link,
+                lines: Lines::new(started, of(&links.common), own, seed, log.is_some()),
             }
         };
         Ok(Self {
             shared,
             directions: [
-                direction("up", &tuns.a, &tuns.b, &links.up, 0),
-                direction("down", &tuns.b, &tuns.a, &links.down, 1),
+                direction("up", &tuns.a, &tuns.b, UP),
+                direction("down", &tuns.b, &tuns.a, DOWN),
             ],
             buffer: frame_buffer(),
             headers: Vec::with_capacity(256),
@@ -129,12 +129,16 @@ impl<'a> Worker<'a> {
                 self.take_in(direction)?;
                 self.hand_over(direction);
             }
-            let [up, down] = self.directions.each_ref().map(Direction::state);
-            self.shared.publish(&up, &down);
-            if now >= next_sample {
-                let at = now - started;
-                self.samples.push(Sample { at, up, down });
-                next_sample = next_sample_after(started, now);
+            let is_sampled = now >= next_sample;
+            // To look at hundreds of links at every turn would take the time they need.
+            if is_sampled || self.directions[UP].lines.is_one() {
+                let [up, down] = self.directions.each_ref().map(|way| way.lines.state());
+                self.shared.publish(&up, &down);
+                if is_sampled {
+                    let at = now - started;
+                    self.samples.push(Sample { at, up, down });
+                    next_sample = next_sample_after(started, now);
+                }
             }
             if now < woken + QUANTUM {
                 clock_nanosleep_absolute(ClockId::Monotonic, &timespec(now + QUANTUM))?;
@@ -144,7 +148,7 @@ impl<'a> Worker<'a> {
         if let Some(log) = self.journal.log {
             log.finish()?;
         }
-        let [up, down] = self.directions.map(|direction| direction.link.counters());
+        let [up, down] = self.directions.map(|way| way.lines.state().counters);
         Ok(Report {
             up,
             down,
@@ -162,7 +166,7 @@ impl<'a> Worker<'a> {
     /// there are commands.
     fn wait(&self, deadline: Duration) -> io::Result<bool> {
         let due = self.directions.iter().filter_map(|direction| {
-            let due = direction.link.next_due()?;
+            let due = direction.lines.next_due()?;
             Some(Duration::from_micros(due.as_micros()))
         });
         let until = due.fold(deadline, Duration::min);
@@ -192,11 +196,11 @@ impl<'a> Worker<'a> {
 
     fn change(&mut self, start: Timestamp, changes: &ChangePair) {
         let [up, down] = &mut self.directions;
-        up.link.schedule(start, &changes.up);
-        down.link.schedule(start, &changes.down);
+        up.lines.schedule(start, &changes.up);
+        down.lines.schedule(start, &changes.down);
     }
 
-    /// Moves frames from an interface into its link.
+    /// Moves frames from an interface into its links.
     fn take_in(&mut self, direction: usize) -> io::Result<()> {
         let from = self.directions[direction].from;
         for _ in 0..FRAMES_PER_TURN {
@@ -217,16 +221,25 @@ impl<'a> Worker<'a> {
             {
                 self.change(at, &changes);
             }
-            let link = &mut self.directions[direction].link;
+            let Direction { name, lines, .. } = &mut self.directions[direction];
+            // The client is whom packets go up from and down to.
+            let client = ip::addresses(frame.packet()).map(|ends| ends[direction]);
+            let line = lines.of(client);
             let info = frame.describe();
             let packet = Rc::new(Arrived { frame, at });
             for index in 0..packet.frame.segments() {
                 // An IP packet has at most 64 KiB.
                 let len = packet.frame.segment_len(index) as u32;
                 let packet = Rc::clone(&packet);
-                // What the queue drops is in the link's counters.
-                let _ = link.enqueue(at, PacketInfo { len, ..info }, Segment { packet, index });
+                lines.enqueue(
+                    line,
+                    at,
+                    PacketInfo { len, ..info },
+                    Segment { packet, index },
+                );
             }
+            lines.plan(line);
+            self.journal.all_discarded(name, lines.link_mut(line));
         }
         Ok(())
     }
@@ -234,7 +247,16 @@ impl<'a> Worker<'a> {
     /// Writes what is due, neighbours of a super-packet as one frame.
     fn hand_over(&mut self, direction: usize) {
         let now = timestamp(clock(ClockId::Monotonic));
-        let Direction { name, to, link, .. } = &mut self.directions[direction];
+        for line in self.directions[direction].lines.take_due(now) {
+            self.hand_over_line(direction, line, now);
+        }
+    }
+
+    fn hand_over_line(&mut self, direction: usize, line: usize, now: Timestamp) {
+        let Direction {
+            name, to, lines, ..
+        } = &mut self.directions[direction];
+        let link = lines.link_mut(line);
         let journal = &mut self.journal;
         let mut next = link.poll(now);
         while let Some(first) = next {
@@ -257,18 +279,8 @@ impl<'a> Worker<'a> {
                 self.faults += 1;
             }
         }
-        while let Some(discarded) = link.next_discarded() {
-            journal.discarded(name, &discarded);
-        }
-    }
-}
-
-impl Direction<'_> {
-    fn state(&self) -> DirectionState {
-        DirectionState {
-            counters: self.link.counters(),
-            queued: self.link.queued(),
-        }
+        journal.all_discarded(name, link);
+        lines.plan(line);
     }
 }
 

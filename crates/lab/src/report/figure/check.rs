@@ -1,5 +1,7 @@
 //! Whether a figure fits its experiment.
 
+use std::slice::from_ref;
+
 use super::{Figure, Kind};
 use crate::experiment::{Axis, Spec};
 
@@ -19,6 +21,7 @@ const REGRET: [&str; 5] = [
 ];
 const SESSIONS: [&str; 3] = ["until_worst", "until_median", "first_excess_worst"];
 const PER_HOUR: &str = "per_hour_worst";
+const SHARES: [&str; 3] = ["share_least", "share_p5", "share_median"];
 
 impl Figure {
     /// Checks names against the experiment's, and goals against what the kind gives.
@@ -56,6 +59,15 @@ impl Figure {
         {
             return Err("`clock` is a factor above 0 and needs `share`".to_owned());
         }
+        if let Kind::Shares(shares) = &self.kind {
+            let is_alone = |name: &str| spec.arm(name).is_some_and(|arm| arm.alone);
+            if !is_alone(&shares.alone) || is_alone(&shares.crowd) {
+                return Err(
+                    "`alone` is the arm that has `alone = true`, `crowd` one that has not"
+                        .to_owned(),
+                );
+            }
+        }
         self.check_goal()
     }
 
@@ -63,6 +75,7 @@ impl Figure {
         let results: Vec<&str> = match &self.kind {
             Kind::Choice(_) => CHOICE.to_vec(),
             Kind::Regret(_) => REGRET.to_vec(),
+            Kind::Shares(_) => SHARES.to_vec(),
             Kind::Sessions(sessions) if !sessions.fixed.is_empty() => SESSIONS.to_vec(),
             Kind::Sessions(sessions) if sessions.clock.is_some() => vec![PER_HOUR],
             Kind::Table(numbers) => numbers.metrics(&self.common),
@@ -72,7 +85,7 @@ impl Figure {
         match self.common.goal.keys().find(unknown) {
             None => Ok(()),
             Some(unknown) if results.is_empty() => Err(format!(
-                "`goal.{unknown}`: only choice, regret, table, and sessions with `adaptive` and `fixed` arms or with `clock` have goals"
+                "`goal.{unknown}`: only choice, regret, shares, table, and sessions with `adaptive` and `fixed` arms or with `clock` have goals"
             )),
             Some(unknown) => Err(format!(
                 "`goal.{unknown}`: there is no such result; expected {}",
@@ -94,7 +107,7 @@ impl Figure {
             Kind::Series(series) => (vec![], Some(&series.panel)),
             Kind::Sessions(sessions) => (vec![], Some(&sessions.panel)),
             Kind::Regret(regret) => (vec![], Some(&regret.across)),
-            Kind::Table(_) | Kind::Choice(_) => (vec![], None),
+            Kind::Table(_) | Kind::Choice(_) | Kind::Shares(_) => (vec![], None),
         };
         axes.extend(panel.iter().flat_map(|panel| &panel.0));
         axes
@@ -107,6 +120,7 @@ impl Figure {
             Kind::Choice(choice) => (&choice.adaptive, &choice.fixed),
             Kind::Sessions(sessions) => (&sessions.adaptive, &sessions.fixed),
             Kind::Regret(regret) => (&regret.adaptive, &regret.fixed),
+            Kind::Shares(shares) => (from_ref(&shares.crowd), from_ref(&shares.alone)),
             _ => (&[], &[]),
         };
         let paper = self

@@ -30,6 +30,8 @@ pub enum Kind {
     Sessions(Sessions),
     /// An adaptive arm against the best fixed one, over all cells.
     Regret(Regret),
+    /// What each client of a crowd got of what it gets alone.
+    Shares(Shares),
 }
 
 /// A value or gain over two axes.
@@ -272,6 +274,16 @@ pub struct Regret {
 
 const fn ten() -> usize {
     10
+}
+
+/// What each client of a crowd got of what it gets alone.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shares {
+    /// The arm whose clients are all there at once.
+    pub crowd: String,
+    /// The arm whose clients are alone.
+    pub alone: String,
 }
 
 /// One axis or several.

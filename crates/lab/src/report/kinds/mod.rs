@@ -11,6 +11,7 @@ mod paper;
 mod regret;
 mod series;
 mod sessions;
+mod shares;
 mod zero_lines;
 
 use super::axis;
@@ -45,6 +46,7 @@ pub(super) fn section(data: &Data, figure: &Figure) -> Section {
             Kind::Choice(choice) => choice::draw(&view, choice, &mut section),
             Kind::Sessions(sessions) => sessions::draw(&view, sessions, &mut section),
             Kind::Regret(regret) => regret::draw(&view, regret, &mut section),
+            Kind::Shares(shares) => shares::draw(&view, shares, &mut section),
         }
         if section.blocks.is_empty() {
             section.note(format!(

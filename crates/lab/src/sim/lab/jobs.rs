@@ -73,7 +73,10 @@ impl Job {
         let began = OffsetDateTime::now_utc();
         let outcome = simulate(&self.scenario);
         let measured = match spec.workload.kind {
-            Kind::Load => measured::download(&self.scenario, &outcome, spec.workload.series),
+            // A crowd is refused before: `plan::check`.
+            Kind::Load | Kind::Crowd => {
+                measured::download(&self.scenario, &outcome, spec.workload.series)
+            }
             Kind::Flows => measured::flows(&self.scenario, &outcome, spec.workload.series),
         };
         Run {

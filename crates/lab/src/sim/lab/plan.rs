@@ -10,9 +10,14 @@ use crate::experiment::{
 };
 use crate::sim::{Flow, Scenario};
 
+const CROWD: &str = "only flows that share a link are simulated, no crowd";
+
 /// Why an arm cannot be simulated, if so.
 pub(super) fn check(spec: &Spec, arm: &Arm) -> Result<(), String> {
     let link = spec.backend == Backend::Link;
+    if spec.workload.kind == Kind::Crowd {
+        return Err(CROWD.to_owned());
+    }
     if arm.server != Server::Hikyaku || arm.client != Client::Get {
         return Err("other programs cannot be simulated".to_owned());
     }
@@ -63,6 +68,7 @@ pub(super) fn scenario(spec: &Spec, cell: &Cell, arm: &Arm, seed: u64) -> Result
             let flows = flows.map(|(flow, copy, start)| one(flow, copy, start));
             (flows.collect::<Result<_, _>>()?, until)
         }
+        Kind::Crowd => return Err(CROWD.to_owned()),
     };
     Ok(Scenario {
         up,

@@ -1,0 +1,263 @@
+//! Many clients at once, each from an address of its own: one process and one runtime.
+//!
+//! Each loads the URLs one after the other, over and over, as a client that shares nothing
+//! with the others: connections, what Alt-Svc told it, and TLS are its own.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::Deserialize;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::ExitStatus;
+use super::args::{GetArgs, HttpChoice};
+use super::error::{FetchError, GetError};
+use super::exchange::Sink;
+use super::progress::{Progress, Unit};
+use super::record::{ClientRecord, ErrorRecord, Record, goodput};
+use super::report::Report;
+use super::session::{Client, Order, Session};
+use super::units::us;
+
+/// The file of `--crowd`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Crowd {
+    /// How long each client loads.
+    duration_us: u64,
+    clients: Vec<Member>,
+}
+
+/// One client.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Member {
+    name: String,
+    /// The address that it connects from.
+    local: IpAddr,
+    /// As `--http`.
+    #[serde(deserialize_with = "http_choice")]
+    http: HttpChoice,
+    /// When it begins.
+    start_us: u64,
+}
+
+fn http_choice<'de, D: serde::Deserializer<'de>>(from: D) -> Result<HttpChoice, D::Error> {
+    let text = String::deserialize(from)?;
+    HttpChoice::from_str(&text, false).map_err(|_| {
+        let why = format!("`http` is `{text}`, expected `1.1`, `2`, `3` or `auto`");
+        serde::de::Error::custom(why)
+    })
+}
+
+impl Crowd {
+    fn read(path: &Path) -> Result<Self, GetError> {
+        let text = std::fs::read_to_string(path);
+        let crowd = text.and_then(|text| serde_json::from_str(&text).map_err(io::Error::from));
+        crowd.map_err(|source| GetError::File {
+            doing: "reading the clients of --crowd from",
+            path: path.to_owned(),
+            source,
+        })
+    }
+}
+
+/// Runs the clients of the file `path` to their ends, and writes a line for each.
+pub(super) async fn run(
+    args: &GetArgs,
+    path: &Path,
+    out: &mut dyn Write,
+) -> Result<ExitStatus, GetError> {
+    let crowd = Crowd::read(path)?;
+    allow_sockets();
+    // Before any begins, since each takes a while.
+    let clients = crowd.clients.into_iter().map(|member| {
+        let args = GetArgs {
+            local: Some(member.local),
+            http: member.http,
+            // A response without the file would count as a very fast one.
+            fail: true,
+            ..args.clone()
+        };
+        Client::new(&args, Progress::new(Unit::Bytes, 0, false)).map(|client| (member, client))
+    });
+    let clients = clients.collect::<Result<Vec<_>, _>>()?;
+    let begin = Instant::now();
+    let duration = Duration::from_micros(crowd.duration_us);
+    let mut records: FuturesUnordered<_> = clients
+        .into_iter()
+        .map(|(member, client)| member.run(client, begin, duration))
+        .collect();
+    let mut report = Report::new(out, args.json, false);
+    let mut status = ExitStatus::Success;
+    while let Some(record) = records.next().await {
+        if record.error.is_some() {
+            status = ExitStatus::Failed;
+        }
+        report.record(&Record::Client(Box::new(record)))?;
+    }
+    Ok(status)
+}
+
+/// Allows as many sockets as the system lets us have. Where that is too few, connecting
+/// fails and tells.
+fn allow_sockets() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    let _ = setrlimit(Resource::Nofile, raised);
+}
+
+/// What a client has got so far.
+#[derive(Debug, Default)]
+struct Got {
+    bytes: Arc<AtomicU64>,
+    requests: Cell<u64>,
+    /// Version of the latest response.
+    http: Cell<Option<&'static str>>,
+}
+
+impl Member {
+    async fn run(self, client: Client, begin: Instant, duration: Duration) -> ClientRecord {
+        sleep_until(begin + Duration::from_micros(self.start_us)).await;
+        let client = Arc::new(client);
+        let session = Session::new(client.clone());
+        let got = Got::default();
+        let (measured, error) = within(duration, &got.bytes, load(&client, &session, &got)).await;
+        session.close().await;
+        ClientRecord {
+            name: self.name,
+            local: self.local.to_string(),
+            http: got.http.get(),
+            requests: got.requests.get(),
+            body_bytes: measured.map(|(bytes, _)| bytes),
+            measured_us: measured.map(|(_, time)| us(time)),
+            goodput_bps: measured.and_then(|(bytes, time)| goodput(bytes, time)),
+            error: error.as_ref().map(ErrorRecord::new),
+        }
+    }
+}
+
+/// Lets a client load for `duration`, and gives the bytes that came in the middle half of
+/// it and the time which that took; or why the loading ended before.
+async fn within(
+    duration: Duration,
+    bytes: &AtomicU64,
+    load: impl Future<Output = FetchError>,
+) -> (Option<(u64, Duration)>, Option<FetchError>) {
+    let watch = async {
+        sleep(duration / 4).await;
+        let (begin, before) = (Instant::now(), bytes.load(Ordering::Relaxed));
+        sleep(duration / 2).await;
+        let measured = bytes.load(Ordering::Relaxed) - before;
+        let time = begin.elapsed();
+        sleep(duration / 4).await;
+        (measured, time)
+    };
+    tokio::select! {
+        measured = watch => (Some(measured), None),
+        error = load => (None, Some(error)),
+    }
+}
+
+/// Loads the URLs one after the other, over and over, until one fails.
+async fn load(client: &Client, session: &Session, got: &Got) -> FetchError {
+    let settings = &client.settings;
+    let mut sink = Sink::Count(got.bytes.clone());
+    for target in settings.targets.iter().cycle() {
+        let order = Order {
+            target,
+            template: &settings.template,
+            more_follow: true,
+        };
+        let fetched = session.fetch(order, &mut sink).await;
+        if let Some(error) = fetched.error {
+            return error;
+        }
+        got.requests.set(got.requests.get() + 1);
+        let connection = fetched.connection.as_ref();
+        got.http
+            .set(connection.map(|connection| connection.version.name()));
+    }
+    unreachable!("there is at least one URL, and no end of it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_middle_half_is_measured() {
+        let bytes = AtomicU64::new(0);
+        // Slow at first, steady then, fast at the end.
+        let load = async {
+            for second in 0..8_u32 {
+                let rate = [1, 1, 10, 10, 10, 10, 99, 99][second as usize];
+                for _ in 0..10 {
+                    sleep(Duration::from_millis(100)).await;
+                    bytes.fetch_add(rate, Ordering::Relaxed);
+                }
+            }
+            FetchError::Status(0)
+        };
+        // A little after the load's own steps.
+        let duration = Duration::from_millis(8_001);
+        let (measured, _) = within(duration, &bytes, async {
+            let error = load.await;
+            sleep(Duration::from_secs(1)).await;
+            error
+        })
+        .await;
+        let (count, time) = measured.unwrap();
+        assert_eq!(count, 400);
+        assert!((4.0..4.01).contains(&time.as_secs_f64()), "{time:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_fails_is_told() {
+        let load = async {
+            sleep(Duration::from_secs(3)).await;
+            FetchError::Status(404)
+        };
+        let (measured, error) = within(Duration::from_secs(4), &AtomicU64::new(0), load).await;
+        assert_eq!(measured, None);
+        assert_eq!(error.unwrap().kind(), "status");
+    }
+
+    #[test]
+    fn the_file_says_what_is_wrong_with_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("crowd.json");
+        let read = |clients: &str| {
+            let text = format!("{{\"duration_us\":1000,\"clients\":[{clients}]}}");
+            std::fs::write(&path, text).unwrap();
+            Crowd::read(&path).map_err(|error| {
+                let source = std::error::Error::source(&error).unwrap();
+                format!("{error}: {source}")
+            })
+        };
+        let good = r#"{"name":"a","local":"10.128.0.1","http":"3","start_us":5}"#;
+        let crowd = read(good).unwrap();
+        assert_eq!(crowd.clients[0].http, HttpChoice::Http3);
+        for (from, to, want) in [
+            ("\"3\"", "\"4\"", "`http` is `4`, expected `1.1`"),
+            ("10.128.0.1", "10.128", "invalid IP address"),
+            ("start_us", "start_ms", "unknown field `start_ms`"),
+        ] {
+            let error = read(&good.replace(from, to)).unwrap_err();
+            assert!(error.contains(want) && error.contains("--crowd"), "{error}");
+        }
+    }
+}
