@@ -57,7 +57,10 @@ pub(super) fn table(view: &View, adaptive: &str, fixed: &[&str]) -> Table {
             "what {adaptive} saves of each fixed arm's time, mean over the cells of 1 − {adaptive} / fixed"
         ),
         columns: ["fixed arm", "cells", "saved"].map(str::to_owned).to_vec(),
-        rows: savings(view, adaptive, fixed).into_iter().map(row).collect(),
+        rows: savings(view, adaptive, fixed)
+            .into_iter()
+            .map(row)
+            .collect(),
         names: 1,
         folded: false,
     }
