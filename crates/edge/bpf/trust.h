@@ -81,17 +81,17 @@ static __always_inline void weigh_probe(struct flow *flow)
 	flow->if_lost = log2_of(loss + MORE) - log2_of(loss);
 }
 
-/* Losses that were `met` by a queue tell of the queue, which CUBIC answers. */
+/* Losses that were `met` by a queue tell of the queue, which CUBIC answers; how many packets are lost
+ * at other times than probes is told by all. */
 static __always_inline void count_packets(struct flow *flow, __u32 acked, __u32 lost, bool met)
 {
 	__s64 evidence = flow->evidence;
+	__u32 honest = met ? 0 : lost;
 
 	flow->whole.acked += acked * SIXTEENTHS;
-	if (met)
-		lost = 0;
-	flow->whole.lost += lost * SIXTEENTHS;
+	flow->whole.lost += honest * SIXTEENTHS;
 	if (of_probe(flow)) {
-		evidence += (__s64)acked * flow->if_acked + (__s64)lost * flow->if_lost;
+		evidence += (__s64)acked * flow->if_acked + (__s64)honest * flow->if_lost;
 		flow->evidence = evidence > 0 ? evidence : 0;
 	} else {
 		flow->calm.acked += acked * SIXTEENTHS;

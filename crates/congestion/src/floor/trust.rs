@@ -65,15 +65,14 @@ impl Trust {
 
     /// A loss that was `queued` tells of the queue, which CUBIC answers.
     pub(super) fn on_loss(&mut self, sent: Instant, packets: f64, queued: bool) {
-        if queued {
-            return;
+        if !queued {
+            self.round.lost += packets;
         }
-        self.round.lost += packets;
-        if self.probed(sent) {
+        if !self.probed(sent) {
+            self.calm.lost += packets;
+        } else if !queued {
             let (calm, more) = self.hypotheses();
             self.weigh(packets * (more / calm).ln());
-        } else {
-            self.calm.lost += packets;
         }
     }
 
