@@ -361,10 +361,10 @@ fn regret_is_held_against_the_best_arm_and_the_physical_limit() {
     );
     // 10 % lost in one cell, 6.25 % saved in the other.
     let saved = of_regret.split("saves of each").nth(1).unwrap();
-    assert_eq!(row(saved, "h2"), ["h2", "2", "−1.87 %"]);
+    assert_eq!(row(saved, "h2"), ["h2", "2", "−1.88 %"]);
     assert_eq!(
         row(&markdown, "adaptive: least mean saving against a fixed arm")[1..],
-        ["at least 10 %", "-1.87 %", "**no**"]
+        ["at least 10 %", "−1.88 %", "**no**"]
     );
 }
 

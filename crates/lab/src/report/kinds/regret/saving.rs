@@ -3,7 +3,7 @@
 use super::View;
 use crate::report::content::Table;
 use crate::report::data::bootstrap_seed;
-use crate::report::metric::percent;
+use crate::report::metric::digits;
 use crate::report::sample::{Sample, Value};
 
 /// What an adaptive arm saves against one fixed arm.
@@ -49,7 +49,9 @@ pub(super) fn table(view: &View, adaptive: &str, fixed: &[&str]) -> Table {
         vec![
             saving.fixed.to_owned(),
             saving.cells.to_string(),
-            saving.mean.map_or("not known".to_owned(), percent),
+            saving.mean.map_or("not known".to_owned(), |mean| {
+                format!("{} %", digits(mean * 100.0))
+            }),
         ]
     };
     Table {
