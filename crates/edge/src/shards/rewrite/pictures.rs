@@ -164,18 +164,18 @@ mod tests {
     fn pictures_with_cors_are_found() {
         let long = format!("<picture>{}</picture>", " ".repeat(MAX_PICTURE));
         let cases = [
-            ("<p>crossorigin</p>", vec![]),
-            ("<picture><img></picture><img crossorigin>", vec![]),
-            ("a<PICTURE><img CrossOrigin></Picture>b", vec![1..27]),
+            ("<p>crossorigin</p>", None),
+            ("<picture><img></picture><img crossorigin>", None),
+            ("a<PICTURE><img CrossOrigin></Picture>b", Some(1..27)),
             (
                 "<picture><img></picture><picture><img crossorigin></picture>",
-                vec![24..50],
+                Some(24..50),
             ),
-            ("<picture><img>", vec![0..usize::MAX]),
-            (&long, vec![0..MAX_PICTURE + 9]),
+            ("<picture><img>", Some(0..usize::MAX)),
+            (&long, Some(0..MAX_PICTURE + 9)),
         ];
         for (page, want) in cases {
-            let page = page.as_bytes();
+            let (page, want) = (page.as_bytes(), Vec::from_iter(want));
             assert_eq!(seen(&[page]), (page.to_vec(), want.clone()));
             let bytes: Vec<&[u8]> = page.chunks(1).collect();
             assert_eq!(seen(&bytes), (page.to_vec(), want));
