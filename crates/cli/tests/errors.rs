@@ -496,6 +496,20 @@ fn a_trace_says_why_it_can_not_be_taken() {
         let arguments = [&["explain", "127.0.0.1", "--admin", &admin], options].concat();
         expect_failure(&options.join(" "), &hikyaku(&arguments), words);
     }
+    let kept = Path::new(site.path()).join("kept.sqlog");
+    site.write("kept.sqlog", b"of yesterday");
+    let option = format!("--qlog={}", kept.display());
+    let output = hikyaku(&[
+        "explain",
+        "127.0.0.1",
+        "--admin",
+        &admin,
+        &option,
+        "--for",
+        "11m",
+    ]);
+    expect_failure("refused", &output, &["600s at most"]);
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), "of yesterday");
     let output = hikyaku(&["explain", "127.0.0.1", "--for", "1s"]);
     expect_failure("without --qlog", &output, &["--qlog"]);
 }

@@ -205,8 +205,14 @@ impl Cubic {
         }
     }
 
+    /// Larger packets, found while nothing has ended slow start, add what a connection would
+    /// have begun with besides (RFC 9002 §7.2).
     pub(crate) fn set_mtu(&mut self, mtu: u16) {
+        let before = self.initial_window();
         self.mss = f64::from(mtu);
+        if self.ssthresh.is_infinite() {
+            self.window += (self.initial_window() - before).max(0.0);
+        }
         self.window = self.window.max(self.minimum());
     }
 

@@ -68,18 +68,17 @@ static __always_inline __u64 path_bdp(struct flow *flow)
 	return bdp * 1024 / (1024 - loss);
 }
 
-/* Whether half of the last packets met a standing queue. Yes if nothing is known. */
+/* Whether the last packets all met a standing queue: one alone is late for the packets that the kernel
+ * sent with it. Yes if nothing is known. */
 static __always_inline bool queued(struct flow *flow)
 {
-	__u32 least = min_rtt(flow);
-	__u32 slack = queue_least(flow);
-	int over = 0, all = 0;
+	__u32 limit = min_rtt(flow) + queue_least(flow);
 
 	for (int i = 0; i < 4; i++) {
-		all += flow->recent[i] > 0;
-		over += flow->recent[i] >= least + slack;
+		if (flow->recent[i] && flow->recent[i] < limit)
+			return false;
 	}
-	return !least || over * 2 >= all;
+	return true;
 }
 
 static __always_inline void begin_round(struct flow *flow, struct tcp_sock *tp)

@@ -1,7 +1,7 @@
 //! What all connections share.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::{Instant, SystemTime};
 
 use arc_swap::{ArcSwap, Guard};
@@ -105,7 +105,13 @@ impl Shared {
     /// Holds a TCP connection to the policy's largest rate.
     pub(crate) fn set_pacing(&self, socket: &Socket) {
         if let Err(error) = socket.set_max_pacing_rate(self.clients.max_pacing_rate()) {
-            tracing::warn!("setting policy.max_pacing_rate on a TCP connection: {error}");
+            static WARNED: Once = Once::new();
+            WARNED.call_once(|| {
+                tracing::warn!(
+                    "setting policy.max_pacing_rate on a TCP connection: {error}; such \
+                     connections are held to no rate"
+                );
+            });
         }
     }
 

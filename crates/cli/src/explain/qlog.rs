@@ -14,10 +14,6 @@ use super::{ExplainArgs, TIMEOUT, ask};
 /// Streams a trace to a file or to standard output.
 pub(super) async fn record(args: &ExplainArgs, path: &Path) -> anyhow::Result<()> {
     let name = path.display();
-    let mut out: Box<dyn Write> = match path == Path::new("-") {
-        true => Box::new(io::stdout()),
-        false => Box::new(File::create(path).with_context(|| format!("creating {name}"))?),
-    };
     let query = format!(
         "/v1/qlog?client={}&connections={}&duration={}&size={}",
         args.client,
@@ -28,6 +24,11 @@ pub(super) async fn record(args: &ExplainArgs, path: &Path) -> anyhow::Result<()
     let response = tokio::time::timeout(TIMEOUT, ask(args, &query))
         .await
         .context("waiting for the admin API")??;
+    // Only now, so that a refusal does not empty a trace of before.
+    let mut out: Box<dyn Write> = match path == Path::new("-") {
+        true => Box::new(io::stdout()),
+        false => Box::new(File::create(path).with_context(|| format!("creating {name}"))?),
+    };
     let mut note = io::stderr();
     let _ = writeln!(
         note,

@@ -54,6 +54,32 @@ impl Path {
 }
 
 #[test]
+fn larger_packets_raise_the_initial_window_while_nothing_was_lost() {
+    // The window at first, after a round, and the packets found then; what they add
+    let cases = [
+        (1_200, 1_452, 2_520.0),
+        (1_452, 1_200, 0.0),
+        (1_200, 9_000, 6_000.0),
+    ];
+    for (mtu, larger, more) in cases {
+        let mut path = Path::new();
+        path.cubic.set_mtu(mtu);
+        path.round(false);
+        let begun = path.cubic.window;
+        path.cubic.set_mtu(larger);
+        assert_eq!(path.cubic.window, begun + more, "{mtu} to {larger}");
+        path.lose();
+        let lost = path.cubic.window;
+        path.cubic.set_mtu(1_472);
+        assert_eq!(
+            path.cubic.window,
+            lost.max(2.0 * 1_472.0),
+            "{mtu} to {larger}"
+        );
+    }
+}
+
+#[test]
 fn slow_start_doubles_each_round() {
     let mut path = Path::new();
     let begun = path.packets();
