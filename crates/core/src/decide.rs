@@ -142,7 +142,7 @@ pub struct Load {
 /// HTTP/2 and HTTP/3 compared for one client, each over its best congestion control.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// HTTP/2.
+    /// HTTP/2, with the round trip that its handshake takes longer.
     pub h2: Load,
     /// HTTP/3.
     pub h3: Load,

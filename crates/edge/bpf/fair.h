@@ -202,7 +202,13 @@ static __always_inline void show_fair(struct sock *sk, struct flow *flow)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	show(tp, flow->probe ? flow->inner + flow->inner / 4 : flow->inner);
-	set_pace(sk, pace_of(tp, tp->snd_cwnd, flow->inner < tp->snd_ssthresh / 2 ? 150 : 120));
+	/* What every sender may send at once (RFC 6928 §2), and what each of its acknowledgements
+	 * allows, would only come later for being paced. */
+	if (flow->inner <= 2 * LEAST_WINDOW && in_slow_start(flow, tp))
+		set_pace(sk, ~0ULL);
+	else
+		set_pace(sk, pace_of(tp, tp->snd_cwnd,
+				     flow->inner < tp->snd_ssthresh / 2 ? 150 : 120));
 }
 
 SEC("struct_ops")

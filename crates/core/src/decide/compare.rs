@@ -1,6 +1,6 @@
 //! The arms' load times for one client, and what is steadily chosen from them.
 
-use super::correct::{Corrected, Predicted};
+use super::correct::{Corrected, Handshake, Predicted, Visits};
 use super::reason::Missing;
 use super::{Comparison, CongestionChoice, CongestionReason};
 use crate::arm::{ARMS, Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
@@ -18,6 +18,7 @@ pub(super) struct Compared {
     pub(super) congestion: ByTransport<CongestionChoice>,
     /// HTTP/2 against HTTP/3 over these.
     pub(super) comparison: Comparison,
+    handshake: Handshake,
     predicted: [Option<Predicted>; ARMS],
     /// The client's own outcomes.
     own: [Stat; ARMS],
@@ -50,8 +51,10 @@ pub(super) fn compare(
     }
     let arm = |transport| Arm::over(transport, congestion.get(transport).congestion);
     let [h2, h3] = Transport::ALL.map(arm);
-    let gain = corrected.gain(h3, h2).ok_or(Missing::Arm)?;
-    let load = |arm| corrected.load(arm).ok_or(Missing::Arm);
+    let handshake = Handshake::over(min_rtt);
+    let visits = Visits::new(&corrected, handshake);
+    let gain = visits.gain(h3, h2).ok_or(Missing::Arm)?;
+    let load = |arm| visits.load(arm).ok_or(Missing::Arm);
     let [tcp, quic] = view.loss.map(|loss| loss.unwrap_or_default().mean);
     let comparison = Comparison {
         h2: load(h2)?,
@@ -69,6 +72,7 @@ pub(super) fn compare(
         corrected,
         congestion,
         comparison,
+        handshake,
         predicted,
         own: view.own_outcome,
         much: (policy.min_gain as f32).ln_1p(),
@@ -127,13 +131,15 @@ impl Compared {
             return false;
         }
         let error = own.standard_error_sq(this.outcome_sd()).sqrt();
-        let least = this.mean.ln_secs + own.mean - error;
+        let least = self
+            .handshake
+            .before(used, this.mean.ln_secs + own.mean - error);
         let told = if others.weight >= TOLD {
             others.mean
         } else {
             0.0
         };
-        least > that.mean.ln_secs + told + self.much
+        least > self.handshake.before(other, that.mean.ln_secs + told) + self.much
     }
 }
 

@@ -1,7 +1,9 @@
 //! Load times of arms, corrected by what their responses really took.
 
+use std::time::Duration;
+
 use super::Load;
-use crate::arm::{ARMS, Arm};
+use crate::arm::{ARMS, Arm, Transport};
 use crate::model::{LogLoad, LossSpan, Point, load_time};
 use crate::stat::Stat;
 
@@ -138,23 +140,90 @@ impl Corrected {
 
     /// What the arm is expected to take; `None` if it was not predicted.
     pub(super) fn load(&self, arm: Arm) -> Option<Load> {
-        let arm = self.arms[arm.index()]?;
-        Some(Load {
+        Some(self.load_of(&self.arms[arm.index()]?))
+    }
+
+    fn load_of(&self, arm: &CorrectedArm) -> Load {
+        Load {
             time: load_time(arm.ln_secs),
             rel_sd: (arm.own + self.factors.variance(arm.shared)).sqrt(),
-        })
+        }
     }
 
     /// What `arm` gains over `other`; `None` unless both were predicted.
     pub(super) fn gain(&self, arm: Arm, other: Arm) -> Option<Gain> {
         let [this, that] = [arm, other].map(|arm| self.arms[arm.index()]);
-        let (this, that) = (this?, that?);
+        Some(self.gain_of(&this?, &that?))
+    }
+
+    fn gain_of(&self, this: &CorrectedArm, that: &CorrectedArm) -> Gain {
         let apart = [0, 1].map(|factor| this.shared[factor] - that.shared[factor]);
         let variance = this.own + that.own + self.factors.variance(apart);
-        Some(Gain {
+        Gain {
             ln: that.ln_secs - this.ln_secs,
             margin: Z * variance.max(0.0).sqrt(),
+        }
+    }
+}
+
+/// Load times with what a version needs before a request can be sent, and another does not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Visits<'a> {
+    corrected: &'a Corrected,
+    handshake: Handshake,
+}
+
+impl<'a> Visits<'a> {
+    pub(super) const fn new(corrected: &'a Corrected, handshake: Handshake) -> Self {
+        Self {
+            corrected,
+            handshake,
+        }
+    }
+
+    /// As [`Corrected::load`].
+    pub(super) fn load(&self, arm: Arm) -> Option<Load> {
+        Some(self.corrected.load_of(&self.arm(arm)?))
+    }
+
+    /// As [`Corrected::gain`].
+    pub(super) fn gain(&self, arm: Arm, other: Arm) -> Option<Gain> {
+        Some(self.corrected.gain_of(&self.arm(arm)?, &self.arm(other)?))
+    }
+
+    /// What is certain makes what is not count less.
+    fn arm(&self, arm: Arm) -> Option<CorrectedArm> {
+        let alone = self.corrected.arms[arm.index()]?;
+        let ln_secs = self.handshake.before(arm, alone.ln_secs);
+        let part = (alone.ln_secs - ln_secs).exp();
+        Some(CorrectedArm {
+            ln_secs,
+            own: part * part * alone.own,
+            shared: alone.shared.map(|strength| part * strength),
         })
+    }
+}
+
+/// The round trip that TCP's handshake takes before that of TLS, while QUIC makes both in one (RFC 9001
+/// §4). A client meets it once a visit: an outcome is a busy period of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handshake {
+    secs: f32,
+}
+
+impl Handshake {
+    pub(super) fn over(min_rtt: Duration) -> Self {
+        Self {
+            secs: min_rtt.as_secs_f32(),
+        }
+    }
+
+    /// The logarithm of a load time with it.
+    pub(super) fn before(self, arm: Arm, ln_secs: f32) -> f32 {
+        match arm.version.transport() {
+            Transport::Tcp => (ln_secs.exp() + self.secs).ln(),
+            Transport::Quic => ln_secs,
+        }
     }
 }
 

@@ -27,9 +27,11 @@ pub(crate) fn synthetic_file() -> ModelFile {
         rate_mbps: vec![1.0, 20.0, 200.0],
         size_bytes: vec![1e4, 1e6, 1e7],
     };
-    let table = |overhead: f64, penalty: f64| {
+    // What a client waits for, less the round trip that decisions add to HTTP/2.
+    let table = |handshakes: f64, overhead: f64, penalty: f64| {
         let load = |(rtt, loss, rate, size): (f64, f64, f64, f64)| {
-            overhead * (rtt + 0.5 + size * 8.0 / (rate * 1e3)) * (1.0 + penalty * loss)
+            let visit = overhead * (rtt + 0.5 + size * 8.0 / (rate * 1e3)) * (1.0 + penalty * loss);
+            visit - handshakes * rtt
         };
         let load_ms: Vec<f64> = points(&axes).map(load).collect();
         ArmTable {
@@ -39,12 +41,12 @@ pub(crate) fn synthetic_file() -> ModelFile {
         }
     };
     let arms = [
-        ("h2-cubic", table(1.0, 60.0)),
-        ("h3-cubic", table(1.2, 20.0)),
-        ("h2-floor", table(1.0, 10.0)),
-        ("h3-floor", table(1.2, 8.0)),
-        ("h2-bbr", table(1.0, 10.0)),
-        ("h3-bbr", table(1.2, 8.0)),
+        ("h2-cubic", table(1.0, 1.0, 60.0)),
+        ("h3-cubic", table(0.0, 1.2, 20.0)),
+        ("h2-floor", table(1.0, 1.0, 10.0)),
+        ("h3-floor", table(0.0, 1.2, 8.0)),
+        ("h2-bbr", table(1.0, 1.0, 10.0)),
+        ("h3-bbr", table(0.0, 1.2, 8.0)),
     ];
     ModelFile {
         format: FORMAT,

@@ -98,6 +98,15 @@ impl Cell<'_> {
         })
     }
 
+    /// Seconds by which TCP's handshake is longer than QUIC's: the path's least RTT, 0 if none was
+    /// measured.
+    pub(super) fn handshake(&self) -> f64 {
+        let responses = self.responses.iter().flatten();
+        let measured = responses.filter_map(|response| response.measured.as_ref());
+        let rtts = measured.map(|measured| measured.min_rtt);
+        rtts.reduce(f64::min).unwrap_or(0.0)
+    }
+
     /// The congestion controls over which both versions were measured.
     pub(super) fn congestions(&self) -> impl Iterator<Item = Congestion> {
         let measured =

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use hikyaku_core::arm::{ARMS, Arm, CongestionSet, Version};
+use hikyaku_core::arm::{ARMS, Arm, CongestionSet, Transport, Version};
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
 
@@ -22,7 +22,8 @@ const DIFFERENT: f64 = 0.05;
 /// What a server makes of a path, for clients that fetch one size or several in turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Replayed {
-    /// Seconds that all sizes take together by the arms that could be chosen, by [`Arm::index`].
+    /// Seconds that all sizes take together by the arms that could be chosen, with what TCP's handshake
+    /// takes longer, by [`Arm::index`].
     pub(super) truth: [Option<f64>; ARMS],
     /// Share of visits for which each was chosen.
     pub(super) shares: [f64; ARMS],
@@ -39,7 +40,12 @@ impl Replayed {
             }
         }
         let total = |arm: Arm| {
-            let seconds = |cell: &&Cell<'_>| Some(cell.loads()[arm.index()]?.ln.exp());
+            let handshake = |cell: &Cell<'_>| match arm.version.transport() {
+                Transport::Tcp => cell.handshake(),
+                Transport::Quic => 0.0,
+            };
+            let seconds =
+                |cell: &&Cell<'_>| Some(cell.loads()[arm.index()]?.ln.exp() + handshake(cell));
             let loads = cells.iter().map(seconds);
             available.contains(arm.congestion).then(|| loads.sum())?
         };

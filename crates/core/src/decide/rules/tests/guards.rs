@@ -9,7 +9,7 @@ use crate::estimate::LossCount;
 use crate::model::tests::synthetic;
 use crate::policy::{Plain, PolicyConfig, VersionPolicy};
 use crate::udp::{Failure, FailureKind, Verdict};
-use crate::units::Secs;
+use crate::units::{ByteSize, Secs};
 use crate::view::PathView;
 
 #[test]
@@ -209,6 +209,7 @@ fn each_guard_in_turn() {
             "no probe where HTTP/2 is better",
             PathView {
                 udp: Verdict::Probe(broken),
+                size: Some(ByteSize::from_bytes(10_000_000)),
                 ..known(GOOD)
             },
             Version::H2,
