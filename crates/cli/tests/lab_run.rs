@@ -250,17 +250,19 @@ fn every_client_of_a_crowd_is_measured_beside_itself_alone() {
         "mobile-h3-1",
     ];
     assert_eq!(crowd.keys().collect::<Vec<_>>(), names);
-    // Each gets what its own link carries, but for what was late before and after; all
-    // together get more than any one's link carries.
+    // None gets more than its own link carries, but for what was late before; all together get
+    // most of it. (One may get little in so short a time: a file takes the slowest link longer.)
+    let mut links = 0.0;
     for (name, mbps) in &crowd {
         let rate = match name.split('-').next() {
             Some("dsl") => 0.3,
             Some("mobile") => 0.2,
             _ => 0.15,
         };
-        assert!((0.3 * rate..1.5 * rate).contains(mbps), "{name}: {mbps}");
+        links += rate;
+        assert!((0.01 * rate..1.5 * rate).contains(mbps), "{name}: {mbps}");
     }
-    assert!(run.metric("goodput_mbps").unwrap() > 0.3, "{run:?}");
+    assert!(run.metric("goodput_mbps").unwrap() > 0.6 * links, "{run:?}");
     assert!(run.metric("server_cpu_percent").unwrap() > 0.0, "{run:?}");
     // Each of the four links with both versions, in a session of its own.
     let alone: BTreeSet<String> = arms["alone"]
