@@ -1,6 +1,6 @@
 //! The arms' load times for one client, and what is steadily chosen from them.
 
-use super::correct::{Corrected, Handshake, Predicted, Visits};
+use super::correct::{Corrected, Handshake, Predicted};
 use super::reason::Missing;
 use super::{Comparison, CongestionChoice, CongestionReason};
 use crate::arm::{ARMS, Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
@@ -52,7 +52,7 @@ pub(super) fn compare(
     let arm = |transport| Arm::over(transport, congestion.get(transport).congestion);
     let [h2, h3] = Transport::ALL.map(arm);
     let handshake = Handshake::over(min_rtt);
-    let visits = Visits::new(&corrected, handshake);
+    let visits = corrected.after(handshake);
     let gain = visits.gain(h3, h2).ok_or(Missing::Arm)?;
     let load = |arm| visits.load(arm).ok_or(Missing::Arm);
     let [tcp, quic] = view.loss.map(|loss| loss.unwrap_or_default().mean);

@@ -140,67 +140,40 @@ impl Corrected {
 
     /// What the arm is expected to take; `None` if it was not predicted.
     pub(super) fn load(&self, arm: Arm) -> Option<Load> {
-        Some(self.load_of(&self.arms[arm.index()]?))
-    }
-
-    fn load_of(&self, arm: &CorrectedArm) -> Load {
-        Load {
+        let arm = self.arms[arm.index()]?;
+        Some(Load {
             time: load_time(arm.ln_secs),
             rel_sd: (arm.own + self.factors.variance(arm.shared)).sqrt(),
-        }
+        })
     }
 
     /// What `arm` gains over `other`; `None` unless both were predicted.
     pub(super) fn gain(&self, arm: Arm, other: Arm) -> Option<Gain> {
         let [this, that] = [arm, other].map(|arm| self.arms[arm.index()]);
-        Some(self.gain_of(&this?, &that?))
-    }
-
-    fn gain_of(&self, this: &CorrectedArm, that: &CorrectedArm) -> Gain {
+        let (this, that) = (this?, that?);
         let apart = [0, 1].map(|factor| this.shared[factor] - that.shared[factor]);
         let variance = this.own + that.own + self.factors.variance(apart);
-        Gain {
+        Some(Gain {
             ln: that.ln_secs - this.ln_secs,
             margin: Z * variance.max(0.0).sqrt(),
-        }
-    }
-}
-
-/// Load times with what a version needs before a request can be sent, and another does not.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Visits<'a> {
-    corrected: &'a Corrected,
-    handshake: Handshake,
-}
-
-impl<'a> Visits<'a> {
-    pub(super) const fn new(corrected: &'a Corrected, handshake: Handshake) -> Self {
-        Self {
-            corrected,
-            handshake,
-        }
-    }
-
-    /// As [`Corrected::load`].
-    pub(super) fn load(&self, arm: Arm) -> Option<Load> {
-        Some(self.corrected.load_of(&self.arm(arm)?))
-    }
-
-    /// As [`Corrected::gain`].
-    pub(super) fn gain(&self, arm: Arm, other: Arm) -> Option<Gain> {
-        Some(self.corrected.gain_of(&self.arm(arm)?, &self.arm(other)?))
-    }
-
-    /// What is certain makes what is not count less.
-    fn arm(&self, arm: Arm) -> Option<CorrectedArm> {
-        let alone = self.corrected.arms[arm.index()]?;
-        let ln_secs = self.handshake.before(arm, alone.ln_secs);
-        let part = (alone.ln_secs - ln_secs).exp();
-        Some(CorrectedArm {
-            ln_secs,
-            own: part * part * alone.own,
-            shared: alone.shared.map(|strength| part * strength),
         })
+    }
+
+    /// The same with the handshake before: what is certain makes what is not count less.
+    pub(super) fn after(mut self, handshake: Handshake) -> Self {
+        for (arm, corrected) in Arm::ALL.into_iter().zip(&mut self.arms) {
+            let Some(corrected) = corrected else {
+                continue;
+            };
+            let ln_secs = handshake.before(arm, corrected.ln_secs);
+            let part = (corrected.ln_secs - ln_secs).exp();
+            *corrected = CorrectedArm {
+                ln_secs,
+                own: part * part * corrected.own,
+                shared: corrected.shared.map(|strength| part * strength),
+            };
+        }
+        self
     }
 }
 

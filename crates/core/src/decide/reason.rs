@@ -315,7 +315,7 @@ impl fmt::Display for Times<'_> {
         );
         write!(
             f,
-            "predicted {this} against {that} on {} for {size} (RTT {rtt}, ",
+            "predicted {this} against {that} on {} for {size} and TCP's longer handshake (RTT {rtt}, ",
             other(version)
         )?;
         if c.loss_tcp == c.loss_quic {
