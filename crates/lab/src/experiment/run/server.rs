@@ -1,6 +1,6 @@
 //! The servers of a lane.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -104,6 +104,7 @@ impl Server {
                     command.args(["--set", setting]);
                 }
                 add_shards(&mut command, address, kind.shards);
+                command.args(["--listen", &within(address).to_string()]);
                 (
                     Some(log),
                     None,
@@ -148,6 +149,9 @@ impl Server {
             binary: shared.binary.clone(),
         };
         server.wait_until_open(topology)?;
+        if server.kind.program == spec::Server::Hikyaku {
+            server.warm_up(topology)?;
+        }
         Ok(server)
     }
 
@@ -164,6 +168,23 @@ impl Server {
                 return Err(self.error(format!("did not open {address}")));
             }
             thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Has it answer over each version, since a process pages its code in with its first requests.
+    /// They come from an address of its own host, so that every client is still new to it. What its
+    /// settings refuse is not asked for again.
+    fn warm_up(&self, topology: &Topology) -> Result<(), RunError> {
+        for http in ["2", "3"] {
+            let mut command = Command::new(&self.binary);
+            command.args(["get", "--insecure", "--json", "--http", http]);
+            command.args(["--timeout", "5s"]);
+            command.arg(format!("https://{}/", within(self.address)));
+            topology
+                .server()
+                .output(&mut command)?
+                .attempt(|| "starting `hikyaku get`".to_owned())?;
         }
         Ok(())
     }
@@ -222,6 +243,11 @@ impl Server {
             ),
         })
     }
+}
+
+/// The same port on the lane's own loopback interface.
+fn within(address: SocketAddr) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, address.port()).into()
 }
 
 /// Has `hikyaku serve` listen on further ports, and spread pages over them. Other ports are
