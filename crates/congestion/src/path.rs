@@ -148,12 +148,12 @@ impl Path {
         }
     }
 
-    /// Bytes that fill the path without a standing queue, what is lost on it included. Half of what
-    /// would count as one is allowed for: acknowledgements come late and together, and on a path
-    /// of 1 ms these few packets are as many as fill it.
+    /// Bytes that fill the path, what is lost on it included, and a few to spare: acknowledgements
+    /// come late and together, and on a path of 1 ms these few packets are as many as fill it.
     pub(crate) fn bdp(&self) -> Option<f64> {
         let gross = self.rates.iter().map(|rate| rate.gross).reduce(f64::max)?;
-        let time = self.min_rtt()? + self.threshold() / 2;
+        let min_rtt = self.min_rtt()?;
+        let time = min_rtt + (min_rtt / SPARE_DIVISOR).max(SPARE_LEAST);
         Some(gross * time.as_secs_f64())
     }
 
@@ -174,10 +174,12 @@ impl Path {
         least.map(|rtt| rtt.saturating_sub(min))
     }
 
-    /// What counts as a standing queue.
+    /// What counts as a standing queue. Short paths have short buffers: one of half a BDP at 5 ms
+    /// overflows before a packet has waited for 2 ms more than the others.
     pub(crate) fn threshold(&self) -> Duration {
-        let relative = self.min_rtt().unwrap_or_default() / QUEUE_DIVISOR;
-        relative.max(QUEUE_LEAST)
+        let min_rtt = self.min_rtt().unwrap_or_default();
+        let short = (min_rtt / SHORT_QUEUE_DIVISOR).clamp(SHORT_QUEUE_LEAST, SHORT_QUEUE_MOST);
+        (min_rtt / QUEUE_DIVISOR).max(short)
     }
 
     /// Whether packets sent at `sent` met a standing queue. Yes if nothing is known.
@@ -199,5 +201,13 @@ const MAX_LOSS: f64 = 0.1;
 const NEAR: usize = 4;
 /// A queue is longer than this part of the path's RTT,
 const QUEUE_DIVISOR: u32 = 20;
-/// and than this.
-const QUEUE_LEAST: Duration = Duration::from_millis(2);
+/// and than a larger one,
+const SHORT_QUEUE_DIVISOR: u32 = 5;
+/// but for what acknowledgements vary by alone,
+const SHORT_QUEUE_LEAST: Duration = Duration::from_millis(1);
+/// and up to this.
+const SHORT_QUEUE_MOST: Duration = Duration::from_millis(2);
+/// Part of the RTT for which a window holds more than fills the path,
+const SPARE_DIVISOR: u32 = 40;
+/// and at least this.
+const SPARE_LEAST: Duration = Duration::from_millis(1);

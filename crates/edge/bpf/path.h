@@ -6,9 +6,15 @@ enum {
 	RATE_ROUNDS = 5,
 	/* Microseconds; two of these are the time for which a round's least RTT counts. */
 	RTT_LIFE = 15 * 1000 * 1000,
-	/* A queue is longer than this, in microseconds, and than this part of the path's RTT. */
-	QUEUE_LEAST = 2000,
+	/* A queue is longer than this part of the path's RTT, and than a larger one within these two,
+	 * in microseconds. */
 	QUEUE_PART = 20,
+	SHORT_QUEUE_PART = 5,
+	SHORT_QUEUE_LEAST = 1000,
+	SHORT_QUEUE_MOST = 2000,
+	/* Microseconds, and part of the RTT, for which a window holds more than fills the path. */
+	SPARE_LEAST = 1000,
+	SPARE_PART = 40,
 };
 
 static __always_inline void take_least(struct least *least, __u32 rtt)
@@ -52,17 +58,21 @@ static __always_inline bool growing(struct flow *flow)
 /* What counts as a standing queue, in microseconds. */
 static __always_inline __u32 queue_least(struct flow *flow)
 {
-	return max64(min_rtt(flow) / QUEUE_PART, QUEUE_LEAST);
+	__u32 rtt = min_rtt(flow);
+	__u64 least = max64(rtt / SHORT_QUEUE_PART, SHORT_QUEUE_LEAST);
+
+	return max64(rtt / QUEUE_PART, min64(least, SHORT_QUEUE_MOST));
 }
 
-/* Packets that fill the path without a standing queue, what is lost on it included; half of what
- * would count as one is allowed for, as `Path::bdp` of QUIC's explains. */
+/* Packets that fill the path, what is lost on it included, and a few to spare, as `Path::bdp` of
+ * QUIC's explains. */
 static __always_inline __u64 path_bdp(struct flow *flow)
 {
 	__u64 all = sum(&flow->calm);
 	/* In 1024ths; more than a tenth is not made up for. */
 	__u64 loss = all ? min64(flow->calm.lost * 1024ULL / all, 102) : 0;
-	__u64 time = min_rtt(flow) + queue_least(flow) / 2;
+	__u32 rtt = min_rtt(flow);
+	__u64 time = rtt + max64(rtt / SPARE_PART, SPARE_LEAST);
 	__u64 bdp = (path_rate(flow) * time) >> 24;
 
 	return bdp * 1024 / (1024 - loss);
