@@ -1,6 +1,10 @@
 package config
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"hikyaku/egress/srv6"
+)
 
 // Border configures the agent of a border router.
 type Border struct {
@@ -19,7 +23,7 @@ type BorderSRv6 struct {
 	Locator netip.Prefix `toml:"locator"`
 	// BlockLength is the length of the SRv6 domain's prefix in bits. Default 32.
 	BlockLength uint8 `toml:"block_length"`
-	// FunctionLength is the length of a SID's function in bits, at most 32.
+	// FunctionLength is the length of a SID's function in bits, 8 to 32.
 	// Default 16.
 	FunctionLength uint8 `toml:"function_length"`
 	// Interfaces that packets of content servers come in by. At least one is
@@ -34,6 +38,16 @@ type BorderSRv6 struct {
 	// so that packets to SIDs which are not in use die here and an IGP daemon
 	// has something to announce. Default true.
 	LocatorRoute bool `toml:"locator_route"`
+}
+
+// SIDLocator returns the locator with its lengths.
+func (s BorderSRv6) SIDLocator() srv6.Locator {
+	return srv6.Locator{
+		Prefix:       s.Locator,
+		BlockBits:    s.BlockLength,
+		NodeBits:     uint8(max(s.Locator.Bits()-int(s.BlockLength), 0)),
+		FunctionBits: s.FunctionLength,
+	}
 }
 
 // BorderKernel is what is put into the kernel of a border router.
@@ -104,10 +118,27 @@ type Peer struct {
 	// Table that holds this peer's routes alone. Default by Number.
 	Table uint32 `toml:"table"`
 	// RD is the route distinguisher. Default "ROUTER_ID:NUMBER".
-	RD RD `toml:"rd"`
+	RD srv6.RouteDistinguisher `toml:"rd"`
 	// RT is the route target. Default "ROUTER_ID:NUMBER".
-	RT RD `toml:"rt"`
+	RT srv6.RouteTarget `toml:"rt"`
 }
 
 // Accepts tells whether a route for a prefix may be taken from a peer.
-func (i Import) Accepts(prefix netip.Prefix) bool { panic("not yet") }
+func (i Import) Accepts(prefix netip.Prefix) bool {
+	if prefix.Bits() == 0 {
+		return i.DefaultRoute
+	}
+	longest := i.IPv6MaxLength
+	if prefix.Addr().Is4() {
+		longest = i.IPv4MaxLength
+	}
+	if prefix.Bits() > int(longest) {
+		return false
+	}
+	for _, refused := range i.Refuse {
+		if refused.Bits() <= prefix.Bits() && refused.Contains(prefix.Addr()) {
+			return false
+		}
+	}
+	return true
+}

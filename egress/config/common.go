@@ -136,11 +136,13 @@ type Flows struct {
 	Interfaces []string `toml:"interfaces"`
 	// Interval between two readings. Default 100ms, at least 10ms.
 	Interval time.Duration `toml:"interval"`
-	// Capacity in flows, a power of two; each takes 64 bytes of memory. Further
-	// flows are counted together, per SID. Default 262144.
-	Capacity uint32 `toml:"capacity"`
-	// Idle flows are forgotten after this time. Default 30s.
+	// MaxFlows are kept apart at a time; each takes 128 bytes of locked memory.
+	// Further ones are counted together, per SID. Default 131072.
+	MaxFlows uint32 `toml:"max_flows"`
+	// Idle flows lose their place after this time. Default 60s.
 	Idle time.Duration `toml:"idle"`
+	// Plain counts packets without SRv6, too. Default false.
+	Plain bool `toml:"plain"`
 	// JSON is where differences are written as JSON lines: "off", "stdout" or a
 	// file, which is opened anew on SIGHUP. Default "off".
 	JSON Output `toml:"json"`

@@ -1,6 +1,10 @@
 package config
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"hikyaku/egress/srv6"
+)
 
 // Server configures the agent of a content server.
 type Server struct {
@@ -114,7 +118,7 @@ type Path struct {
 	// Table that holds the path's routes. Default by Number.
 	Table uint32 `toml:"table"`
 	// RD that the path's routes have. Default "BORDER:PEER".
-	RD RD `toml:"rd"`
+	RD srv6.RouteDistinguisher `toml:"rd"`
 	// RT that the path's routes have. Default "BORDER:PEER".
-	RT RD `toml:"rt"`
+	RT srv6.RouteTarget `toml:"rt"`
 }
