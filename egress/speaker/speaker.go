@@ -2,51 +2,229 @@ package speaker
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"net/netip"
+	"sync"
+	"time"
 
-	"hikyaku/egress/srv6"
+	"github.com/osrg/gobgp/v4/api"
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	"github.com/osrg/gobgp/v4/pkg/server"
 )
 
 // Speaker is a running BGP speaker. Its methods may be called from any goroutine.
-type Speaker struct{}
+type Speaker struct {
+	config     Config
+	gobgp      *server.BgpServer
+	dispatcher *dispatcher
+	urgent     *inbox   // calls of OnPeerDown
+	machines   sync.Map // netip.Addr to *fsmIdentity of GoBGP's present state machine
 
-// VPNAnnouncement is a batch of prefixes with the same attributes, as one
-// [Learned] event gives them.
-type VPNAnnouncement struct {
-	// RD is the egress peer's.
-	RD srv6.RouteDistinguisher
-	// Route says where the packets go. Its next hop is the border's own address;
-	// unset it becomes our end of each session.
-	Route VPNRoute
-	// Prefixes may be of both families.
-	Prefixes []netip.Prefix
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	stop   sync.Once
+
+	mu        sync.Mutex
+	neighbors map[string]Neighbor
+	announced int // since GoBGP's list of identifiers was last emptied
 }
 
 // Start starts a speaker. It ends when ctx does, as by [Speaker.Close].
-func Start(ctx context.Context, config Config) (*Speaker, error) { panic("to come") }
+//
+// It fails for a configuration with faults (all are named) and when an address
+// cannot be listened on.
+func Start(ctx context.Context, config Config) (*Speaker, error) {
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, fmt.Errorf("BGP speaker: %w", err)
+	}
+	s := &Speaker{
+		config:     config,
+		dispatcher: newDispatcher(config),
+		urgent:     newInbox(),
+		neighbors:  make(map[string]Neighbor),
+	}
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	hook := downHook{
+		next: config.Logger.Handler().WithAttrs([]slog.Attr{slog.String("component", "gobgp")}),
+		down: s.sessionEnded,
+		made: func(peer netip.Addr, fsm *fsmIdentity) { s.machines.Store(peer, fsm) },
+	}
+	s.gobgp = server.NewBgpServer(server.LoggerOption(slog.New(hook), new(slog.LevelVar)))
+	go s.gobgp.Serve()
+	s.run(s.dispatcher.run)
+	s.run(s.runUrgent)
+	if err := s.start(); err != nil {
+		s.shutDown(false)
+		return nil, fmt.Errorf("starting BGP speaker: %w", err)
+	}
+	context.AfterFunc(ctx, func() { s.shutDown(false) })
+	return s, nil
+}
+
+func (s *Speaker) start() error {
+	if err := s.gobgp.StartBgp(s.ctx, globalConfig(s.config)); err != nil {
+		return fmt.Errorf("listening on %v port %d: %w", s.config.Listen, s.config.Port, err)
+	}
+	if err := s.applyPolicies(); err != nil {
+		return err
+	}
+	if err := s.watch(); err != nil {
+		return err
+	}
+	for _, p := range s.config.Originate {
+		if err := s.originate(p); err != nil {
+			return err
+		}
+	}
+	for _, n := range s.config.Neighbors {
+		if err := s.AddNeighbor(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Events returns the channel of events. It must be read; it is closed when the
 // speaker has stopped.
-func (s *Speaker) Events() <-chan Event { panic("to come") }
+func (s *Speaker) Events() <-chan Event { return s.dispatcher.events }
 
 // AddNeighbor starts a further session.
-func (s *Speaker) AddNeighbor(n Neighbor) error { panic("to come") }
-
-// RemoveNeighbor ends a session for good.
-func (s *Speaker) RemoveNeighbor(name string) error { panic("to come") }
-
-// AnnounceVPN announces VPN routes to all reflectors, or changes them. It
-// returns when they are on their way, and needs no confirmation.
-func (s *Speaker) AnnounceVPN(a VPNAnnouncement) error { panic("to come") }
-
-// WithdrawVPN withdraws VPN routes. Unknown ones are ignored.
-func (s *Speaker) WithdrawVPN(rd srv6.RouteDistinguisher, prefixes []netip.Prefix) error {
-	panic("to come")
+func (s *Speaker) AddNeighbor(n Neighbor) error {
+	n = n.withDefaults()
+	if err := n.validate(s.config.AS); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.neighbors {
+		if other.Name == n.Name || other.Address == n.Address {
+			return fmt.Errorf("adding neighbour %q (%s): %q (%s) is there already", n.Name, n.Address, other.Name, other.Address)
+		}
+	}
+	if n.AS != s.config.AS {
+		if err := s.gobgp.AddDefinedSet(s.ctx, &api.AddDefinedSetRequest{DefinedSet: egressPeers(n.Address)}); err != nil {
+			return fmt.Errorf("adding egress peer %q to the export policy: %w", n.Name, err)
+		}
+	}
+	// The dispatcher must know it before the first report comes.
+	d := s.dispatcher
+	d.inbox.post(func(context.Context) { d.sessions[n.Address] = &session{neighbor: n} })
+	if err := s.gobgp.AddPeer(s.ctx, &api.AddPeerRequest{Peer: peerConfig(n)}); err != nil {
+		d.inbox.post(func(context.Context) { delete(d.sessions, n.Address) })
+		return fmt.Errorf("adding neighbour %q (%s): %w", n.Name, n.Address, err)
+	}
+	s.neighbors[n.Name] = n
+	return nil
 }
 
-// Close ends all sessions; neighbours drop our routes at once.
-func (s *Speaker) Close() error { panic("to come") }
+// RemoveNeighbor ends a session for good. Its PeerDown comes as for any other.
+func (s *Speaker) RemoveNeighbor(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, ok := s.neighbors[name]
+	if !ok {
+		return fmt.Errorf("removing neighbour %q: there is none of this name", name)
+	}
+	if err := s.gobgp.DeletePeer(s.ctx, &api.DeletePeerRequest{Address: n.Address.String()}); err != nil {
+		return fmt.Errorf("removing neighbour %q (%s): %w", name, n.Address, err)
+	}
+	s.machines.Delete(n.Address)
+	delete(s.neighbors, name)
+	s.dispatcher.inbox.post(func(ctx context.Context) { s.dispatcher.forget(ctx, n.Address) })
+	return nil
+}
+
+// Close ends all sessions; neighbours drop our routes at once. It returns when
+// the events' channel is closed.
+func (s *Speaker) Close() { s.shutDown(false) }
 
 // CloseForRestart ends all sessions as a crash would, so that neighbours with
 // graceful restart keep our routes for [Neighbor.GracefulRestart].
-func (s *Speaker) CloseForRestart() error { panic("to come") }
+func (s *Speaker) CloseForRestart() { s.shutDown(true) }
+
+func (s *Speaker) shutDown(restarting bool) {
+	s.stop.Do(func() {
+		if err := s.gobgp.StopBgp(context.WithoutCancel(s.ctx), &api.StopBgpRequest{AllowGracefulRestart: restarting}); err != nil {
+			s.config.Logger.Warn("ending BGP sessions", slog.Any("error", err))
+		}
+		s.cancel()
+	})
+	s.done.Wait()
+}
+
+func (s *Speaker) run(f func(context.Context)) {
+	s.done.Add(1)
+	go func() {
+		defer s.done.Done()
+		f(s.ctx)
+	}()
+}
+
+// sessionEnded is called from GoBGP's session, which must not wait.
+func (s *Speaker) sessionEnded(address netip.Addr, fsm *fsmIdentity, reason string) {
+	if present, ok := s.machines.Load(address); !ok || present != fsm {
+		return
+	}
+	d := s.dispatcher
+	d.inbox.post(func(ctx context.Context) { d.sessionEnded(ctx, address, reason) })
+	if s.config.OnPeerDown == nil {
+		return
+	}
+	s.urgent.post(func(context.Context) {
+		if name, ok := s.name(address); ok {
+			s.config.OnPeerDown(PeerDown{Peer: name, Reason: reason})
+		}
+	})
+}
+
+// runUrgent calls OnPeerDown, apart from the dispatcher, which may be waiting
+// for a slow reader.
+func (s *Speaker) runUrgent(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.urgent.bell:
+			s.urgent.work(ctx)
+		}
+	}
+}
+
+func (s *Speaker) name(address netip.Addr) (string, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.neighbors {
+		if n.Address == address {
+			return n.Name, true
+		}
+	}
+	return "", false
+}
+
+// watch passes GoBGP's reports to the dispatcher, one at a time and in order.
+func (s *Speaker) watch() error {
+	send := func(r report) {
+		select {
+		case s.dispatcher.reports <- r:
+		case <-s.ctx.Done():
+		}
+	}
+	callbacks := server.WatchEventMessageCallbacks{
+		OnPathUpdate: func(paths []*apiutil.Path, _ time.Time) { send(report{paths: paths}) },
+		OnPathEor:    func(eor *apiutil.Path, _ time.Time) { send(report{eor: eor}) },
+		OnPeerUpdate: func(e *apiutil.WatchEventMessage_PeerEvent, _ time.Time) { send(report{peer: e}) },
+		OnBestPath:   func(paths []*apiutil.Path, _ time.Time) { send(report{best: paths}) },
+	}
+	options := []server.WatchOption{server.WatchUpdate(false, "", ""), server.WatchEor(false), server.WatchPeer()}
+	if s.config.BestPaths {
+		options = append(options, server.WatchBestPath(false))
+	}
+	if err := s.gobgp.WatchEvent(s.ctx, callbacks, options...); err != nil {
+		return errors.Join(errors.New("watching BGP sessions"), err)
+	}
+	return nil
+}
