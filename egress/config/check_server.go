@@ -30,7 +30,7 @@ func (d *decoder) checkServer(s *Server) {
 		names:     newUnique[string]("name"),
 		numbers:   newUnique[uint32]("number"),
 		addresses: d.ownAddresses(s),
-		marks:     newUnique[uint32]("mark"),
+		marks:     newUnique[mark]("mark"),
 		tables:    newUnique[uint32]("table"),
 		rds:       newUnique[srv6.RouteDistinguisher]("RD"),
 		rts:       newUnique[srv6.RouteTarget]("RT"),
@@ -115,6 +115,11 @@ func (d *decoder) ownAddresses(s *Server) unique[netip.Addr] {
 	return addresses
 }
 
+// mark is printed as `ip rule` does.
+type mark uint32
+
+func (m mark) String() string { return fmt.Sprintf("%#x", uint32(m)) }
+
 // pathChecker checks paths, each alone and against the others.
 type pathChecker struct {
 	*decoder
@@ -122,7 +127,7 @@ type pathChecker struct {
 	names     unique[string]
 	numbers   unique[uint32]
 	addresses unique[netip.Addr]
-	marks     unique[uint32]
+	marks     unique[mark]
 	tables    unique[uint32]
 	rds       unique[srv6.RouteDistinguisher]
 	rts       unique[srv6.RouteTarget]
@@ -145,7 +150,7 @@ func (c pathChecker) check(p *Path, path string) {
 	c.numbers.add(c.decoder, path+".number", owner, p.Number)
 	c.border(p, path)
 	c.epeAddresses(p, path, owner)
-	c.mark(p, path, owner)
+	c.socketMark(p, path, owner)
 	c.derivedTable(c.server.Kernel.Tables, path, owner, p.Table)
 	c.tables.add(c.decoder, keyOr(c.decoder, path, "table"), owner, p.Table)
 	c.rds.add(c.decoder, identityKey(c.decoder, path, "rd"), owner, p.RD)
@@ -196,7 +201,7 @@ func (c pathChecker) epeAddresses(p *Path, path, owner string) {
 	}
 }
 
-func (c pathChecker) mark(p *Path, path, owner string) {
+func (c pathChecker) socketMark(p *Path, path, owner string) {
 	key, mask := keyOr(c.decoder, path, "mark"), c.server.Kernel.MarkMask
 	if c.wrong[key] || mask == 0 || p.Number == 0 {
 		return
@@ -209,7 +214,7 @@ func (c pathChecker) mark(p *Path, path, owner string) {
 	case p.Mark&^mask != 0:
 		c.report(key, "mark %#x of %s has bits outside `kernel.mark_mask` %#x", p.Mark, owner, mask)
 	}
-	c.marks.add(c.decoder, key, owner, p.Mark)
+	c.marks.add(c.decoder, key, owner, mark(p.Mark))
 }
 
 // identityKey returns where a path says whose routes it has.

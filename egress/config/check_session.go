@@ -33,7 +33,7 @@ func (s sessionChecker) session(session *Session, path string) {
 	if session.HoldTime != s.common.BGP.HoldTime {
 		s.checkHoldTime(path+".hold_time", session.HoldTime)
 	}
-	if session.Passive && !s.listens(session.Address) && !s.wrong["bgp.listen"] {
+	if session.Passive && s.usable(path+".address") && !s.wrong["bgp.listen"] && !s.listens(session.Address) {
 		s.report(path+".passive", "%s is passive, but `bgp.listen` has no %s address to wait on",
 			owner, familyName(session.Address))
 	}
