@@ -119,11 +119,12 @@ func IsGone(err error) bool {
 		return true
 	}
 	// Other refusals share EINVAL: only the text tells them apart.
-	switch refusal(err) {
-	case "invalid token", "address with specified id not found", "subflow not found":
+	switch text := refusal(err); {
+	case text == "invalid token", text == "subflow not found":
 		return true
+	default: // "with specified id" before 6.15, "with id 77" since
+		return strings.HasPrefix(text, "address with ") && strings.HasSuffix(text, " not found")
 	}
-	return false
 }
 
 // isUnmanaged tells whether the connection belongs to the in-kernel path

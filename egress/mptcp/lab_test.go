@@ -178,7 +178,7 @@ func (l *lab) manage(cfg Config) (m *Manager, stop func()) {
 	l.t.Helper()
 	var err error
 	l.in(l.server, func() {
-		err = Settings{PathManager: UserSpace, AddAddrTimeout: 1, StaleLossCount: 4}.Apply()
+		err = Settings{PathManager: UserSpace, AddAddrTimeout: 1, StaleLossCount: 1}.Apply()
 		if err == nil {
 			m, err = Start(cfg)
 		}
@@ -324,8 +324,6 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	deadline := time.Now().Add(30 * time.Second)
 	for !condition() {
 		if time.Now().After(deadline) {
-			out, _ := exec.Command("bash", "-c", "for n in $(ip netns list | grep egmp | cut -d' ' -f1); do echo $n; ip netns exec $n ss -tin; ip netns exec $n nstat -a | grep -i mp; done").CombinedOutput()
-			t.Log(string(out))
 			t.Fatalf("waited 30 s in vain until %s", what)
 		}
 		time.Sleep(2 * time.Millisecond)

