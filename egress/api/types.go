@@ -1,9 +1,22 @@
 package api
 
 import (
+	"encoding/json"
 	"net/netip"
 	"time"
 )
+
+// List is a slice that is [] in JSON where it is nil, so that clients need not
+// expect null. A []T can be assigned to it.
+type List[T any] []T
+
+// MarshalJSON implements json.Marshaler.
+func (l List[T]) MarshalJSON() ([]byte, error) {
+	if l == nil {
+		return []byte("[]"), nil
+	}
+	return json.Marshal([]T(l))
+}
 
 // Status is the agent in short.
 type Status struct {
@@ -21,10 +34,10 @@ type Status struct {
 	// that paths and lookups are complete.
 	Ready bool `json:"ready"`
 	// Features of the kernel that matter here.
-	Features []Feature `json:"features"`
+	Features List[Feature] `json:"features"`
 	// Problems that an operator should know of, as sentences; empty when all is
 	// well.
-	Problems []string `json:"problems"`
+	Problems List[string] `json:"problems"`
 }
 
 // Feature is something that the kernel has or lacks.
@@ -72,7 +85,7 @@ type Path struct {
 	Mark uint32 `json:"mark"`
 	// Addresses are the EPE addresses, at most one for each family; none at a
 	// border. What is sent from them takes this path or none.
-	Addresses []netip.Addr `json:"addresses"`
+	Addresses List[netip.Addr] `json:"addresses"`
 	// Backup: MPTCP shall use the path only while it has no other.
 	Backup bool `json:"backup"`
 	// Table of the kernel that holds the path's routes.
@@ -111,7 +124,7 @@ type Lookup struct {
 	Best string `json:"best,omitempty"`
 	// Paths that reach the whole of Client, by name. Those that are down are not
 	// among them.
-	Paths []Reach `json:"paths"`
+	Paths List[Reach] `json:"paths"`
 }
 
 // Reach is a path's route to a client.
@@ -126,7 +139,7 @@ type Reach struct {
 	MED uint32 `json:"med"`
 	// ASPath from the egress peer to the client's AS, which is the last one. A
 	// set of ASes stands as its members.
-	ASPath []uint32 `json:"as_path"`
+	ASPath List[uint32] `json:"as_path"`
 }
 
 // Session is a BGP session.
@@ -173,14 +186,14 @@ type Policy struct {
 	// Order among policies; the smallest comes first. 0 where it is left out.
 	Order int32 `json:"order"`
 	// Clients that it holds for; empty: all.
-	Clients []netip.Prefix `json:"clients"`
+	Clients List[netip.Prefix] `json:"clients"`
 	// Classes of content that it holds for; empty: all, also where none is told.
-	Classes []string `json:"classes"`
-	Mode    Mode     `json:"mode"`
+	Classes List[string] `json:"classes"`
+	Mode    Mode         `json:"mode"`
 	// Paths that may be used, by name; empty: all.
-	Paths []string `json:"paths"`
+	Paths List[string] `json:"paths"`
 	// Backup are those which MPTCP uses only while it has no other.
-	Backup []string `json:"backup"`
+	Backup List[string] `json:"backup"`
 }
 
 // Connection tells the agent what it can't see of an MPTCP connection. It is
@@ -199,10 +212,10 @@ type Connection struct {
 // Snapshot is all that events tell of.
 type Snapshot struct {
 	// Ready as in [Status].
-	Ready    bool      `json:"ready"`
-	Paths    []Path    `json:"paths"`
-	Sessions []Session `json:"sessions"`
-	Policies []Policy  `json:"policies"`
+	Ready    bool          `json:"ready"`
+	Paths    List[Path]    `json:"paths"`
+	Sessions List[Session] `json:"sessions"`
+	Policies List[Policy]  `json:"policies"`
 }
 
 // RouteChange tells that answers to lookups may have changed.
@@ -210,6 +223,6 @@ type RouteChange struct {
 	// Path whose routes have changed.
 	Path string `json:"path"`
 	// Prefixes that it reaches now, does not reach any more, or reaches by
-	// another route. Empty: too many to name; forget every lookup.
-	Prefixes []netip.Prefix `json:"prefixes"`
+	// another route; at most 1000. Empty: more; forget every lookup.
+	Prefixes List[netip.Prefix] `json:"prefixes"`
 }
