@@ -116,16 +116,10 @@ func (s *Speaker) addPaths(paths []*apiutil.Path) error {
 	if _, err := s.gobgp.AddPath(apiutil.AddPathRequest{Paths: paths}); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.announced += len(paths)
-	full := s.announced >= identifiersKept
-	if full {
-		s.announced = 0
-	}
-	s.mu.Unlock()
-	if !full {
+	if s.announced.Add(int64(len(paths))) < identifiersKept {
 		return nil
 	}
+	s.announced.Store(0)
 	// GoBGP keeps an identifier for each path added, 80 bytes each that nobody
 	// asks for. It empties the list when all paths of a family are deleted, also
 	// of a family that has none.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/osrg/gobgp/v4/api"
@@ -27,9 +28,10 @@ type Speaker struct {
 	done   sync.WaitGroup
 	stop   sync.Once
 
-	mu        sync.Mutex
+	mu        sync.Mutex // one change of neighbours at a time
 	neighbors map[string]Neighbor
-	announced int // since GoBGP's list of identifiers was last emptied
+	names     sync.Map     // netip.Addr to the neighbour's name, read without mu
+	announced atomic.Int64 // since GoBGP's list of identifiers was last emptied
 }
 
 // Start starts a speaker. It ends when ctx does, as by [Speaker.Close].
@@ -110,6 +112,7 @@ func (s *Speaker) AddNeighbor(n Neighbor) error {
 			return fmt.Errorf("adding egress peer %q to the export policy: %w", n.Name, err)
 		}
 	}
+	s.names.Store(n.Address, n.Name)
 	// The dispatcher must know it before the first report comes.
 	d := s.dispatcher
 	d.inbox.post(func(context.Context) { d.sessions[n.Address] = &session{neighbor: n} })
@@ -133,6 +136,7 @@ func (s *Speaker) RemoveNeighbor(name string) error {
 		return fmt.Errorf("removing neighbour %q (%s): %w", name, n.Address, err)
 	}
 	s.machines.Delete(n.Address)
+	s.names.Delete(n.Address)
 	delete(s.neighbors, name)
 	s.dispatcher.inbox.post(func(ctx context.Context) { s.dispatcher.forget(ctx, n.Address) })
 	return nil
@@ -175,8 +179,8 @@ func (s *Speaker) sessionEnded(address netip.Addr, fsm *fsmIdentity, reason stri
 		return
 	}
 	s.urgent.post(func(context.Context) {
-		if name, ok := s.name(address); ok {
-			s.config.OnPeerDown(PeerDown{Peer: name, Reason: reason})
+		if name, ok := s.names.Load(address); ok {
+			s.config.OnPeerDown(PeerDown{Peer: name.(string), Reason: reason})
 		}
 	})
 }
@@ -192,17 +196,6 @@ func (s *Speaker) runUrgent(ctx context.Context) {
 			s.urgent.work(ctx)
 		}
 	}
-}
-
-func (s *Speaker) name(address netip.Addr) (string, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, n := range s.neighbors {
-		if n.Address == address {
-			return n.Name, true
-		}
-	}
-	return "", false
 }
 
 // watch passes GoBGP's reports to the dispatcher, one at a time and in order.

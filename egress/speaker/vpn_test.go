@@ -1,0 +1,192 @@
+package speaker
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"hikyaku/egress/srv6"
+)
+
+// reflected is a border and a server that hang on the same reflectors.
+type reflected struct {
+	reflectors     []*router
+	border, server *testSpeaker
+}
+
+func startReflected(t *testing.T, count int, serverConfig Config) *reflected {
+	t.Helper()
+	borderAt, serverAt := loopback(), loopback()
+	r := &reflected{}
+	var borderConfig Config
+	for i := range count {
+		rr := startRouter(t, loopback(), ownAS)
+		name := "rr" + string(rune('1'+i))
+		for _, client := range []netip.Addr{borderAt, serverAt} {
+			rr.accept(client, ownAS, true, VPNv6, VPNv4)
+		}
+		r.reflectors = append(r.reflectors, rr)
+		borderConfig.Neighbors = append(borderConfig.Neighbors, rr.neighbor(name, ownAS, borderAt, VPNv6, VPNv4))
+		serverConfig.Neighbors = append(serverConfig.Neighbors, rr.neighbor(name, ownAS, serverAt, VPNv6, VPNv4))
+	}
+	r.border = startSpeaker(t, borderAt, borderConfig)
+	r.server = startSpeaker(t, serverAt, serverConfig)
+	for _, s := range []*testSpeaker{r.border, r.server} {
+		for range 2 * count { // one End-of-RIB a family, after each PeerUp
+			skipTo[EndOfRIB](s, nil)
+		}
+	}
+	return r
+}
+
+// route is what the border announces for a peer.
+func testRoute(t *testing.T, border netip.Addr, peer string, behavior srv6.Behavior, path ...uint32) (srv6.Identity, VPNRoute) {
+	id := identity(t, border, peer)
+	return id, NewVPNRoute(service(id, behavior), Attributes{ASPath: NewASPath(path...), MED: 3, HasMED: true}, id.RT)
+}
+
+func TestVPNThroughReflector(t *testing.T) {
+	r := startReflected(t, 1, Config{})
+	six, four := prefixes6(1, 600), []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
+	for _, c := range []struct {
+		name     string
+		peer     string
+		behavior srv6.Behavior
+		prefixes []netip.Prefix
+	}{
+		{"VPNv6 with End.DT6", "transit", srv6.EndDT6, six},
+		{"VPNv4 with End.DT4", "transit ipv4", srv6.EndDT4, four},
+		{"VPNv6 with End.DT46", "other", srv6.EndDT46, six},
+	} {
+		id, route := testRoute(t, r.border.at.Addr(), c.peer, c.behavior, 64601, 64700)
+		if err := r.border.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: c.prefixes}); err != nil {
+			t.Fatal(err)
+		}
+		learned := collect(r.server, len(c.prefixes))
+		if learned.RD != id.RD || learned.Route.Service != route.Service || !learned.Route.HasTarget(id.RT) {
+			t.Errorf("%s: learned RD %s, service %+v, targets %v", c.name, learned.RD, learned.Route.Service, learned.Route.Targets())
+		}
+		slices.SortFunc(learned.Prefixes, netip.Prefix.Compare)
+		if show(learned.Prefixes) != show(c.prefixes) {
+			t.Errorf("%s: learned %d prefixes, want %d", c.name, len(learned.Prefixes), len(c.prefixes))
+		}
+		a := learned.Route.Attributes
+		if a.ASPath != route.Attributes.ASPath || a.MED != 3 || a.LocalPref != 100 || a.NextHop.Unmap() != r.border.at.Addr() {
+			t.Errorf("%s: attributes are %+v", c.name, a)
+		}
+		_, route = testRoute(t, r.border.at.Addr(), c.peer, c.behavior, 64601, 64999)
+		if err := r.border.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: c.prefixes[:1]}); err != nil {
+			t.Fatal(err)
+		}
+		if l := expect[VPNLearned](r.server); l.Prefixes[0] != c.prefixes[0] || l.Route.Attributes.ASPath.Origin() != 64999 {
+			t.Errorf("%s: change learned as %+v", c.name, l)
+		}
+		if err := r.border.WithdrawVPN(id.RD, c.prefixes); err != nil {
+			t.Fatal(err)
+		}
+		for left := len(c.prefixes); left > 0; {
+			w := expect[VPNWithdrawn](r.server)
+			if w.RD != id.RD {
+				t.Fatalf("%s: withdrawn for RD %s", c.name, w.RD)
+			}
+			left -= len(w.Prefixes)
+		}
+	}
+	r.server.quiet(100 * time.Millisecond)
+}
+
+// collect adds up the next VPNLearned events until n prefixes have come.
+func collect(s *testSpeaker, n int) VPNLearned {
+	s.t.Helper()
+	all := expect[VPNLearned](s)
+	for len(all.Prefixes) < n {
+		next := expect[VPNLearned](s)
+		if next.RD != all.RD || *next.Route != *all.Route {
+			s.t.Fatalf("one announcement came as different routes: %+v and %+v", all.Route, next.Route)
+		}
+		all.Prefixes = append(all.Prefixes, next.Prefixes...)
+	}
+	return all
+}
+
+func TestBorderGone(t *testing.T) {
+	r := startReflected(t, 1, Config{})
+	id, route := testRoute(t, r.border.at.Addr(), "transit", srv6.EndDT6, 64601)
+	if err := r.border.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: prefixes6(1, 3)}); err != nil {
+		t.Fatal(err)
+	}
+	collect(r.server, 3)
+	r.border.Close()
+	for left := 3; left > 0; {
+		left -= len(expect[VPNWithdrawn](r.server).Prefixes)
+	}
+}
+
+func TestUnusableVPNRouteIsNotAnnounced(t *testing.T) {
+	s := startSpeaker(t, loopback(), Config{})
+	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
+	withoutTarget := NewVPNRoute(route.Service, route.Attributes)
+	withoutSID := NewVPNRoute(srv6.Service{}, route.Attributes, id.RT)
+	for name, bad := range map[string]VPNRoute{"no target": withoutTarget, "no SID": withoutSID} {
+		if err := s.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: bad, Prefixes: prefixes6(1, 1)}); err == nil {
+			t.Errorf("%s: was announced", name)
+		}
+	}
+	if err := s.WithdrawVPN(id.RD, prefixes6(1, 1)); err != nil {
+		t.Errorf("withdrawing what was never announced: %v", err)
+	}
+}
+
+func TestTwoReflectors(t *testing.T) {
+	r := startReflected(t, 2, Config{StaleTime: time.Second})
+	id, route := testRoute(t, r.border.at.Addr(), "transit", srv6.EndDT6, 64601)
+	prefixes := prefixes6(1, 50)
+	if err := r.border.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: prefixes}); err != nil {
+		t.Fatal(err)
+	}
+	collect(r.server, len(prefixes))
+	r.server.quiet(300 * time.Millisecond) // the other reflector says the same
+
+	r.reflectors[0].Stop()
+	if down := expect[PeerDown](r.server); down.Peer != "rr1" {
+		t.Errorf("down is %+v", down)
+	}
+	r.server.quiet(300 * time.Millisecond) // the other one still has the routes
+
+	lost := time.Now()
+	r.reflectors[1].Stop()
+	expect[PeerDown](r.server)
+	left := len(prefixes)
+	for left > 0 {
+		left -= len(expect[VPNWithdrawn](r.server).Prefixes)
+	}
+	if waited := time.Since(lost); waited < time.Second {
+		t.Errorf("routes were dropped %s after the last reflector, stale time is 1s", waited)
+	}
+}
+
+func TestBestPathsThroughReflector(t *testing.T) {
+	borderAt, reflector := loopback(), startRouter(t, loopback(), ownAS)
+	reflector.accept(borderAt, ownAS, true, IPv6Unicast)
+	transits := []*router{startRouter(t, loopback(), 64601), startRouter(t, loopback(), 64602)}
+	config := Config{BestPaths: true, Neighbors: []Neighbor{reflector.neighbor("rr", ownAS, borderAt, IPv6Unicast)}}
+	prefix := prefixes6(1, 1)
+	for i, transit := range transits {
+		transit.accept(borderAt, ownAS, false, IPv6Unicast)
+		config.Neighbors = append(config.Neighbors, transit.neighbor("t"+string(rune('1'+i)), uint32(64601+i), borderAt, IPv6Unicast))
+	}
+	border := startSpeaker(t, borderAt, config)
+	for range 3 {
+		skipTo[PeerUp](border, nil)
+	}
+	transits[0].announce(Attributes{ASPath: NewASPath(64700, 64701)}, prefix...)
+	skipTo(border, func(b BestPath) bool { return b.Peer == "t1" && b.Prefix == prefix[0] })
+	transits[1].announce(Attributes{ASPath: NewASPath(64700)}, prefix...)
+	skipTo(border, func(b BestPath) bool { return b.Peer == "t2" && b.Attributes.ASPath.Len() == 2 })
+	waitForRoute(t, reflector, prefix[0], borderAt)
+	transits[1].withdraw(prefix...)
+	skipTo(border, func(b BestPath) bool { return b.Peer == "t1" })
+	transits[0].Stop()
+	skipTo(border, func(b BestPath) bool { return b.Attributes == nil && b.Prefix == prefix[0] })
+}
