@@ -345,7 +345,7 @@ func limits(t *testing.T, want Limits) {
 	must(t, c.Close())
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

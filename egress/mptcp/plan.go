@@ -144,6 +144,9 @@ func planRemovals(c *Connection, d Decision, wanted []Use, prefer map[netip.Addr
 			continue
 		}
 		left--
+		if s.LocalID == 0 {
+			plan = append(plan, Command{Kind: Remove, Token: c.Token}) // never announced, but known to the client
+		}
 		plan = append(plan, Command{Kind: DestroySubflow, Token: c.Token, Local: s.Local, Remote: s.Remote})
 	}
 	return plan
