@@ -203,8 +203,8 @@ type Connection struct {
 	// known, then Local and Remote name it.
 	Token uint32 `json:"token"`
 	// Local and Remote are those of the first subflow.
-	Local  netip.AddrPort `json:"local"`
-	Remote netip.AddrPort `json:"remote"`
+	Local  netip.AddrPort `json:"local,omitzero"`
+	Remote netip.AddrPort `json:"remote,omitzero"`
 	// Class of its content; empty for none.
 	Class string `json:"class"`
 }
