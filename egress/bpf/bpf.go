@@ -19,12 +19,15 @@ var object []byte
 // Names of what the object holds.
 const (
 	Program       = "count_flows"
+	DrainProgram  = "drain"
 	FlowTable     = "flows"
 	SIDTable      = "sids"
+	BatchTable    = "batches"
 	VarHashKeys   = "hash_keys"
 	VarFlowMask   = "flow_mask"
 	VarLinkHeader = "link_header"
 	VarCountPlain = "count_plain"
+	VarCPUs       = "cpus"
 )
 
 // States of a table's entry: see flows.h for who may change which.

@@ -70,7 +70,7 @@ func TestLayoutIsThatOfTheObject(t *testing.T) {
 	if got := spec.Maps[SIDTable].MaxEntries; got != SIDSlots {
 		t.Errorf("SID table has %d entries, Go says %d", got, SIDSlots)
 	}
-	for name, size := range map[string]uint32{VarHashKeys: 8 * HashKeys, VarFlowMask: 4, VarLinkHeader: 4, VarCountPlain: 1} {
+	for name, size := range map[string]uint32{VarHashKeys: 8 * HashKeys, VarFlowMask: 4, VarLinkHeader: 4, VarCountPlain: 1, VarCPUs: 4} {
 		if v := spec.Variables[name]; v == nil || v.Size() != size {
 			t.Errorf("variable %s: want one of %d bytes, got %v", name, size, v)
 		}

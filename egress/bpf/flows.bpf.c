@@ -1,13 +1,15 @@
 //go:build ignore
 /* SRv6 FlowStats: counts what leaves an interface by SID and inner 5-tuple.
  *
- * One flow is one cache line in an open-addressed table, so that a packet costs
- * one cache miss where a hash map costs three. Two CPUs that insert the same
- * flow at once may, rarely, give it two places; user space reports by key, so
- * sums stay exact. Packets are never changed, dropped or redirected. */
+ * A flow is one cache line in an open-addressed table that user space maps into
+ * its memory: a packet costs one cache miss where a hash map costs three. Packets
+ * wait in batches, so that the misses of a batch overlap (batch.h). Two CPUs that
+ * insert the same flow at once may, rarely, give it two places; user space
+ * reports by key, so sums stay exact. Packets are never changed in content,
+ * dropped or redirected. */
 #include "flows.h"
 #include "parse.h"
-#include "table.h"
+#include "batch.h"
 
 /* Packets and bytes on the wire. A GSO super-packet repeats all headers in each
  * segment. gso_segs is 0 where the packet came from a guest or a packet socket;
@@ -49,9 +51,22 @@ int count_flows(struct __sk_buff *skb)
 	frame.flow.word[4] |= (__u64)frame.index << 32;
 	if (verdict != VERDICT_FLOW)
 		add_opaque(&frame);
-	else if (frame.index == SID_UNKNOWN || !add_flow(&frame))
-		add_overflow(&frame);
+	else if (frame.index == SID_UNKNOWN)
+		add_overflow(frame.index, frame.packets, frame.bytes);
+	else
+		enqueue(&frame);
 	return TC_ACT_UNSPEC;
+}
+
+/* Run by user space before it reads the table. */
+SEC("syscall")
+int drain(void *unused)
+{
+	(void)unused;
+#pragma clang loop unroll(disable)
+	for (__u32 cpu = 0; cpu < MAX_CPUS && cpu < cpus; cpu++)
+		drain_cpu(cpu);
+	return 0;
 }
 
 const char _license[] SEC("license") = "Dual MIT/GPL";

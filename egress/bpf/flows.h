@@ -49,12 +49,40 @@ struct sid {
 };
 _Static_assert(sizeof(struct sid) == 64, "a SID is one cache line");
 
+/* A packet waiting on its CPU to be added to its flow. growth is what it adds,
+ * with a sequence number, so that no two packets of a CPU have the same: 0 when
+ * the entry is empty. Who exchanges or compares-and-swaps it to 0 adds it. */
+struct pending {
+	struct key key;
+	__u64 growth; /* sequence << 41 | packets << 24 | bytes */
+	__u32 home;   /* where to look first, before masking */
+	__u32 reserved;
+	__u64 reserved2;
+};
+_Static_assert(sizeof(struct pending) == 64, "a waiting packet is one cache line");
+
+enum {
+	BATCH = 16, /* power of two; as many cache misses can be under way at once */
+	GROWTH_PACKETS_SHIFT = 24,
+	GROWTH_SEQUENCE_SHIFT = 41,
+	MAX_BYTES = 1 << GROWTH_PACKETS_SHIFT,
+	MAX_PACKETS = 1 << (GROWTH_SEQUENCE_SHIFT - GROWTH_PACKETS_SHIFT),
+};
+
+/* One for each CPU. */
+struct batch {
+	__u64 next; /* number of the next packet */
+	__u64 reserved[7];
+	struct pending entry[BATCH];
+};
+
 enum {
 	SID_SLOTS = 1024, /* power of two */
 	SID_NONE = 0,     /* packets without SRv6 */
 	SID_UNKNOWN = 1,  /* SIDs without room in the table */
 	SID_WINDOW = 16,  /* places looked at for a SID */
 	FLOW_WINDOW = 64, /* places looked at for a flow */
+	MAX_CPUS = 4096,
 	HASH_KEYS = 2 * KEY_WORDS + 1,
 };
 
@@ -62,6 +90,7 @@ enum {
 const volatile __u64 hash_keys[HASH_KEYS];        /* random */
 const volatile __u32 flow_mask = (1 << 18) - 1;   /* places in the flow table - 1 */
 const volatile __u32 link_header = 14;            /* bytes; 0 without Ethernet */
+const volatile __u32 cpus = 1;                    /* possible ones */
 const volatile __u8 count_plain;                  /* packets without SRv6, too */
 
 /* A frame on its way from the headers to the tables; not shared. */

@@ -52,6 +52,7 @@ struct __sk_buff {
 _Static_assert(__builtin_offsetof(struct __sk_buff, gso_size) == 176, "UAPI layout");
 
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static __u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
 static long (*const bpf_skb_pull_data)(struct __sk_buff *skb, __u32 len) = (void *)39;
 
 #define SEC(name) __attribute__((section(name), used))

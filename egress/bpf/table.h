@@ -12,6 +12,13 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* user space sets the number of possible CPUs */
+	__type(key, __u32);
+	__type(value, struct batch);
+} batches SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, SID_SLOTS);
 	__type(key, __u32);
@@ -74,13 +81,11 @@ INLINE int same_flow(const struct key *a, const struct key *b)
 }
 
 /* Returns the flow's place; 0 when there is none within the window. */
-INLINE struct flow *find_flow(const struct key *key)
+INLINE struct flow *find_flow(const struct key *key, __u32 home)
 {
-	__u32 start = hash(key->word, KEY_WORDS);
-
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < FLOW_WINDOW; i++) {
-		__u32 index = (start + i) & flow_mask;
+		__u32 index = (home + i) & flow_mask;
 		struct flow *flow = bpf_map_lookup_elem(&flows, &index);
 		__u32 seen;
 
@@ -98,19 +103,31 @@ INLINE struct flow *find_flow(const struct key *key)
 	return 0;
 }
 
-/* Returns 0 when the table has no room for the flow. */
-GLOBAL int add_flow(const struct frame *frame)
+INLINE void add_overflow(__u32 index, __u64 packets, __u64 bytes)
+{
+	struct sid *sid = bpf_map_lookup_elem(&sids, &index);
+
+	if (!sid)
+		return;
+	__sync_fetch_and_add(&sid->overflow_packets, packets);
+	__sync_fetch_and_add(&sid->overflow_bytes, bytes);
+}
+
+/* Adds to the flow or, when the table has no room for it, to its SID. */
+GLOBAL int add_flow(const struct key *key, __u32 home, __u64 packets, __u64 bytes)
 {
 	struct flow *flow;
 
-	if (!frame)
+	if (!key)
 		return 0;
-	flow = find_flow(&frame->flow);
-	if (!flow)
-		return 0;
-	__sync_fetch_and_add(&flow->packets, frame->packets);
-	__sync_fetch_and_add(&flow->bytes, frame->bytes);
-	return 1;
+	flow = find_flow(key, home);
+	if (flow) {
+		__sync_fetch_and_add(&flow->packets, packets);
+		__sync_fetch_and_add(&flow->bytes, bytes);
+	} else {
+		add_overflow((__u16)(key->word[4] >> 32), packets, bytes);
+	}
+	return 0;
 }
 
 INLINE int same_address(const struct address *a, const struct address *b)
@@ -146,17 +163,6 @@ GLOBAL __u32 find_sid(const struct address *address)
 			return index;
 	}
 	return SID_UNKNOWN;
-}
-
-INLINE void add_overflow(const struct frame *frame)
-{
-	__u32 index = frame->index;
-	struct sid *sid = bpf_map_lookup_elem(&sids, &index);
-
-	if (!sid)
-		return;
-	__sync_fetch_and_add(&sid->overflow_packets, frame->packets);
-	__sync_fetch_and_add(&sid->overflow_bytes, frame->bytes);
 }
 
 INLINE void add_opaque(const struct frame *frame)

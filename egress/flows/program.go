@@ -38,7 +38,7 @@ func load(opts Options, linkHeader uint32) (*program, error) {
 	_ = rlimit.RemoveMemlock()
 	coll, err := ebpf.NewCollection(spec)
 	if err != nil {
-		return nil, fmt.Errorf("loading the flows program (needs CAP_BPF, CAP_NET_ADMIN and Linux 5.12): %w", err)
+		return nil, fmt.Errorf("loading the flows program (needs CAP_BPF, CAP_NET_ADMIN and Linux 5.14): %w", err)
 	}
 	p := &program{coll: coll}
 	if err := p.mapTables(); err != nil {
@@ -49,8 +49,13 @@ func load(opts Options, linkHeader uint32) (*program, error) {
 
 // configure sets table size and constants.
 func configure(spec *ebpf.CollectionSpec, opts Options, linkHeader uint32) error {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return fmt.Errorf("counting CPUs: %w", err)
+	}
 	places := uint32(1) << bits.Len32(uint32(2*opts.MaxFlows-1))
 	spec.Maps[bpf.FlowTable].MaxEntries = places
+	spec.Maps[bpf.BatchTable].MaxEntries = uint32(cpus)
 	var keys [bpf.HashKeys]uint64
 	var random [8 * bpf.HashKeys]byte
 	if _, err := rand.Read(random[:]); err != nil {
@@ -64,7 +69,8 @@ func configure(spec *ebpf.CollectionSpec, opts Options, linkHeader uint32) error
 		plain = 1
 	}
 	for name, value := range map[string]any{
-		bpf.VarHashKeys: keys, bpf.VarFlowMask: places - 1, bpf.VarLinkHeader: linkHeader, bpf.VarCountPlain: plain,
+		bpf.VarHashKeys: keys, bpf.VarFlowMask: places - 1, bpf.VarLinkHeader: linkHeader,
+		bpf.VarCountPlain: plain, bpf.VarCPUs: uint32(cpus),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("setting %s of the flows program: %w", name, err)
@@ -99,6 +105,14 @@ func mapEntries[T any](p *program, name string) ([]T, error) {
 	return unsafe.Slice((*T)(unsafe.Pointer(&memory[0])), m.MaxEntries()), nil
 }
 
+// drain has the packets that wait on all CPUs added to their flows.
+func (p *program) drain() error {
+	if _, err := p.coll.Programs[bpf.DrainProgram].Run(&ebpf.RunOptions{}); err != nil {
+		return fmt.Errorf("adding waiting packets to their flows: %w", err)
+	}
+	return nil
+}
+
 func (p *program) close() error {
 	var errs []error
 	for _, memory := range p.mapped {
@@ -111,6 +125,9 @@ func (p *program) close() error {
 	p.mapped, p.flows, p.sids = nil, nil, nil
 	return errors.Join(errs...)
 }
+
+// settle waits until no CPU runs the program as it was entered before.
+func (p *program) settle() error { return p.barrier.wait() }
 
 // barrier waits for running programs. The kernel promises that after the update
 // of a map of maps no program still uses the old value: "Wait for any running

@@ -2,6 +2,7 @@ package flows
 
 import (
 	"encoding/binary"
+	"errors"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -16,15 +17,22 @@ type table struct {
 	sids  []bpf.SID
 	idle  time.Duration
 
-	// settle returns once no CPU runs the program as it was entered before the
-	// call: nobody can still be adding to a place retired before.
-	settle func() error
+	kernel kernel
 
 	seen     []place
 	seenSIDs []sidCounts
 	retiring []uint32
 	used     int // places not free at the last read
 	nextAge  time.Time
+}
+
+// kernel is what the table needs of the program besides its memory.
+type kernel interface {
+	// drain has packets that still wait on some CPU added to their flows.
+	drain() error
+	// settle returns once no CPU runs the program as it was entered before the
+	// call: nobody can still be adding to a place retired before.
+	settle() error
 }
 
 // place is what was last read from a place of the flow table.
@@ -39,21 +47,23 @@ type sidCounts struct{ overflow, opaque Counts }
 // takes milliseconds, which need not be spent at each read.
 const ageEvery = time.Second
 
-func newTable(flows []bpf.Flow, sids []bpf.SID, idle time.Duration, settle func() error) *table {
+func newTable(flows []bpf.Flow, sids []bpf.SID, idle time.Duration, kernel kernel) *table {
 	// The program must not give these two to a SID.
 	sids[bpf.SIDNone].State = bpf.StateLive
 	sids[bpf.SIDUnknown].State = bpf.StateLive
 	return &table{
-		flows: flows, sids: sids, idle: idle, settle: settle,
+		flows: flows, sids: sids, idle: idle, kernel: kernel,
 		seen: make([]place, len(flows)), seenSIDs: make([]sidCounts, len(sids)),
 	}
 }
 
 // read appends what grew to records.
 func (t *table) read(now time.Time, records []Record) ([]Record, error) {
+	// What waits is read by the next call at the latest; the rest is sound.
+	drained := t.kernel.drain()
+	limit := now.Add(-t.idleLimit()).UnixNano()
 	t.used = 0
 	ageing := !now.Before(t.nextAge)
-	limit := now.Add(-t.idleLimit()).UnixNano()
 	at := now.UnixNano()
 	for i := range t.flows {
 		flow := &t.flows[i]
@@ -75,10 +85,11 @@ func (t *table) read(now time.Time, records []Record) ([]Record, error) {
 	}
 	records = t.readSIDs(records)
 	if !ageing {
-		return records, nil
+		return records, drained
 	}
 	t.nextAge = now.Add(ageEvery)
-	return t.free(at, records)
+	records, err := t.free(at, records)
+	return records, errors.Join(drained, err)
 }
 
 // idleLimit is how long a flow may be idle: less while the table is nearly full,
@@ -112,7 +123,7 @@ func (t *table) free(at int64, records []Record) ([]Record, error) {
 	if len(t.retiring) == 0 {
 		return records, nil
 	}
-	if err := t.settle(); err != nil {
+	if err := t.kernel.settle(); err != nil {
 		// They stay retired, neither lost nor reused, until the next try.
 		return records, err
 	}
