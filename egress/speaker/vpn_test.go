@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
 	"hikyaku/egress/srv6"
 )
 
@@ -138,31 +140,129 @@ func TestUnusableVPNRouteIsNotAnnounced(t *testing.T) {
 	}
 }
 
-func TestTwoReflectors(t *testing.T) {
-	r := startReflected(t, 2, Config{StaleTime: time.Second})
-	id, route := testRoute(t, r.border.at.Addr(), "transit", srv6.EndDT6, 64601)
-	prefixes := prefixes6(1, 50)
-	if err := r.border.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: prefixes}); err != nil {
+// startWithReflectors starts a server whose reflectors are fakes, so that they
+// can break off without a word, as a crash does.
+func startWithReflectors(t *testing.T, config Config) (*testSpeaker, func(i int) *fakePeer) {
+	t.Helper()
+	locals := []netip.Addr{loopback(), loopback()}
+	for i, local := range locals {
+		config.Neighbors = append(config.Neighbors, Neighbor{
+			Name: "rr" + string(rune('1'+i)), Address: local, AS: ownAS, Families: []Family{VPNv6}, Passive: true,
+		})
+	}
+	s := startSpeaker(t, loopback(), config)
+	return s, func(i int) *fakePeer {
+		t.Helper()
+		p := dialPeer(t, locals[i], s.at, ownAS, bgp.RF_IPv6_VPN)
+		expect[PeerUp](s)
+		return p
+	}
+}
+
+// vpnUpdate is what a reflector sends for a route.
+func vpnUpdate(t *testing.T, rd srv6.RouteDistinguisher, route VPNRoute, prefixes []netip.Prefix) *bgp.BGPMessage {
+	t.Helper()
+	attrs, err := route.gobgp()
+	if err != nil {
 		t.Fatal(err)
 	}
-	collect(r.server, len(prefixes))
-	r.server.quiet(300 * time.Millisecond) // the other reflector says the same
-
-	r.reflectors[0].Stop()
-	if down := expect[PeerDown](r.server); down.Peer != "rr1" {
-		t.Errorf("down is %+v", down)
+	reach, err := bgp.NewPathAttributeMpReachNLRI(bgp.RF_IPv6_VPN, vpnNLRIs(t, rd, prefixes), netip.MustParseAddr("2001:db8::1"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	r.server.quiet(300 * time.Millisecond) // the other one still has the routes
+	return bgp.NewBGPUpdateMessage(nil, append(attrs, bgp.NewPathAttributeLocalPref(100), reach), nil)
+}
 
+func vpnNLRIs(t *testing.T, rd srv6.RouteDistinguisher, prefixes []netip.Prefix) []bgp.PathNLRI {
+	t.Helper()
+	var list []bgp.PathNLRI
+	for _, prefix := range prefixes {
+		path, err := vpnPath(rd.GoBGP(), prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, bgp.PathNLRI{NLRI: path.Nlri})
+	}
+	return list
+}
+
+func TestReflectorsCrashAndComeBack(t *testing.T) {
+	s, dial := startWithReflectors(t, Config{StaleTime: time.Hour})
+	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
+	first, second := dial(0), dial(1)
+	prefixes := prefixes6(1, 10)
+	for _, p := range []*fakePeer{first, second} {
+		p.send(vpnUpdate(t, id.RD, route, prefixes))
+		p.send(bgp.NewEndOfRib(bgp.RF_IPv6_VPN))
+	}
+	collect(s, len(prefixes))
+	expect[EndOfRIB](s)
+	expect[EndOfRIB](s) // the second reflector said nothing new
+	first.conn.Close()
+	expect[PeerDown](s)
+	s.quiet(300 * time.Millisecond) // the second still has the routes
+	second.conn.Close()
+	expect[PeerDown](s)
+	s.quiet(300 * time.Millisecond) // stale, but better than none
+
+	first = dial(0)
+	first.send(vpnUpdate(t, id.RD, route, prefixes[:7]))
+	s.quiet(300 * time.Millisecond)
+	first.send(bgp.NewEndOfRib(bgp.RF_IPv6_VPN))
+	gone := expect[VPNWithdrawn](s)
+	slices.SortFunc(gone.Prefixes, netip.Prefix.Compare)
+	if gone.RD != id.RD || show(gone.Prefixes) != show(prefixes[7:]) {
+		t.Errorf("after the reflector came back %v of %s went, want %v", gone.Prefixes, gone.RD, prefixes[7:])
+	}
+	expect[EndOfRIB](s)
+}
+
+func TestStaleRoutesGo(t *testing.T) {
+	s, dial := startWithReflectors(t, Config{StaleTime: time.Second})
+	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
+	reflector := dial(0)
+	reflector.send(vpnUpdate(t, id.RD, route, prefixes6(1, 10)))
+	collect(s, 10)
 	lost := time.Now()
-	r.reflectors[1].Stop()
-	expect[PeerDown](r.server)
-	left := len(prefixes)
-	for left > 0 {
-		left -= len(expect[VPNWithdrawn](r.server).Prefixes)
+	reflector.conn.Close()
+	expect[PeerDown](s)
+	if gone := expect[VPNWithdrawn](s); len(gone.Prefixes) != 10 {
+		t.Errorf("%d of 10 stale routes went", len(gone.Prefixes))
 	}
 	if waited := time.Since(lost); waited < time.Second {
-		t.Errorf("routes were dropped %s after the last reflector, stale time is 1s", waited)
+		t.Errorf("stale routes went after %s, want 1s", waited)
+	}
+}
+
+func TestVPNRouteThatCannotBeUsedIsWithdrawn(t *testing.T) {
+	s, dial := startWithReflectors(t, Config{})
+	reflector := dial(0)
+	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
+	prefix := prefixes6(1, 1)
+	_, looped := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601, ownAS)
+	plain := vpnUpdate(t, id.RD, route, prefix)
+	u := plain.Body.(*bgp.BGPUpdate)
+	u.PathAttributes = slices.DeleteFunc(u.PathAttributes, func(a bgp.PathAttributeInterface) bool {
+		return a.GetType() == bgp.BGP_ATTR_TYPE_PREFIX_SID
+	})
+	transposed := vpnUpdate(t, id.RD, route, prefix)
+	for _, a := range transposed.Body.(*bgp.BGPUpdate).PathAttributes {
+		if sid, ok := a.(*bgp.PathAttributePrefixSID); ok {
+			info := sid.TLVs[0].(*bgp.SRv6ServiceTLV).SubTLVs[0].(*bgp.SRv6InformationSubTLV)
+			info.SubSubTLVs[0].(*bgp.SRv6SIDStructureSubSubTLV).TranspositionLength = 16
+		}
+	}
+	for name, message := range map[string]*bgp.BGPMessage{
+		"own AS in the path": vpnUpdate(t, id.RD, looped, prefix),
+		"no SRv6 service":    plain,
+		"transposed SID":     transposed,
+	} {
+		reflector.send(vpnUpdate(t, id.RD, route, prefix))
+		expect[VPNLearned](s)
+		reflector.send(message)
+		if w := expect[VPNWithdrawn](s); show(w.Prefixes) != show(prefix) {
+			t.Errorf("%s: withdrawn %v", name, w.Prefixes)
+		}
 	}
 }
 

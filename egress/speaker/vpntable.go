@@ -121,15 +121,36 @@ func (t *vpnTable) withdraw(name string, rd srv6.RouteDistinguisher, prefix neti
 // down ends a session. With another reflector in sync its routes go at once;
 // the changes of the merged view are returned.
 func (t *vpnTable) down(name string) []vpnChange {
-	r := t.reflector(name)
-	r.up, r.synced = false, false
-	r.stale = r.count()
+	changes := t.demote(t.reflector(name))
 	for _, other := range t.reflectors {
 		if other.synced {
-			return t.expire()
+			return append(changes, t.expire()...)
 		}
 	}
-	return nil
+	return changes
+}
+
+// demote makes all that a reflector said stale. Where another one says otherwise
+// that counts now.
+func (t *vpnTable) demote(r *reflector) []vpnChange {
+	var changes []vpnChange
+	if slices.ContainsFunc(t.reflectors, func(other *reflector) bool { return other != r && other.up }) {
+		for rd, table := range r.routes {
+			for key := range table {
+				before, _ := t.lookup(rd, key)
+				up := r.up
+				r.up = false
+				after, _ := t.lookup(rd, key)
+				r.up = up
+				if before != after {
+					changes = append(changes, vpnChange{rd: rd, prefix: key.prefix(), route: after})
+				}
+			}
+		}
+	}
+	r.up, r.synced = false, false
+	r.stale = r.count()
+	return changes
 }
 
 // synced says that a reflector has sent all: what is still stale is gone.
@@ -152,9 +173,7 @@ func (t *vpnTable) expire() []vpnChange {
 // forget removes a reflector for good.
 func (t *vpnTable) forget(name string) []vpnChange {
 	r := t.reflector(name)
-	r.up, r.synced = false, false
-	r.stale = r.count()
-	changes := t.purge(nil, r)
+	changes := t.purge(t.demote(r), r)
 	t.reflectors = slices.DeleteFunc(t.reflectors, func(other *reflector) bool { return other == r })
 	return changes
 }
