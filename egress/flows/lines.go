@@ -161,4 +161,3 @@ func writeAll(w io.Writer, b []byte) error {
 	}
 	return nil
 }
-
