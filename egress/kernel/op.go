@@ -19,5 +19,14 @@ type Op struct {
 	Object Object
 }
 
-// String returns the ip(8) command that does the same, with our protocol number.
-func (o Op) String() string { panic("todo") }
+// Object is one thing in the kernel: [Address], [Rule], [Route], [Nexthop] or
+// [TunnelSource].
+type Object interface {
+	command(verb Verb, protocol uint8) string
+}
+
+// String returns the ip(8) command that does the same, marked with [Protocol].
+func (o Op) String() string { return o.Command(Protocol) }
+
+// Command returns the ip(8) command that does the same, marked with protocol.
+func (o Op) Command(protocol uint8) string { return o.Object.command(o.Verb, protocol) }

@@ -53,15 +53,6 @@ type State struct {
 // TunnelSource is the outer source address of SRv6 encapsulation.
 type TunnelSource struct{ netip.Addr }
 
-// Object is one thing in the kernel: [Address], [Rule], [Route], [Nexthop] or
-// [TunnelSource].
-type Object interface {
-	// arguments are what follows `ip <object> <verb>` on the command line.
-	command(Verb) string
-	// encode appends the rtnetlink message that does verb.
-	encode(*encoder, Verb) error
-}
-
 // Address is an IP address on a device.
 type Address struct {
 	Device string
