@@ -53,7 +53,7 @@ check() {
 summary() {
     awk '
         /^--- (PASS|FAIL|SKIP): / { count[$2]++ }
-        /^FAIL\t.*\[(build|setup) failed\]/ || /^panic: / { count["FAIL:"]++ }
+        /^FAIL\t.*\[(build|setup) failed\]/ || /^panic: test timed out/ { count["FAIL:"]++ }
         END {
             if (count["SKIP:"]) printf "%d skipped\n", count["SKIP:"]
             printf "%d passed, %d failed\n", count["PASS:"], count["FAIL:"]
