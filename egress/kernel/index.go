@@ -13,9 +13,9 @@ type index struct {
 	nexthops     map[NexthopID]Nexthop
 	rules        map[Rule]struct{}
 	addresses    map[addressKey]Address
-	tables    map[uint32]*table
-	ways      []way
-	byWay     map[way]uint32
+	tables       map[uint32]*table
+	ways         []way
+	byWay        map[way]uint32
 }
 
 // table holds, for each route, the number in ways of what it does.
