@@ -9,11 +9,23 @@ import (
 // Border configures the agent of a border router.
 type Border struct {
 	Common
+	Router Router       `toml:"router"`
 	SRv6   BorderSRv6   `toml:"srv6"`
 	Kernel BorderKernel `toml:"kernel"`
 	Import Import       `toml:"import"`
 	// Peers are the egress peers. At least one is needed.
 	Peers []Peer `toml:"peer"`
+}
+
+// Router is what the agent does besides SRv6, where no other BGP daemon is.
+type Router struct {
+	// BestPaths makes the agent an ordinary border router, too: it selects best
+	// paths among its peers, puts them into the main table, and gives them to the
+	// reflectors with itself as next hop. Default false.
+	BestPaths bool `toml:"best_paths"`
+	// Announce holds the own prefixes that peers are told; they are never told
+	// anything else. Default none.
+	Announce []netip.Prefix `toml:"announce"`
 }
 
 // BorderSRv6 is the border's part of the SRv6 domain.
@@ -94,15 +106,15 @@ type Peer struct {
 	// Number of the peer at this border, from 1 up, never given to another one.
 	// Needed.
 	Number uint32 `toml:"number"`
-	// ASN of the neighbour. Needed. The own AS where Feed is set.
+	// ASN of the neighbour. Needed.
 	ASN uint32 `toml:"asn"`
-	// Feed: the session is not with the peer itself but with an own router that
-	// hands on this peer's routes alone, their next hops unchanged.
-	// Default false.
-	Feed bool `toml:"feed"`
 	// Multihop is the number of hops that the neighbour may be away (eBGP);
 	// 1 is directly connected. Default 1.
 	Multihop uint8 `toml:"multihop"`
+	// TTLSecurity drops packets of the session from farther than one hop
+	// (RFC 5082); the neighbour must send with a TTL of 255. Not with Multihop
+	// above 1. Default false.
+	TTLSecurity bool `toml:"ttl_security"`
 	// Families that routes are exchanged for. Default ["ipv6"].
 	Families []Family `toml:"families"`
 	// Interface that the peer's next hops are on. Default the one that the main

@@ -83,7 +83,14 @@ func (d *decoder) checkBGP(b BGP) {
 	d.checkHoldTime("bgp.hold_time", b.HoldTime)
 	d.atLeast("bgp.connect_retry", b.ConnectRetry, time.Second)
 	d.atLeast("bgp.stale_time", b.StaleTime, time.Second)
+	if b.RestartTime%time.Second != 0 || b.RestartTime > maxRestartTime {
+		d.report("bgp.restart_time", "`restart_time` is %s: it must be whole seconds, at most %s (RFC 4724 §3)",
+			b.RestartTime, maxRestartTime)
+	}
 }
+
+// maxRestartTime is what 12 bits on the wire have room for.
+const maxRestartTime = 4095 * time.Second
 
 func (d *decoder) checkHoldTime(key string, hold time.Duration) {
 	if d.wrong[key] {

@@ -108,18 +108,16 @@ func (c peerChecker) as(p *Peer, path, owner string) {
 	if !c.usable(key) || !c.usable("asn") {
 		return
 	}
-	own := c.border.ASN
 	c.checkASN(key, p.ASN)
-	switch {
-	case p.Feed && p.ASN != own:
-		c.report(key, "%s is a feed from an own router, so its AS must be the own one, %d", owner, own)
-	case !p.Feed && p.ASN == own:
-		c.report(key, "%s has the own AS %d, so it is no way out of it: give the neighbour's AS, or "+
-			"`feed = true` where an own router hands on one peer's routes", owner, own)
+	if p.ASN == c.border.ASN {
+		c.report(key, "%s has the own AS %d, so it is no way out of it: give the neighbour's AS "+
+			"(docs/egress-deploy.md tells how an own router hands on a peer's routes)", owner, p.ASN)
 	}
-	if p.Multihop == 0 || (p.Feed && p.Multihop > 1) {
-		c.report(path+".multihop", "`multihop` is %d: 1 is directly connected, and only sessions with other ASes "+
-			"have more", p.Multihop)
+	if p.Multihop == 0 {
+		c.report(path+".multihop", "`multihop` is 0: 1 is directly connected")
+	}
+	if p.TTLSecurity && p.Multihop > 1 {
+		c.report(path+".ttl_security", "`ttl_security` and `multihop` %d exclude each other (RFC 5082 §3)", p.Multihop)
 	}
 }
 

@@ -50,11 +50,11 @@ func TestWrongPeers(t *testing.T) {
 	runBadCases(t, goodBorder, []badCase{
 		{"the AS is missing", "asn = 64496\n", "", []string{"peer[0].asn: `asn` is missing: the neighbour's AS number"}},
 		{"the own AS", "asn = 64496", "asn = 64500", []string{
-			"peer[0].asn: `transit-a` has the own AS 64500, so it is no way out of it: give the neighbour's AS, or " +
-				"`feed = true` where an own router hands on one peer's routes"}},
-		{"a feed from another AS", "asn = 64496", "asn = 64496\nfeed = true", []string{
-			"peer[0].asn: `transit-a` is a feed from an own router, so its AS must be the own one, 64500"}},
-		{"a feed", "asn = 64496", "asn = 64500\nfeed = true", nil},
+			"peer[0].asn: `transit-a` has the own AS 64500, so it is no way out of it: give the neighbour's AS " +
+				"(docs/egress-deploy.md tells how an own router hands on a peer's routes)"}},
+		{"TTL security over several hops", "asn = 64496", "asn = 64496\nttl_security = true\nmultihop = 2", []string{
+			"peer[0].ttl_security: `ttl_security` and `multihop` 2 exclude each other (RFC 5082 §3)"}},
+		{"TTL security", "asn = 64496", "asn = 64496\nttl_security = true", nil},
 		{"the number is missing", "number = 1\n", "", []string{
 			"peer[0].number: `number` is missing: the peer's number at this border, from 1 up, never given to another one"}},
 		{"number 0", "number = 1\n", "number = 0\n", []string{
@@ -78,7 +78,7 @@ func TestWrongPeers(t *testing.T) {
 		{"a hold time that is too short", "asn = 64496", "asn = 64496\nhold_time = '2s'", []string{
 			"peer[0].hold_time: `hold_time` is 2s: it must be whole seconds from 3s to 65535s (RFC 4271 §4.2)"}},
 		{"no hops", "asn = 64496", "asn = 64496\nmultihop = 0", []string{
-			"peer[0].multihop: `multihop` is 0: 1 is directly connected, and only sessions with other ASes have more"}},
+			"peer[0].multihop: `multihop` is 0: 1 is directly connected"}},
 		{"no families", "asn = 64496", "asn = 64496\nfamilies = []", []string{
 			"peer[0].families: `families` is empty: name \"ipv6\", \"ipv4\" or both"}},
 		{"a family twice", "asn = 64496", "asn = 64496\nfamilies = ['ipv6', 'ipv6']", []string{

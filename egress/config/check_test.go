@@ -16,6 +16,8 @@ func TestWrongCommonKeys(t *testing.T) {
 		{"times that are too short", "", "[bgp]\nconnect_retry = '10ms'\nstale_time = '0s'\n", []string{
 			"bgp.connect_retry: `connect_retry` is 10ms: at least 1s is needed",
 			"bgp.stale_time: `stale_time` is 0s: at least 1s is needed"}},
+		{"a restart that takes too long", "", "[bgp]\nrestart_time = '2h'\n", []string{
+			"bgp.restart_time: `restart_time` is 2h0m0s: it must be whole seconds, at most 1h8m15s (RFC 4724 §3)"}},
 		{"a passive session without address", `name = "rr1"`, "name = 'rr1'\npassive = true\n[bgp]\nlisten = ['192.0.2.11']\n[[reflector]]\nname = 'rr2'", []string{
 			"reflector[0].address: `address` is missing: the neighbour's address"}},
 		{"a relative socket", "", "[api]\nsocket = 'api.sock'\n", []string{

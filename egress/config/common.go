@@ -51,6 +51,10 @@ type BGP struct {
 	// and what a former run left in the kernel until sessions have sent their
 	// End-of-RIB (RFC 4724 §4). Default 60s.
 	StaleTime time.Duration `toml:"stale_time"`
+	// RestartTime is how long neighbours keep this agent's routes while it
+	// restarts (RFC 4724); they also keep those of a machine that is dead. In
+	// whole seconds, at most 4095s; 0: not at all. Default 0s.
+	RestartTime time.Duration `toml:"restart_time"`
 }
 
 // Session is one BGP session. Zero values of Port and HoldTime stand for those

@@ -95,7 +95,7 @@ func TestExamplesWithEveryKeyInForceAreValid(t *testing.T) {
 	plain := defaultPeer()
 	peer := border.Peers[0]
 	if peer.Multihop != plain.Multihop || peer.MaxPrefixes != plain.MaxPrefixes ||
-		!reflect.DeepEqual(peer.Families, plain.Families) || peer.Feed || peer.Passive {
+		!reflect.DeepEqual(peer.Families, plain.Families) || peer.TTLSecurity || peer.Passive {
 		t.Errorf("the example's peer does not show the defaults: %+v", peer)
 	}
 	if peer.Port != border.BGP.Port || peer.HoldTime != border.BGP.HoldTime {
