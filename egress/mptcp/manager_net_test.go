@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"hikyaku/egress/netnstest"
 )
 
 var (
@@ -66,10 +68,10 @@ func TestSubflowOnAnnouncedAddressCarriesData(t *testing.T) {
 	l.limit("a", 40)
 	l.limit("b", 40)
 	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
-	eventually(t, "a subflow joins on path b", func() bool { return len(on(m, epeB)) == 1 })
+	netnstest.Eventually(t, "a subflow joins on path b", func() bool { return len(on(m, epeB)) == 1 })
 	beforeA, beforeB := l.sent("a"), l.sent("b")
 	s.flow()
-	eventually(t, "8 MB have arrived", func() bool { return s.received.Load() > 8<<20 })
+	netnstest.Eventually(t, "8 MB have arrived", func() bool { return s.received.Load() > 8<<20 })
 	sentA, sentB := l.sent("a")-beforeA, l.sent("b")-beforeB
 	if sentB < (sentA+sentB)/4 {
 		t.Errorf("path b carried %d of %d bytes, want at least a quarter", sentB, sentA+sentB)
@@ -90,7 +92,7 @@ func TestTimeFromConnectionToJoin(t *testing.T) {
 	var times []time.Duration
 	for range 20 {
 		s := l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
-		eventually(t, "a subflow joins on path b", func() bool { return len(on(m, epeB)) == 1 })
+		netnstest.Eventually(t, "a subflow joins on path b", func() bool { return len(on(m, epeB)) == 1 })
 		created, ok := seen.last(EventCreated)
 		joined, joinedOK := seen.last(EventSubEstablished)
 		if !ok || !joinedOK || created.Token != joined.Token {
@@ -98,7 +100,7 @@ func TestTimeFromConnectionToJoin(t *testing.T) {
 		}
 		times = append(times, joined.at.Sub(created.at))
 		_, _ = s.client.Close(), s.server.Close()
-		eventually(t, "the connection is gone", func() bool { return len(m.Connections()) == 0 })
+		netnstest.Eventually(t, "the connection is gone", func() bool { return len(m.Connections()) == 0 })
 	}
 	slices.Sort(times)
 	t.Logf("from connection to join: median %v, longest %v of %d", times[len(times)/2], times[len(times)-1], len(times))
@@ -112,7 +114,7 @@ func TestBackupCarriesNothingUntilItMust(t *testing.T) {
 	l.limit("a", 40)
 	l.limit("b", 40)
 	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
-	eventually(t, "a backup subflow joins on path b", func() bool {
+	netnstest.Eventually(t, "a backup subflow joins on path b", func() bool {
 		b := on(m, epeB)
 		return len(b) == 1 && b[0].LocalBackup
 	})
@@ -120,7 +122,7 @@ func TestBackupCarriesNothingUntilItMust(t *testing.T) {
 	idle := func(when string) {
 		t.Helper()
 		before, received := l.sent("b"), s.received.Load()
-		eventually(t, "4 MB more have arrived", func() bool { return s.received.Load() > received+4<<20 })
+		netnstest.Eventually(t, "4 MB more have arrived", func() bool { return s.received.Load() > received+4<<20 })
 		if sent := l.sent("b") - before; sent > 100<<10 {
 			t.Errorf("%s: the backup path carried %d bytes of 4 MB, want next to none", when, sent)
 		}
@@ -129,7 +131,7 @@ func TestBackupCarriesNothingUntilItMust(t *testing.T) {
 
 	m.SetPolicy(active)
 	before := l.sent("b")
-	eventually(t, "path b carries data after it became active", func() bool { return l.sent("b")-before > 1<<20 })
+	netnstest.Eventually(t, "path b carries data after it became active", func() bool { return l.sent("b")-before > 1<<20 })
 
 	m.SetPolicy(standby)
 	time.Sleep(100 * time.Millisecond) // what was queued on b drains at 40 Mbit/s
@@ -138,9 +140,9 @@ func TestBackupCarriesNothingUntilItMust(t *testing.T) {
 	s.mark()
 	before = l.sent("b")
 	l.blackhole("a")
-	eventually(t, "path b carries data after path a went silent", func() bool { return l.sent("b")-before > 1<<20 })
+	netnstest.Eventually(t, "path b carries data after path a went silent", func() bool { return l.sent("b")-before > 1<<20 })
 	received := s.received.Load()
-	eventually(t, "data arrive over the backup", func() bool { return s.received.Load() > received+1<<20 })
+	netnstest.Eventually(t, "data arrive over the backup", func() bool { return s.received.Load() > received+1<<20 })
 	t.Logf("gap until the backup carries data after a silent loss of path a, by the kernel alone: %v", s.longestGap())
 }
 
@@ -157,7 +159,7 @@ func TestPathRemovalAndReturn(t *testing.T) {
 	var gaps, returns []time.Duration
 	for round := range 5 {
 		before := l.sent("b")
-		eventually(t, "path b carries data", func() bool { return l.sent("b")-before > 512<<10 })
+		netnstest.Eventually(t, "path b carries data", func() bool { return l.sent("b")-before > 512<<10 })
 		time.Sleep(100 * time.Millisecond) // beyond slow start
 		s.mark()
 		l.route("b", false)
@@ -166,7 +168,7 @@ func TestPathRemovalAndReturn(t *testing.T) {
 			t.Fatalf("subflows on a path that is down: %v", got)
 		}
 		received := s.received.Load()
-		eventually(t, "2 MB arrive over path a alone", func() bool { return s.received.Load() > received+2<<20 })
+		netnstest.Eventually(t, "2 MB arrive over path a alone", func() bool { return s.received.Load() > received+2<<20 })
 		gaps = append(gaps, s.longestGap())
 		if removals := len(clientEvents.all(EventRemoved)); removals != round+1 {
 			t.Errorf("the client got RM_ADDR %d times, want %d", removals, round+1)
@@ -176,7 +178,7 @@ func TestPathRemovalAndReturn(t *testing.T) {
 		start := time.Now()
 		before = l.sent("b")
 		must(t, m.SetPaths(labPaths(PathUp, PathUp)))
-		eventually(t, "path b carries data again", func() bool { return l.sent("b")-before > 100<<10 })
+		netnstest.Eventually(t, "path b carries data again", func() bool { return l.sent("b")-before > 100<<10 })
 		returns = append(returns, time.Since(start))
 	}
 	slices.Sort(gaps)
@@ -196,13 +198,13 @@ func TestPlainClientsAreNeverToldAnAddress(t *testing.T) {
 	listener := l.listen()
 	plain := l.connect(listener, "2001:db8:c::2", "2001:db8:5::1")
 	other := l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
-	eventually(t, "the other client joins both paths", func() bool { return len(on(m, epeB))+len(on(m, epeC)) == 2 })
+	netnstest.Eventually(t, "the other client joins both paths", func() bool { return len(on(m, epeB))+len(on(m, epeC)) == 2 })
 	// All that could make the Manager think again.
 	must(t, m.SetPaths(labPaths(PathUp, PathDown, PathUp)))
 	must(t, m.SetPaths(labPaths(PathUp, PathUp, PathUp)))
 	must(t, m.SetClassByAddress(plain.local(), plain.remote(), "bulk"))
 	m.Reconsider()
-	eventually(t, "the other client joins again", func() bool { return len(on(m, epeB))+len(on(m, epeC)) == 2 })
+	netnstest.Eventually(t, "the other client joins again", func() bool { return len(on(m, epeB))+len(on(m, epeC)) == 2 })
 
 	var token Token
 	for _, c := range m.Connections() {
@@ -233,12 +235,12 @@ func TestClassToldLater(t *testing.T) {
 	p := policy(t, Rule{Name: "live alone", Mode: Plain}, Rule{Name: "bulk", Class: "bulk", Mode: Aggregated})
 	m, _ := l.manage(Config{Policy: p, Paths: labPaths(PathUp, PathUp), Router: bestA})
 	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
-	eventually(t, "the connection is known", func() bool { return len(m.Connections()) == 1 })
+	netnstest.Eventually(t, "the connection is known", func() bool { return len(m.Connections()) == 1 })
 	if c := m.Connections()[0]; len(c.Announced) != 0 {
 		t.Fatalf("announced before the class was told: %+v", c)
 	}
 	must(t, m.SetClassByAddress(s.local(), s.remote(), "bulk"))
-	eventually(t, "a subflow joins for the class", func() bool { return len(on(m, epeB)) == 1 })
+	netnstest.Eventually(t, "a subflow joins for the class", func() bool { return len(on(m, epeB)) == 1 })
 	must(t, m.SetClass(m.Connections()[0].Token, "live"))
 	if c := m.Connections()[0]; len(c.Announced) != 0 || len(c.Subflows) != 1 {
 		t.Errorf("after a plain class was told the connection still has %+v", c)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,13 +19,13 @@ type fakeKernel struct {
 	connections []Connection
 	announced   map[Token][]Announcement
 	announceErr error
-	do          func(Command) error
-	commands    []string
+
+	mu       sync.Mutex
+	refusal  error // the answer to every command
+	commands []string
 }
 
-func newFakeKernel() *fakeKernel {
-	return &fakeKernel{events: make(chan batch, 16), do: func(Command) error { return nil }}
-}
+func newFakeKernel() *fakeKernel { return &fakeKernel{events: make(chan batch, 16)} }
 
 func (k *fakeKernel) Receive(ctx context.Context) ([]Event, error) {
 	select {
@@ -36,8 +37,17 @@ func (k *fakeKernel) Receive(ctx context.Context) ([]Event, error) {
 }
 
 func (k *fakeKernel) Do(c Command) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.commands = append(k.commands, c.String())
-	return k.do(c)
+	return k.refusal
+}
+
+// refuse makes every command fail from now on, with nil none.
+func (k *fakeKernel) refuse(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.refusal = err
 }
 
 func (k *fakeKernel) Announced(t Token) ([]Announcement, error) { return k.announced[t], k.announceErr }
@@ -47,6 +57,8 @@ func (k *fakeKernel) Close() error                              { return nil }
 // took returns the commands since the last call.
 func (k *fakeKernel) took() []string {
 	synctest.Wait()
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	commands := k.commands
 	k.commands = nil
 	return commands
@@ -111,12 +123,13 @@ func TestManagerRenewsALostSubflow(t *testing.T) {
 		for range retryAttempts {
 			k.happen(lostB)
 			start := time.Now()
-			for len(k.commands) == 0 && time.Since(start) < time.Minute {
+			var commands []string
+			for len(commands) == 0 && time.Since(start) < time.Minute {
 				time.Sleep(100 * time.Millisecond)
-				synctest.Wait()
+				commands = k.took()
 			}
 			waits = append(waits, time.Since(start))
-			expect(t, "lost", k.took(), "remove id 3 token 00000001", announceB)
+			expect(t, "lost", commands, "remove id 3 token 00000001", announceB)
 			k.happen(joinB)
 		}
 		if want := []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}; !slices.Equal(waits, want) {
@@ -167,14 +180,13 @@ func TestManagerDoesNotRenew(t *testing.T) {
 func TestManagerRetriesAFailedCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newFakeKernel()
-		var answer error = syscall.ENOMEM
-		k.do = func(Command) error { return answer }
+		k.refuse(syscall.ENOMEM)
 		k.run(t, aggregatedConfig(t))
 		k.happen(created, settled)
 		expect(t, "at once", k.took(), announceB)
 		time.Sleep(retryFirst)
 		expect(t, "after a second", k.took(), announceB)
-		answer = nil
+		k.refuse(nil)
 		time.Sleep(2 * retryFirst)
 		expect(t, "after two more", k.took(), announceB)
 		time.Sleep(time.Hour)
@@ -182,7 +194,7 @@ func TestManagerRetriesAFailedCommand(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		k := newFakeKernel()
-		k.do = func(Command) error { return syscall.ENOMEM }
+		k.refuse(syscall.ENOMEM)
 		k.run(t, aggregatedConfig(t))
 		k.happen(created, settled)
 		time.Sleep(time.Hour)

@@ -2,11 +2,12 @@ package mptcp
 
 import (
 	"net/netip"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"hikyaku/egress/netnstest"
 )
 
 func TestManagerSurvivesItsRestart(t *testing.T) {
@@ -21,13 +22,13 @@ func TestManagerSurvivesItsRestart(t *testing.T) {
 	listener := l.listen()
 	s := l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
 	must(t, m.SetClassByAddress(s.local(), s.remote(), "bulk"))
-	eventually(t, "both paths are joined", func() bool { return len(on(m, epeB)) == 1 && len(on(m, epeC)) == 1 })
+	netnstest.Eventually(t, "both paths are joined", func() bool { return len(on(m, epeB)) == 1 && len(on(m, epeC)) == 1 })
 	before := m.Connections()[0]
 	stop()
 
 	// Nobody listens: what was there goes on, and new connections are plain.
 	s.flow()
-	eventually(t, "data arrive without a Manager", func() bool { return s.received.Load() > 1<<20 })
+	netnstest.Eventually(t, "data arrive without a Manager", func() bool { return s.received.Load() > 1<<20 })
 	alone := l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
 
 	var seen record
@@ -61,7 +62,7 @@ func TestManagerSurvivesItsRestart(t *testing.T) {
 
 	must(t, m.SetClassByAddress(s.local(), s.remote(), "bulk"))
 	must(t, m.SetClass(find(alone).Token, "bulk"))
-	eventually(t, "a connection from the time without a Manager is joined", func() bool { return len(find(alone).Subflows) == 3 })
+	netnstest.Eventually(t, "a connection from the time without a Manager is joined", func() bool { return len(find(alone).Subflows) == 3 })
 	must(t, m.SetPaths(labPaths(PathUp, PathDown, PathUp)))
 	if got := find(s); len(got.Subflows) != 2 || len(got.Announced) != 1 {
 		t.Errorf("after path b went down the adopted connection has %+v", got)
@@ -80,10 +81,10 @@ func TestIPv4ClientOfADualStackListener(t *testing.T) {
 	aggregated := policy(t, Rule{Name: "all", Mode: Aggregated})
 	m, stop := l.manage(Config{Policy: aggregated, Paths: labPaths(PathUp, PathUp), Router: bestA})
 	s := l.connect(l.listen(), "203.0.113.1", "198.51.100.1")
-	eventually(t, "a subflow joins on path b", func() bool { return len(on(m, v4B)) == 1 })
+	netnstest.Eventually(t, "a subflow joins on path b", func() bool { return len(on(m, v4B)) == 1 })
 	before := l.sent("b")
 	s.flow()
-	eventually(t, "path b carries data", func() bool { return l.sent("b")-before > 100<<10 })
+	netnstest.Eventually(t, "path b carries data", func() bool { return l.sent("b")-before > 100<<10 })
 
 	must(t, m.SetPaths(labPaths(PathUp, PathDraining)))
 	if b := on(m, v4B); len(b) != 1 || !b[0].LocalBackup {
@@ -96,7 +97,7 @@ func TestIPv4ClientOfADualStackListener(t *testing.T) {
 	}
 	must(t, m.SetPaths(labPaths(PathUp, PathDown)))
 	var left []Connection
-	l.in(l.server, func() {
+	l.server.Do(func() {
 		var err error
 		left, err = ReadConnections()
 		must(t, err)
@@ -116,10 +117,10 @@ func TestDrainingMovesTheDataAway(t *testing.T) {
 	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
 	s.flow()
 	before := l.sent("b")
-	eventually(t, "path b carries data", func() bool { return l.sent("b")-before > 1<<20 })
+	netnstest.Eventually(t, "path b carries data", func() bool { return l.sent("b")-before > 1<<20 })
 	s.mark()
 	must(t, m.SetPaths(labPaths(PathUp, PathDraining)))
-	eventually(t, "path b has drained", func() bool {
+	netnstest.Eventually(t, "path b has drained", func() bool {
 		before := l.sent("b")
 		time.Sleep(50 * time.Millisecond)
 		return l.sent("b")-before < 2000
@@ -128,7 +129,7 @@ func TestDrainingMovesTheDataAway(t *testing.T) {
 	s.mark()
 	must(t, m.SetPaths(labPaths(PathUp, PathDown)))
 	received := s.received.Load()
-	eventually(t, "2 MB arrive over path a alone", func() bool { return s.received.Load() > received+2<<20 })
+	netnstest.Eventually(t, "2 MB arrive over path a alone", func() bool { return s.received.Load() > received+2<<20 })
 	t.Logf("longest pause while draining %v, at the removal after it %v", draining, s.longestGap())
 }
 
@@ -140,13 +141,13 @@ func TestSubflowThatTheClientLostComesBack(t *testing.T) {
 		Policy: policy(t, Rule{Name: "all", Mode: Aggregated}), Paths: labPaths(PathUp, PathUp), Router: bestA,
 	})
 	l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
-	eventually(t, "a subflow joins on path b", func() bool { return len(on(m, epeB)) == 1 })
+	netnstest.Eventually(t, "a subflow joins on path b", func() bool { return len(on(m, epeB)) == 1 })
 	first := on(m, epeB)[0]
-	out, err := exec.Command("ip", "netns", "exec", l.client, "ss", "-Kn", "dst", "[2001:db8:5::b]").CombinedOutput()
+	out, err := l.client.Command(t.Context(), "ss", "-Kn", "dst", "[2001:db8:5::b]").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "8080") {
 		t.Skipf("SKIP: this kernel closes no socket for `ss -K` (CONFIG_INET_DIAG_DESTROY): %v %s", err, out)
 	}
-	eventually(t, "another subflow joins on path b", func() bool {
+	netnstest.Eventually(t, "another subflow joins on path b", func() bool {
 		b := on(m, epeB)
 		return len(b) == 1 && b[0].Remote != first.Remote
 	})
@@ -159,10 +160,10 @@ func TestCreateSubflow(t *testing.T) {
 	m, _ := l.manage(Config{
 		Policy: policy(t, Rule{Name: "all", Mode: Aggregated}), Paths: labPaths(PathUp, PathUp), Router: bestA,
 	})
-	l.in(l.client, func() { must(t, Settings{PathManager: UserSpace, AddAddrTimeout: 1}.Apply()) })
+	l.client.Do(func() { must(t, Settings{PathManager: UserSpace, AddAddrTimeout: 1}.Apply()) })
 	events := l.observe(l.client)
 	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
-	eventually(t, "the client was told", func() bool { return len(events.all(EventAnnounced)) == 1 })
+	netnstest.Eventually(t, "the client was told", func() bool { return len(events.all(EventAnnounced)) == 1 })
 	told := events.all(EventAnnounced)[0]
 	if told.Remote.Addr() != epeB || told.Token != events.tokenOf(s) {
 		t.Fatalf("the client was told %+v, want %s", told.Event, epeB)
@@ -174,24 +175,24 @@ func TestCreateSubflow(t *testing.T) {
 		Kind: CreateSubflow, Token: told.Token, ID: 1,
 		Local: netip.AddrPortFrom(netip.MustParseAddr("2001:db8:c::1"), 0), Remote: netip.AddrPortFrom(epeB, 8080),
 	}
-	l.in(l.client, func() {
+	l.client.Do(func() {
 		c, err := Dial()
 		must(t, err)
 		must(t, c.Do(cmd))
 		must(t, c.Close())
 	})
-	eventually(t, "the server sees the subflow", func() bool { return len(on(m, epeB)) == 1 })
+	netnstest.Eventually(t, "the server sees the subflow", func() bool { return len(on(m, epeB)) == 1 })
 }
 
 func TestErrorsSayWhatIsGone(t *testing.T) {
 	l := newLab(t)
 	m, _ := l.manage(Config{Paths: labPaths(PathUp)})
 	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
-	eventually(t, "the connection is known", func() bool { return len(m.Connections()) == 1 })
+	netnstest.Eventually(t, "the connection is known", func() bool { return len(m.Connections()) == 1 })
 	token := m.Connections()[0].Token
 	nowhere := netip.MustParseAddrPort("[2001:db8:c::1]:9")
 	var client *Client
-	l.in(l.server, func() {
+	l.server.Do(func() {
 		var err error
 		client, err = Dial()
 		must(t, err)
@@ -218,7 +219,7 @@ func TestErrorsSayWhatIsGone(t *testing.T) {
 func TestInKernelPathManager(t *testing.T) {
 	l := newLab(t)
 	var client *Client
-	l.in(l.server, func() {
+	l.server.Do(func() {
 		must(t, Settings{PathManager: InKernel, AddAddrTimeout: 1, StaleLossCount: 1}.Apply())
 		if _, err := Start(Config{}); err == nil {
 			t.Error("a Manager started beside the in-kernel path manager")
@@ -247,7 +248,7 @@ func TestInKernelPathManager(t *testing.T) {
 	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
 	subflows := func() []Subflow {
 		var found []Connection
-		l.in(l.server, func() {
+		l.server.Do(func() {
 			var err error
 			found, err = ReadConnections()
 			must(t, err)
@@ -257,26 +258,26 @@ func TestInKernelPathManager(t *testing.T) {
 		}
 		return found[0].Subflows
 	}
-	eventually(t, "a subflow joins on path b", func() bool { return len(subflows()) == 2 })
+	netnstest.Eventually(t, "a subflow joins on path b", func() bool { return len(subflows()) == 2 })
 	before := l.sent("b")
 	s.flow()
-	eventually(t, "path b carries data", func() bool { return l.sent("b")-before > 100<<10 })
+	netnstest.Eventually(t, "path b carries data", func() bool { return l.sent("b")-before > 100<<10 })
 
 	apply(PathUp, PathDraining)
-	eventually(t, "the subflow is backup", func() bool {
+	netnstest.Eventually(t, "the subflow is backup", func() bool {
 		return slices.ContainsFunc(subflows(), func(s Subflow) bool { return s.Local.Addr() == epeB && s.LocalBackup })
 	})
 	apply(PathUp, PathDown)
-	eventually(t, "the subflow is gone", func() bool { return len(subflows()) == 1 })
+	netnstest.Eventually(t, "the subflow is gone", func() bool { return len(subflows()) == 1 })
 
 	apply(PathUp, PathUp)
-	eventually(t, "a new subflow joins", func() bool { return len(subflows()) == 2 })
+	netnstest.Eventually(t, "a new subflow joins", func() bool { return len(subflows()) == 2 })
 	have, err := client.Endpoints()
 	must(t, err)
 	old := subflows()
 	must(t, client.RenewEndpoint(have[slices.IndexFunc(have, func(e Endpoint) bool { return e.Addr == epeB })]))
 	before = l.sent("b")
-	eventually(t, "a renewed endpoint's new subflow carries data", func() bool {
+	netnstest.Eventually(t, "a renewed endpoint's new subflow carries data", func() bool {
 		fresh := slices.ContainsFunc(subflows(), func(s Subflow) bool {
 			return s.Local.Addr() == epeB && !slices.ContainsFunc(old, func(o Subflow) bool { return o.Remote == s.Remote })
 		})
@@ -293,7 +294,7 @@ func TestConnectionsOfTheInKernelPathManagerAreLeftAlone(t *testing.T) {
 		Policy: policy(t, Rule{Name: "all", Mode: Aggregated}), Paths: labPaths(PathUp, PathUp), Router: bestA,
 	})
 	l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
-	eventually(t, "the new connection is joined", func() bool { return len(on(m, epeB)) == 1 })
+	netnstest.Eventually(t, "the new connection is joined", func() bool { return len(on(m, epeB)) == 1 })
 	for _, c := range m.Connections() {
 		if unmap(c.Remote) == old.remote() && len(c.Announced)+len(c.Subflows) != 1 {
 			t.Errorf("connection of the in-kernel path manager: %+v", c)
@@ -310,7 +311,7 @@ func TestInitialSubflowOnAPathThatGoesDown(t *testing.T) {
 		Paths:  labPaths(PathUp, PathUp, PathUp), Router: bestRouter{paths: []string{"a", "b", "c"}},
 	})
 	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::b")
-	eventually(t, "a subflow joins on path c", func() bool { return len(on(m, epeC)) == 1 })
+	netnstest.Eventually(t, "a subflow joins on path c", func() bool { return len(on(m, epeC)) == 1 })
 	s.flow()
 	l.route("b", false)
 	must(t, m.SetPaths(labPaths(PathUp, PathDown, PathUp)))
@@ -318,10 +319,10 @@ func TestInitialSubflowOnAPathThatGoesDown(t *testing.T) {
 		t.Fatalf("on the path that is down there is %+v", got)
 	}
 	received := s.received.Load()
-	eventually(t, "data arrive over path c", func() bool { return s.received.Load() > received+1<<20 })
+	netnstest.Eventually(t, "data arrive over path c", func() bool { return s.received.Load() > received+1<<20 })
 	l.route("b", true)
 	must(t, m.SetPaths(labPaths(PathUp, PathUp, PathUp)))
 	before := l.sent("b")
-	eventually(t, "the client joins path b anew", func() bool { return len(on(m, epeB)) == 1 })
-	eventually(t, "path b carries data", func() bool { return l.sent("b")-before > 100<<10 })
+	netnstest.Eventually(t, "the client joins path b anew", func() bool { return len(on(m, epeB)) == 1 })
+	netnstest.Eventually(t, "path b carries data", func() bool { return l.sent("b")-before > 100<<10 })
 }
