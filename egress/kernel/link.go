@@ -21,7 +21,7 @@ type Link struct {
 type link struct {
 	Link
 	index uint32
-	mtu   uint32
+	group uint32
 }
 
 const linkHeaderSize = 16 // struct ifinfomsg
@@ -71,8 +71,8 @@ func parseLink(body []byte) link {
 		switch kind {
 		case unix.IFLA_IFNAME:
 			l.Device = rtnl.String(value)
-		case unix.IFLA_MTU:
-			l.mtu = rtnl.Uint32(value)
+		case unix.IFLA_GROUP:
+			l.group = rtnl.Uint32(value)
 		}
 	}
 	return l

@@ -36,14 +36,7 @@ func (t *tunnelSourceConn) set(source TunnelSource) error {
 	b.Begin(family, 0, seg6CommandSetTunsrc, seg6FamilyVersion, 0, 0)
 	b.Bytes(seg6AttributeDst, source.AsSlice())
 	b.End()
-	refused, err := t.conn.Do(&b)
-	if err != nil {
-		return err
-	}
-	if len(refused) > 0 {
-		return refused[0].Err
-	}
-	return nil
+	return only(t.conn.Do(&b))
 }
 
 // get returns the zero value where none is set or the kernel has no SRv6.
@@ -78,20 +71,27 @@ func (t *tunnelSourceConn) resolve() (uint16, error) {
 	if t.family != 0 {
 		return t.family, nil
 	}
+	family, err := genericFamily(t.conn, seg6FamilyName)
+	if err != nil {
+		return 0, fmt.Errorf("finding the kernel's SRv6 (CONFIG_IPV6_SEG6_LWTUNNEL): %w", err)
+	}
+	t.family = family
+	return family, nil
+}
+
+// genericFamily asks for the number of a generic netlink family.
+func genericFamily(conn *rtnl.Conn, name string) (family uint16, err error) {
 	var b rtnl.Batch
 	b.Begin(unix.GENL_ID_CTRL, unix.NLM_F_ACK, unix.CTRL_CMD_GETFAMILY, 1, 0, 0)
-	b.String(unix.CTRL_ATTR_FAMILY_NAME, seg6FamilyName)
+	b.String(unix.CTRL_ATTR_FAMILY_NAME, name)
 	b.End()
-	err := t.conn.Query(&b, func() {}, func(_ uint16, body []byte) error {
+	err = conn.Query(&b, func() {}, func(_ uint16, body []byte) error {
 		for kind, value := range rtnl.Attributes(body[min(4, len(body)):]) {
 			if kind == unix.CTRL_ATTR_FAMILY_ID {
-				t.family = rtnl.Uint16(value)
+				family = rtnl.Uint16(value)
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return 0, fmt.Errorf("finding the kernel's SRv6 (CONFIG_IPV6_SEG6_LWTUNNEL): %w", err)
-	}
-	return t.family, nil
+	return family, err
 }

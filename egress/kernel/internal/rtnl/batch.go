@@ -45,13 +45,6 @@ func (b *Batch) End() {
 	binary.NativeEndian.PutUint32(head, uint32(len(head)))
 }
 
-// Undo takes back the message that Begin started.
-func (b *Batch) Undo() {
-	last := len(b.starts) - 1
-	b.buf = b.buf[:b.starts[last]]
-	b.starts = b.starts[:last]
-}
-
 // Bytes appends an attribute.
 func (b *Batch) Bytes(kind uint16, value []byte) {
 	b.attribute(kind, len(value))
@@ -84,6 +77,12 @@ func (b *Batch) Uint16(kind uint16, value uint16) {
 func (b *Batch) Uint32(kind uint16, value uint32) {
 	b.attribute(kind, 4)
 	b.buf = binary.NativeEndian.AppendUint32(b.buf, value)
+}
+
+// Raw appends bytes as they are, such as a header inside an attribute.
+func (b *Batch) Raw(value []byte) {
+	b.buf = append(b.buf, value...)
+	b.pad()
 }
 
 // Nested appends an attribute that holds what fill appends.
