@@ -294,6 +294,8 @@ INLINE enum verdict read_encapsulation(struct cursor *cursor, struct frame *fram
 	frame->proto = PROTO_IPV6;
 	if (!ip)
 		return VERDICT_SHORT;
+	if (ip->version >> 4 != 6)
+		return VERDICT_OPAQUE;
 	chain.sid = ip->dst;
 	chain.next = ip->next;
 	verdict = skip_extensions(&inner, &chain);
