@@ -107,6 +107,13 @@ func (l *lab) blackhole(link string) {
 		"neigh replace 10.0."+epeTable(link)+".2 lladdr 02:00:00:00:00:99 dev eg"+link)
 }
 
+// restore ends a blackhole.
+func (l *lab) restore(link string) {
+	ip(l.server,
+		"neigh del fd00:"+link+"::2 dev eg"+link,
+		"neigh del 10.0."+epeTable(link)+".2 dev eg"+link)
+}
+
 func ip(ns *netnstest.NS, lines ...string) {
 	for _, line := range lines {
 		ns.IP(line)

@@ -122,8 +122,8 @@ type Decision struct {
 	// announcement and subflows stay.
 	Keep []Use
 	// InitialBackup: the initial subflow shall be backup once another carries
-	// data. InitialDown: the client connected to the EPE address of a path that
-	// is down; such subflows go once there are others.
+	// data. InitialDown: it leads over a path that is down or to be avoided, and
+	// goes once there are others.
 	InitialBackup, InitialDown bool
 }
 
@@ -140,7 +140,7 @@ func (p *Policy) Decide(c *Connection, paths []Path, routes Routes) Decision {
 	if rule, found := p.match(c); found {
 		d = decideByRule(c, rule, paths, routes)
 	}
-	switch initialState(c, paths) {
+	switch initialState(c, paths, routes) {
 	case PathDraining:
 		d.InitialBackup = true
 	case PathDown:
@@ -179,7 +179,10 @@ func decideByRule(c *Connection, rule Rule, paths []Path, routes Routes) Decisio
 	d.InitialBackup = rule.InitialBackup
 	for _, use := range usesOf(rule, paths) {
 		i := slices.IndexFunc(paths, func(p Path) bool { return p.Name == use.Path })
-		if i < 0 || !slices.Contains(routes.Paths, use.Path) || (use.Path == routes.Best && !rule.UseBest) {
+		if i < 0 || !slices.Contains(routes.Paths, use.Path) || slices.Contains(routes.Avoid, use.Path) {
+			continue
+		}
+		if use.Path == routes.Best && !rule.UseBest && c.hasInitial() {
 			continue
 		}
 		addr, ok := addressFor(paths[i], c)
@@ -220,15 +223,20 @@ func addressFor(path Path, c *Connection) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// initialState is that of the path whose EPE address the client connected to,
-// and up where it is none.
-func initialState(c *Connection, paths []Path) PathState {
+// initialState is that of the path which the initial subflow takes: by the EPE
+// address that the client connected to, else BGP's best. A best path that
+// drains loses its traffic by BGP.
+func initialState(c *Connection, paths []Path, routes Routes) PathState {
+	name, state := routes.Best, PathUp
 	for _, path := range paths {
 		if slices.Contains(path.Addresses, c.Local.Addr().Unmap()) {
-			return path.State
+			name, state = path.Name, path.State
 		}
 	}
-	return PathUp
+	if slices.Contains(routes.Avoid, name) {
+		return PathDown
+	}
+	return state
 }
 
 // keepAdopted returns what some class of this client may use beyond the

@@ -61,6 +61,7 @@ func TestDecide(t *testing.T) {
 		rule           string
 		announce, keep string
 		initialBackup  bool
+		initialDown    bool
 	}{
 		{name: "all paths where none is the best", conn: at("2001:db8:1::1"), paths: up, routes: everywhere,
 			rule: "default", announce: "2001:db8:5::a 2001:db8:5::b 2001:db8:5::c"},
@@ -86,6 +87,16 @@ func TestDecide(t *testing.T) {
 			rule: "default", announce: "2001:db8:5::c"},
 		{name: "that address is on a draining path", conn: change(at("2001:db8:1::1"), toEPE), paths: labPaths(PathUp, PathDraining, PathUp), routes: bestA,
 			rule: "default", announce: "2001:db8:5::c", initialBackup: true},
+		{name: "that address is on a path that is down", conn: change(at("2001:db8:1::1"), toEPE), paths: labPaths(PathUp, PathDown, PathUp), routes: bestA,
+			rule: "default", announce: "2001:db8:5::c", initialBackup: true, initialDown: true},
+		{name: "a path to avoid", conn: at("2001:db8:1::1"), paths: up, routes: Routes{Best: "a", Paths: bestA.Paths, Avoid: []string{"b"}},
+			rule: "default", announce: "2001:db8:5::c"},
+		{name: "the best path is to avoid", conn: at("2001:db8:1::1"), paths: up, routes: Routes{Best: "a", Paths: bestA.Paths, Avoid: []string{"a"}},
+			rule: "default", announce: "2001:db8:5::b 2001:db8:5::c", initialBackup: true, initialDown: true},
+		{name: "another path than that of the address is to avoid", conn: change(at("2001:db8:1::1"), toEPE), paths: up,
+			routes: Routes{Best: "a", Paths: bestA.Paths, Avoid: []string{"a"}}, rule: "default", announce: "2001:db8:5::c"},
+		{name: "the best path's address once the initial subflow is gone", conn: change(at("2001:db8:1::1"), func(c *Connection) { c.Subflows = nil }), paths: up, routes: bestA,
+			rule: "default", announce: "2001:db8:5::a 2001:db8:5::b 2001:db8:5::c"},
 		{name: "an adopted connection keeps what some class may use", conn: change(at("2001:db8:e::1"), adopted), paths: up, routes: bestA,
 			rule: "isp", keep: "2001:db8:5::c 2001:db8:5::b/backup"},
 		{name: "an adopted connection does not keep what is down", conn: change(at("2001:db8:e::1"), adopted), paths: labPaths(PathUp, PathUp, PathDown), routes: bestA,
@@ -97,9 +108,11 @@ func TestDecide(t *testing.T) {
 	must(t, err)
 	for _, c := range cases {
 		d := p.Decide(c.conn, c.paths, c.routes)
-		if d.Rule != c.rule || addrs(d.Announce) != c.announce || addrs(d.Keep) != c.keep || d.InitialBackup != c.initialBackup {
-			t.Errorf("%s: rule %q announces [%s] keeps [%s] initial backup %t, want %q [%s] [%s] %t", c.name,
-				d.Rule, addrs(d.Announce), addrs(d.Keep), d.InitialBackup, c.rule, c.announce, c.keep, c.initialBackup)
+		if d.Rule != c.rule || addrs(d.Announce) != c.announce || addrs(d.Keep) != c.keep ||
+			d.InitialBackup != c.initialBackup || d.InitialDown != c.initialDown {
+			t.Errorf("%s: rule %q announces [%s] keeps [%s] initial backup %t down %t, want %q [%s] [%s] %t %t", c.name,
+				d.Rule, addrs(d.Announce), addrs(d.Keep), d.InitialBackup, d.InitialDown,
+				c.rule, c.announce, c.keep, c.initialBackup, c.initialDown)
 		}
 		if d.Reason == "" {
 			t.Errorf("%s: no reason is given", c.name)

@@ -120,6 +120,10 @@ type Routes struct {
 	Best string
 	// Paths are those whose peer advertises the client's prefix.
 	Paths []string
+	// Avoid are those on which data to the client are known to be lost,
+	// whatever BGP says. They are left at once, by the initial subflow, too,
+	// where Best is among them and another subflow is there.
+	Avoid []string
 }
 
 // Router answers which paths reach a client. It is asked while the Manager is
