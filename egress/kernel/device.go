@@ -52,8 +52,8 @@ func (a *Applier) EnsureAnchor(ctx context.Context, name string, mtu uint32) err
 	return a.raise(err, mtu, name, peer)
 }
 
-// EnsureVRF makes sure that there is a VRF device for the table, which is up, and
-// lets SRv6 endpoints look up by it (net.vrf.strict_mode, one VRF for each table).
+// EnsureVRF makes sure that there is a VRF device for the table, and that it is up.
+// SRv6 endpoints look up by it only where the sysctl net.vrf.strict_mode is 1.
 func (a *Applier) EnsureVRF(ctx context.Context, name string, table uint32) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -90,13 +90,15 @@ func (e *encoder) route(r Route, verb Verb) {
 		if r.Nexthop != 0 {
 			e.batch.Uint32(rtaNhID, uint32(r.Nexthop))
 		}
-		e.routeMetrics(r)
+		e.routeMetrics(r, family)
 	}
 	e.batch.End()
 }
 
-func (e *encoder) routeMetrics(r Route) {
-	if r.MTU == 0 && r.AdvMSS == 0 {
+func (e *encoder) routeMetrics(r Route, family Family) {
+	// Without the attribute IPv4 shares the record, and the metrics, of another route
+	// with the same nexthop; an empty one prevents that (fib_create_info).
+	if r.MTU == 0 && r.AdvMSS == 0 && family == IPv6 {
 		return
 	}
 	e.batch.Nested(unix.RTA_METRICS, func() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"runtime"
 	"slices"
 
@@ -147,7 +148,13 @@ func (p *probe) nexthop(n Nexthop) func() error {
 	}
 }
 
-func (p *probe) vrf() error { return p.applier.EnsureVRF(p.ctx, "vrf-probe", probeTable) }
+func (p *probe) vrf() error {
+	if err := p.applier.EnsureVRF(p.ctx, "vrf-probe", probeTable); err != nil {
+		return err
+	}
+	// Opened by this thread, /proc/sys/net is that of its namespace.
+	return os.WriteFile("/proc/sys/net/vrf/strict_mode", []byte("1"), 0)
+}
 
 func (p *probe) addressProtocol() error {
 	a := Address{Device: probeDevice, Prefix: netip.PrefixFrom(probeSID, 128), NoDAD: true}
