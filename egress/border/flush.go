@@ -26,6 +26,9 @@ func Drop(p *config.Peer) kernel.Route {
 
 // Pending tells whether Flush has something to do for a peer.
 func (p *Planner) Pending(name string) bool {
+	if name == MainTable {
+		return len(p.best.queue) > 0
+	}
 	state := p.peers[name]
 	if state == nil {
 		return false
@@ -47,6 +50,9 @@ func (p *Planner) mayClose(state *peer) bool {
 // that what happens elsewhere need not wait for 200,000 of them. They count as done:
 // tell [Planner.Fail] when they were not.
 func (p *Planner) Flush(name string, limit int) []Step {
+	if name == MainTable {
+		return p.flushBest(limit)
+	}
 	state := p.peers[name]
 	if state == nil {
 		return nil

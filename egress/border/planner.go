@@ -36,6 +36,7 @@ type Planner struct {
 	opts   Options
 	pool   *nexthop.Pool
 	peers  map[string]*peer
+	best   best
 }
 
 // New returns a planner that goes on from what is in the kernel: have is all of
@@ -57,6 +58,7 @@ func New(c *config.Border, opts Options, have kernel.State) *Planner {
 		}
 		state.routes.Set(r.Prefix, route{have: r.Nexthop, stale: true})
 	}
+	p.adoptBest(have.Routes)
 	p.pool.Prune()
 	return p
 }
@@ -97,6 +99,9 @@ func (p *Planner) PeerDown(name, reason string) {
 // Fail says that the kernel refused the peer's routes: the peer is out of use until
 // [Planner.Retry].
 func (p *Planner) Fail(name string, err error) {
+	if name == MainTable {
+		p.setBestFailed(err)
+	}
 	if state := p.peers[name]; state != nil && state.failed == nil {
 		state.failed = err
 		state.lost = state.sid == open
@@ -106,6 +111,9 @@ func (p *Planner) Fail(name string, err error) {
 
 // Retry takes a peer that has failed into use again.
 func (p *Planner) Retry(name string) {
+	if name == MainTable {
+		p.setBestFailed(nil)
+	}
 	if state := p.peers[name]; state != nil && state.failed != nil {
 		state.failed = nil
 		state.hops = make(map[netip.Addr]resolution)
@@ -199,6 +207,7 @@ func (p *Planner) EndOfRIB(name string, family speaker.Family) {
 // Expire ends the patience with what a former run left: peers that did not come
 // back are lost, and what the others have not announced goes.
 func (p *Planner) Expire() {
+	p.expireBest()
 	for _, state := range p.peers {
 		if !state.up && state.sid == open {
 			state.stop()
@@ -265,6 +274,11 @@ func (p *Planner) Want() kernel.State {
 			if r.have != 0 {
 				state.Routes = append(state.Routes, tableRoute(peer, prefix, r.have))
 			}
+		}
+	}
+	for prefix, r := range p.best.routes.All() {
+		if r.have != 0 {
+			state.Routes = append(state.Routes, mainRoute(prefix, r.have))
 		}
 	}
 	return state

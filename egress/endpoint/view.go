@@ -19,6 +19,8 @@ type View struct {
 	Draining, ByBorder bool
 	// Reason for the state, a sentence.
 	Reason string
+	// Blocked is what [Planner.Block] was told last.
+	Blocked error
 	// SID of the path; the zero address until one is announced.
 	SID netip.Addr
 	// IPv6 and IPv4 count the prefixes that the path reaches.
@@ -34,7 +36,7 @@ func (p *Planner) View(name string) (View, bool) {
 		return View{}, false
 	}
 	c := state.count
-	v := View{Config: state.config, SID: state.sid, IPv6: c.ipv6, IPv4: c.ipv4}
+	v := View{Config: state.config, SID: state.sid, Blocked: state.blocked, IPv6: c.ipv6, IPv4: c.ipv4}
 	v.ByBorder = c.draining > 0 && c.draining == c.ipv6+c.ipv4
 	v.Draining = state.drain || v.ByBorder
 	v.Up = state.blocked == nil && state.routes.Len() > 0
