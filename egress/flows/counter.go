@@ -167,6 +167,9 @@ func (c *Counter) Hook() Hook { return c.hook }
 // Read fills s with what grew since the read before. It reuses s.Records. What
 // was read before an error is in s all the same.
 func (c *Counter) Read(now time.Time, s *Sample) error {
+	if c.table == nil {
+		return fmt.Errorf("reading flows of %s: the counter is closed", c.name)
+	}
 	records, err := c.table.read(now, s.Records[:0])
 	*s = Sample{
 		Time: now, Elapsed: now.Sub(c.lastRead), Interface: c.name, Records: records,
@@ -192,7 +195,7 @@ func (c *Counter) Detach() error {
 	return c.program.settle()
 }
 
-// Close detaches and gives the table back. The counter is of no use afterwards.
+// Close detaches and gives the table back. Closing again is no error.
 func (c *Counter) Close() error {
 	errs := []error{c.Detach()}
 	if c.program != nil {
@@ -201,5 +204,6 @@ func (c *Counter) Close() error {
 	if c.lock != nil {
 		errs = append(errs, c.lock.Close())
 	}
+	c.program, c.table, c.lock = nil, nil, nil
 	return errors.Join(errs...)
 }

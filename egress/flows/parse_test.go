@@ -42,7 +42,9 @@ type offload struct{ size, segments uint32 }
 func send(tb testing.TB, p *program, frame []byte, gso offload) {
 	tb.Helper()
 	var context [192]byte // struct __sk_buff
-	put := func(at int, v uint32) { *(*[4]byte)(context[at:]) = [4]byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)} }
+	put := func(at int, v uint32) {
+		*(*[4]byte)(context[at:]) = [4]byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)}
+	}
 	put(164, gso.segments)
 	put(176, gso.size)
 	ret, err := p.coll.Programs[bpf.Program].Run(&ebpf.RunOptions{Data: frame, Context: context[:]})
