@@ -198,18 +198,14 @@ func (x *index) state() State {
 	return s
 }
 
-// named returns those of the objects which the change names by their keys.
+// named returns those of the objects which the change names by their keys, but for
+// its routes.
 func (x *index) named(change Change) State {
 	s := State{TunnelSource: x.tunnelSource}
 	for _, part := range []State{change.Put, change.Remove} {
 		for _, n := range part.Nexthops {
 			if held, ok := x.nexthops[n.ID]; ok {
 				s.Nexthops = append(s.Nexthops, held)
-			}
-		}
-		for _, r := range part.Routes {
-			if held, ok := x.route(r.Key()); ok {
-				s.Routes = append(s.Routes, held)
 			}
 		}
 		for _, r := range part.Rules {
@@ -224,6 +220,16 @@ func (x *index) named(change Change) State {
 		}
 	}
 	return s
+}
+
+// namedRoutes appends those of the routes that are held, by their keys.
+func (x *index) namedRoutes(to, routes []Route) []Route {
+	for _, r := range routes {
+		if held, ok := x.route(r.Key()); ok {
+			to = append(to, held)
+		}
+	}
+	return to
 }
 
 func packKey(p netip.Prefix, metric uint32) routeKey {

@@ -47,11 +47,13 @@ func (a Address) normal() Address {
 	return a
 }
 
-func compareKeys(a, b RouteKey) int {
-	return cmp.Or(cmp.Compare(a.Table, b.Table), a.Prefix.Compare(b.Prefix), cmp.Compare(a.Metric, b.Metric))
+// compareRoutes orders routes in normal form by their keys.
+func compareRoutes(a, b Route) int {
+	return cmp.Or(
+		cmp.Compare(a.Table, b.Table), a.Prefix.Addr().Compare(b.Prefix.Addr()),
+		cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()), cmp.Compare(a.Metric, b.Metric),
+	)
 }
-
-func compareRoutes(a, b Route) int { return compareKeys(a.Key(), b.Key()) }
 
 func compareNexthops(a, b Nexthop) int { return cmp.Compare(a.ID, b.ID) }
 

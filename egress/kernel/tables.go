@@ -13,7 +13,7 @@ import (
 // be gone. Of what is removed only the keys matter: a route's table, prefix and
 // metric, a nexthop's ID, an address's device and address; all fields of a rule.
 //
-// Removing a nexthop removes its routes.
+// What is in both is put. Removing a nexthop removes its routes.
 type Change struct {
 	Put, Remove State
 }
@@ -115,19 +115,36 @@ func (t *Tables) Route(key RouteKey) (Route, bool) {
 
 // plan compares the objects that the change names, and no others.
 func (t *Tables) plan(ctx context.Context, change Change) ([]Op, error) {
+	have, err := t.named(ctx, change)
+	if err != nil {
+		return nil, err
+	}
+	for _, routes := range [][]Route{change.Put.Routes, change.Remove.Routes} {
+		for some := range slices.Chunk(routes, batchSize) {
+			t.mu.Lock()
+			have.Routes = t.held.namedRoutes(have.Routes, some)
+			t.mu.Unlock()
+		}
+	}
+	return Diff(have, change.Put), nil
+}
+
+// named returns what is held of the change's objects, but for the routes: they are
+// many, and others wait meanwhile.
+func (t *Tables) named(ctx context.Context, change Change) (State, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.stale {
 		if err := t.reload(ctx); err != nil {
-			return nil, err
+			return State{}, err
 		}
 	}
 	for _, n := range change.Put.Nexthops {
 		if old, ok := t.held.nexthops[n.ID]; ok && old.Family != n.Family {
-			return nil, &ApplyError{Failed: []Failure{{Op: Op{Replace, n}, Err: ErrFamily}}}
+			return State{}, &ApplyError{Failed: []Failure{{Op: Op{Replace, n}, Err: ErrFamily}}}
 		}
 	}
-	return Diff(t.held.named(change), change.Put), nil
+	return t.held.named(change), nil
 }
 
 func (t *Tables) execute(ctx context.Context, conn *rtnl.Conn, ops []Op) error {
