@@ -23,6 +23,9 @@ type fakePeer struct {
 	t    testing.TB
 	conn net.Conn
 
+	// observe, when set, gets the updates instead of the list.
+	observe func(*bgp.BGPUpdate)
+
 	mu      sync.Mutex
 	updates []*bgp.BGPUpdate
 	closed  bool
@@ -32,6 +35,12 @@ type fakePeer struct {
 // dialPeer connects from local to a passive speaker until it is accepted.
 func dialPeer(t testing.TB, local netip.Addr, speaker netip.AddrPort, as uint32, families ...bgp.Family) *fakePeer {
 	t.Helper()
+	return dialObserver(t, local, speaker, as, nil, families...)
+}
+
+// dialObserver is dialPeer for a peer that hands on what it receives.
+func dialObserver(t testing.TB, local netip.Addr, speaker netip.AddrPort, as uint32, observe func(*bgp.BGPUpdate), families ...bgp.Family) *fakePeer {
+	t.Helper()
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(local, 0))}
 	var last error
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
@@ -40,7 +49,7 @@ func dialPeer(t testing.TB, local netip.Addr, speaker netip.AddrPort, as uint32,
 			last = err
 			continue
 		}
-		p := &fakePeer{t: t, conn: conn, changed: make(chan struct{}, 1)}
+		p := &fakePeer{t: t, conn: conn, observe: observe, changed: make(chan struct{}, 1)}
 		if last = p.open(local, as, families); last == nil {
 			go p.receive()
 			go p.keepAlive()
@@ -96,6 +105,12 @@ func (p *fakePeer) read() (*bgp.BGPMessage, error) {
 func (p *fakePeer) receive() {
 	for {
 		m, err := p.read()
+		if err == nil && p.observe != nil {
+			if u, ok := m.Body.(*bgp.BGPUpdate); ok {
+				p.observe(u)
+			}
+			continue
+		}
 		p.mu.Lock()
 		if err != nil {
 			p.closed = true
@@ -152,6 +167,25 @@ func (p *fakePeer) waitFor(what string, want func(*bgp.BGPUpdate) bool) {
 		case <-p.changed:
 		case <-deadline:
 			p.t.Fatalf("peer did not receive %s", what)
+		}
+	}
+}
+
+// waitForEnd returns when the far end has closed the session.
+func (p *fakePeer) waitForEnd() {
+	p.t.Helper()
+	deadline := time.After(patience)
+	for {
+		p.mu.Lock()
+		closed := p.closed
+		p.mu.Unlock()
+		if closed {
+			return
+		}
+		select {
+		case <-p.changed:
+		case <-deadline:
+			p.t.Fatal("session was not ended")
 		}
 	}
 }

@@ -109,6 +109,26 @@ func TestEventsEndWithTheSpeaker(t *testing.T) {
 	s.Close()
 }
 
+// An agent that restarts leaves its kernel state in place; were it told that its
+// peers are lost, it would drop their packets on its way out.
+func TestClosingIsNoLossOfPeers(t *testing.T) {
+	for name, end := range map[string]func(*testSpeaker){
+		"Close":           func(s *testSpeaker) { s.Close() },
+		"CloseForRestart": func(s *testSpeaker) { s.CloseForRestart() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, peers := startWithPeers(t, Config{OnPeerDown: func(d PeerDown) { t.Errorf("told of %+v", d) }}, 2)
+			end(s)
+			for e := range s.Events() {
+				t.Errorf("closing reported %#v", e)
+			}
+			for _, p := range peers {
+				p.waitForEnd()
+			}
+		})
+	}
+}
+
 // stateReport is what GoBGP's watcher says of a session.
 func stateReport(address netip.Addr, state bgp.FSMState) report {
 	return report{peer: &apiutil.WatchEventMessage_PeerEvent{

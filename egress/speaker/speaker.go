@@ -60,10 +60,10 @@ func Start(ctx context.Context, config Config) (*Speaker, error) {
 	s.run(s.dispatcher.run)
 	s.run(s.runUrgent)
 	if err := s.start(); err != nil {
-		s.shutDown(false)
+		s.Close()
 		return nil, fmt.Errorf("starting BGP speaker: %w", err)
 	}
-	context.AfterFunc(ctx, func() { s.shutDown(false) })
+	context.AfterFunc(ctx, s.Close)
 	return s, nil
 }
 
@@ -143,21 +143,31 @@ func (s *Speaker) RemoveNeighbor(name string) error {
 }
 
 // Close ends all sessions; neighbours drop our routes at once. It returns when
-// the events' channel is closed.
-func (s *Speaker) Close() { s.shutDown(false) }
+// the events' channel is closed and the last call of OnPeerDown has returned.
+//
+// The sessions that it ends are not reported: an agent that goes down on purpose
+// must not take that for the loss of its peers and drop their packets.
+func (s *Speaker) Close() { s.shutDown(s.gobgp.Stop) }
 
 // CloseForRestart ends all sessions as a crash would, so that neighbours with
-// graceful restart keep our routes for [Neighbor.GracefulRestart].
-func (s *Speaker) CloseForRestart() { s.shutDown(true) }
-
-func (s *Speaker) shutDown(restarting bool) {
-	s.stop.Do(func() {
-		if err := s.gobgp.StopBgp(context.WithoutCancel(s.ctx), &api.StopBgpRequest{AllowGracefulRestart: restarting}); err != nil {
-			s.config.Logger.Warn("ending BGP sessions", slog.Any("error", err))
+// graceful restart keep our routes for [Neighbor.GracefulRestart]. As with
+// [Speaker.Close] nothing is reported.
+func (s *Speaker) CloseForRestart() {
+	s.shutDown(func() {
+		request := &api.StopBgpRequest{AllowGracefulRestart: true}
+		if err := s.gobgp.StopBgp(context.WithoutCancel(s.ctx), request); err != nil {
+			s.config.Logger.Warn("ending BGP sessions for a restart", slog.Any("error", err))
 		}
-		s.cancel()
 	})
-	s.done.Wait()
+}
+
+// shutDown stops reporting before it ends the sessions.
+func (s *Speaker) shutDown(endSessions func()) {
+	s.stop.Do(func() {
+		s.cancel()
+		s.done.Wait()
+		endSessions()
+	})
 }
 
 func (s *Speaker) run(f func(context.Context)) {

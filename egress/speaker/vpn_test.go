@@ -43,7 +43,7 @@ func startReflected(t *testing.T, count int, serverConfig Config) *reflected {
 }
 
 // route is what the border announces for a peer.
-func testRoute(t *testing.T, border netip.Addr, peer string, behavior srv6.Behavior, path ...uint32) (srv6.Identity, VPNRoute) {
+func testRoute(t testing.TB, border netip.Addr, peer string, behavior srv6.Behavior, path ...uint32) (srv6.Identity, VPNRoute) {
 	id := identity(t, border, peer)
 	return id, NewVPNRoute(service(id, behavior), Attributes{ASPath: NewASPath(path...), MED: 3, HasMED: true}, id.RT)
 }
@@ -160,7 +160,7 @@ func startWithReflectors(t *testing.T, config Config) (*testSpeaker, func(i int)
 }
 
 // vpnUpdate is what a reflector sends for a route.
-func vpnUpdate(t *testing.T, rd srv6.RouteDistinguisher, route VPNRoute, prefixes []netip.Prefix) *bgp.BGPMessage {
+func vpnUpdate(t testing.TB, rd srv6.RouteDistinguisher, route VPNRoute, prefixes []netip.Prefix) *bgp.BGPMessage {
 	t.Helper()
 	attrs, err := route.gobgp()
 	if err != nil {
@@ -173,7 +173,7 @@ func vpnUpdate(t *testing.T, rd srv6.RouteDistinguisher, route VPNRoute, prefixe
 	return bgp.NewBGPUpdateMessage(nil, append(attrs, bgp.NewPathAttributeLocalPref(100), reach), nil)
 }
 
-func vpnNLRIs(t *testing.T, rd srv6.RouteDistinguisher, prefixes []netip.Prefix) []bgp.PathNLRI {
+func vpnNLRIs(t testing.TB, rd srv6.RouteDistinguisher, prefixes []netip.Prefix) []bgp.PathNLRI {
 	t.Helper()
 	var list []bgp.PathNLRI
 	for _, prefix := range prefixes {
