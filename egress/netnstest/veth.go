@@ -30,10 +30,10 @@ func Veth(tb testing.TB, a, b End, mtu int) {
 	if mtu == 0 {
 		mtu = 1500
 	}
-	a.NS.IP(fmt.Sprintf("link add %s mtu %d type veth peer name %s mtu %d netns %s",
+	a.NS.IP(fmt.Sprintf("link add name %s mtu %d type veth peer name %s mtu %d netns %s",
 		a.Device, mtu, b.Device, mtu, b.NS.Name))
 	for _, end := range []End{a, b} {
-		end.NS.IP(fmt.Sprintf("link set %s up", end.Device))
+		end.NS.IP(fmt.Sprintf("link set dev %s up", end.Device))
 		for _, address := range end.Addresses {
 			flags := ""
 			if address.Addr().Is6() {
