@@ -68,23 +68,42 @@ GLOBAL int drain_cpu(__u32 cpu)
 	return 0;
 }
 
+/* Adds the packet to the one before it, if that is of the same flow and still
+ * waits: packets of a flow come in trains. */
+INLINE int join(struct pending *before, const struct frame *frame)
+{
+	__u64 growth = READ_ONCE(before->growth);
+
+	if (!growth || !same_flow(&before->key, &frame->flow))
+		return 0;
+	if ((growth & (MAX_BYTES - 1)) + frame->bytes >= MAX_BYTES ||
+	    (growth >> GROWTH_PACKETS_SHIFT & (MAX_PACKETS - 1)) + frame->packets >= MAX_PACKETS)
+		return 0;
+	return __sync_val_compare_and_swap(&before->growth, growth,
+					   growth + (frame->packets << GROWTH_PACKETS_SHIFT) +
+						   frame->bytes) == growth;
+}
+
 /* Puts a packet into its CPU's batch. Nothing else writes there meanwhile: the
  * egress hook runs with bottom halves disabled. */
 INLINE void enqueue(const struct frame *frame)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
+	__u32 cpu = bpf_get_smp_processor_id(), home;
 	struct batch *batch = bpf_map_lookup_elem(&batches, &cpu);
-	__u32 home = hash(frame->flow.word, KEY_WORDS);
 	struct pending *entry;
 	__u64 next;
 
 	if (!batch)
 		return;
+	next = batch->next;
+	if (join(&batch->entry[(next - 1) & (BATCH - 1)], frame))
+		return;
+	home = hash(frame->flow.word, KEY_WORDS);
 	if (frame->bytes >= MAX_BYTES || frame->packets >= MAX_PACKETS) {
 		add_flow(&frame->flow, home, frame->packets, frame->bytes);
 		return;
 	}
-	next = batch->next++;
+	batch->next = next + 1;
 	entry = &batch->entry[next & (BATCH - 1)];
 	entry->key = frame->flow;
 	entry->home = home;

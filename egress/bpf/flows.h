@@ -49,9 +49,10 @@ struct sid {
 };
 _Static_assert(sizeof(struct sid) == 64, "a SID is one cache line");
 
-/* A packet waiting on its CPU to be added to its flow. growth is what it adds,
- * with a sequence number, so that no two packets of a CPU have the same: 0 when
- * the entry is empty. Who exchanges or compares-and-swaps it to 0 adds it. */
+/* A packet, or a train of one flow, that waits on its CPU to be added to its
+ * flow. growth is what it adds, and 0 when the entry is empty; by its sequence
+ * number it differs from what the entry had before. Who exchanges or
+ * compares-and-swaps it to 0 has to add it. */
 struct pending {
 	struct key key;
 	__u64 growth; /* sequence << 41 | packets << 24 | bytes */

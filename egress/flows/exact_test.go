@@ -101,10 +101,27 @@ func TestHugeSuperPacketIsCounted(t *testing.T) {
 	}
 }
 
+// Packets of one flow in a row wait as one, until that would not fit any more.
+func TestLongTrainIsCounted(t *testing.T) {
+	p, table := loaded(t, Options{MaxFlows: 100}, 14)
+	const packets, segments, headers = 500, 400, 14 + 40 + 24 + 40 + 20
+	frame := encapsulated(sidA, protoIPv6, ipv6(host, client, protoTCP, tcp(443, 1, 400)))
+	for range packets {
+		send(t, p, frame, offload{size: 1, segments: segments})
+	}
+	want := Counts{Packets: packets * segments, Bytes: packets * (segments*headers + 400)}
+	if want.Bytes < 1<<24 || want.Packets < 1<<17 {
+		t.Fatalf("%+v fit one waiting entry", want)
+	}
+	if got := total(readAll(t, table))[Flow]; got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 // Two CPUs send the same new flows at once, while a third party reads, drains
 // and ages. Every packet is counted exactly once, for its flow.
 func TestConcurrentInsertReadAndAgeingIsExact(t *testing.T) {
-	const rounds, flows = 40, 500
+	const rounds, flows = 30, 500
 	p, table := loaded(t, Options{MaxFlows: 2000, Idle: time.Second}, 14)
 	var senders sync.WaitGroup
 	for cpu := range min(runtime.NumCPU(), 2) {
@@ -131,7 +148,7 @@ func TestConcurrentInsertReadAndAgeingIsExact(t *testing.T) {
 			counted[r.Key] = counted[r.Key].Plus(r.Delta)
 		}
 	}
-	want := Counts{Packets: uint64(rounds * min(runtime.NumCPU(), 2))}
+	want := Counts{Packets: uint64(rounds * train * min(runtime.NumCPU(), 2))}
 	want.Bytes = want.Packets * uint64(len(numbered(0)))
 	for key, got := range counted {
 		if got != want {
@@ -143,7 +160,41 @@ func TestConcurrentInsertReadAndAgeingIsExact(t *testing.T) {
 	}
 }
 
-// sendFrom sends a packet of each flow in each round, from one CPU.
+// Waiting trains are taken away while they grow, as often as possible.
+func TestDrainingWhileTrainsGrowIsExact(t *testing.T) {
+	const rounds, flows = 1000, 10
+	p, table := loaded(t, Options{MaxFlows: 100}, 14)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		sendFrom(t, p, 0, rounds, flows)
+	}()
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		if err := p.drain(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := Counts{Packets: rounds * train, Bytes: rounds * train * uint64(len(numbered(0)))}
+	records := readAll(t, table)
+	for _, r := range records {
+		if r.Delta != want {
+			t.Errorf("%v: got %+v, want %+v", r.Key, r.Delta, want)
+		}
+	}
+	if len(records) != flows {
+		t.Errorf("%d records, want %d", len(records), flows)
+	}
+}
+
+// train is how many packets of a flow are sent in a row.
+const train = 3
+
+// sendFrom sends a train of each flow in each round, from one CPU.
 func sendFrom(t *testing.T, p *program, cpu, rounds, flows int) {
 	runtime.LockOSThread() // and never unlocked: the thread ends, its affinity with it
 	var set unix.CPUSet
@@ -155,7 +206,9 @@ func sendFrom(t *testing.T, p *program, cpu, rounds, flows int) {
 	order := rand.New(rand.NewPCG(7, uint64(cpu)))
 	for range rounds {
 		for _, flow := range order.Perm(flows) {
-			send(t, p, numbered(flow), offload{})
+			for range train {
+				send(t, p, numbered(flow), offload{})
+			}
 		}
 	}
 }
