@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -36,7 +37,7 @@ func runPaths(ctx context.Context, args []string, out, _ io.Writer) error {
 	file := flags.String("config", "", "")
 	socket := flags.String("socket", defaultSocket, "")
 	asJSON := flags.Bool("json", false, "")
-	if err := parse(flags, args, 3); err != nil {
+	if err := parse(flags, args, math.MaxInt); err != nil {
 		return err
 	}
 	if *file != "" {
