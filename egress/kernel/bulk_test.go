@@ -91,6 +91,12 @@ func TestFullTableFigures(t *testing.T) {
 	f.distribution("drop a peer", drops)
 	whileLoading(t, f, tables, routes, sid)
 
+	wholeTable(t, f, tables, routes)
+}
+
+// wholeTable measures what concerns all routes at once.
+func wholeTable(t *testing.T, f figures, tables *Tables, routes []Route) {
+	ctx, hop := t.Context(), routes[0].Nexthop
 	f.time("repoint the table by its nexthop", func() error {
 		return tables.Apply(ctx, Change{Put: State{Nexthops: []Nexthop{peerNexthop(hop, "fc00:1::2")}}})
 	})
@@ -98,7 +104,8 @@ func TestFullTableFigures(t *testing.T) {
 		return tables.Apply(ctx, Change{Put: State{Nexthops: []Nexthop{{ID: hop, Family: IPv6, Blackhole: true}}}})
 	})
 	var state State
-	f.time("read two tables back", func() error { state, err = a.Read(ctx); return err })
+	var err error
+	f.time("read two tables back", func() error { state, err = tables.applier.Read(ctx); return err })
 	var ops []Op
 	f.time("compare them with what is wanted", func() error { ops = Diff(state, tables.Snapshot()); return nil })
 	if len(ops) > 0 {
@@ -113,7 +120,7 @@ func TestFullTableFigures(t *testing.T) {
 			t.Errorf("table %d has %d routes left", table, left)
 		}
 	}
-	if state := read(t, a); len(state.Routes) != 1 {
+	if state := read(t, tables.applier); len(state.Routes) != 1 {
 		t.Errorf("%d routes are left in the kernel, want that of the SID", len(state.Routes))
 	}
 }

@@ -43,32 +43,9 @@ func (m *model) apply(op Op) error {
 	case TunnelSource:
 		m.tunnelSource = o
 	case Nexthop:
-		old, there := m.nexthops[o.ID]
-		if err := allowed(op, there); err != nil {
-			return err
-		}
-		if op.Verb == Replace && old.Family != o.Family {
-			return fmt.Errorf("%s: the family changes", op)
-		}
-		if op.Verb == Delete {
-			delete(m.nexthops, o.ID)
-			maps.DeleteFunc(m.routes, func(_ RouteKey, r Route) bool { return r.Nexthop == o.ID })
-			return nil
-		}
-		m.nexthops[o.ID] = o
+		return m.nexthop(op, o)
 	case Route:
-		_, there := m.routes[o.Key()]
-		if err := allowed(op, there); err != nil {
-			return err
-		}
-		if op.Verb == Delete {
-			delete(m.routes, o.Key())
-			return nil
-		}
-		if n, ok := m.nexthops[o.Nexthop]; o.Nexthop != 0 && (!ok || n.Family != FamilyOf(o.Prefix.Addr())) {
-			return fmt.Errorf("%s: no such nexthop for this family", op)
-		}
-		m.routes[o.Key()] = o.normal()
+		return m.route(op, o)
 	case Rule:
 		if err := allowed(op, m.rules[o.normal()]); err != nil {
 			return err
@@ -91,6 +68,39 @@ func (m *model) apply(op Op) error {
 			delete(m.addresses, key)
 		}
 	}
+	return nil
+}
+
+func (m *model) nexthop(op Op, n Nexthop) error {
+	old, there := m.nexthops[n.ID]
+	if err := allowed(op, there); err != nil {
+		return err
+	}
+	if op.Verb == Replace && old.Family != n.Family {
+		return fmt.Errorf("%s: the family changes", op)
+	}
+	if op.Verb == Delete {
+		delete(m.nexthops, n.ID)
+		maps.DeleteFunc(m.routes, func(_ RouteKey, r Route) bool { return r.Nexthop == n.ID })
+		return nil
+	}
+	m.nexthops[n.ID] = n
+	return nil
+}
+
+func (m *model) route(op Op, r Route) error {
+	_, there := m.routes[r.Key()]
+	if err := allowed(op, there); err != nil {
+		return err
+	}
+	if op.Verb == Delete {
+		delete(m.routes, r.Key())
+		return nil
+	}
+	if n, ok := m.nexthops[r.Nexthop]; r.Nexthop != 0 && (!ok || n.Family != FamilyOf(r.Prefix.Addr())) {
+		return fmt.Errorf("%s: no such nexthop for this family", op)
+	}
+	m.routes[r.Key()] = r.normal()
 	return nil
 }
 
@@ -133,11 +143,23 @@ func (m *model) outcome(key RouteKey) outcome {
 // randomState draws from so few keys that two states collide often, and breaks no
 // rule of the kernel. The devices must exist where it is applied.
 func randomState(rng *rand.Rand, devices ...string) State {
-	device := func() string { return devices[rng.IntN(len(devices))] }
 	m := newModel(State{})
 	if rng.IntN(2) == 0 {
 		m.tunnelSource = TunnelSource{addr(fmt.Sprintf("2001:db8::%d", 1+rng.IntN(2)))}
 	}
+	m.randomNexthops(rng, devices)
+	m.randomRoutes(rng)
+	m.randomRules(rng)
+	for range rng.IntN(4) {
+		a := Address{Device: devices[rng.IntN(len(devices))], NoDAD: true, Deprecated: rng.IntN(2) == 0}
+		a.Prefix = netip.PrefixFrom(addr(fmt.Sprintf("2001:db8:eeee::%d", 1+rng.IntN(3))), 128-64*rng.IntN(2))
+		m.addresses[addressKey{a.Device, a.Prefix.Addr()}] = a
+	}
+	return m.state()
+}
+
+func (m *model) randomNexthops(rng *rand.Rand, devices []string) {
+	device := func() string { return devices[rng.IntN(len(devices))] }
 	for range rng.IntN(6) {
 		n := Nexthop{ID: FirstNexthopID + NexthopID(rng.IntN(6)), Family: IPv6}
 		switch rng.IntN(5) {
@@ -154,6 +176,9 @@ func randomState(rng *rand.Rand, devices ...string) State {
 		}
 		m.nexthops[n.ID] = n
 	}
+}
+
+func (m *model) randomRoutes(rng *rand.Rand) {
 	ids := slices.Sorted(maps.Keys(m.nexthops))
 	for range rng.IntN(12) {
 		r := Route{Type: Blackhole, Table: uint32(900 + rng.IntN(2)), Metric: uint32(rng.IntN(2) * 7)}
@@ -169,6 +194,9 @@ func randomState(rng *rand.Rand, devices ...string) State {
 		}
 		m.routes[r.Key()] = r
 	}
+}
+
+func (m *model) randomRules(rng *rand.Rand) {
 	for range rng.IntN(5) {
 		source := netip.PrefixFrom(addr(fmt.Sprintf("2001:db8:ffff::%d", rng.IntN(2))), 128)
 		r := Rule{Family: IPv6, Priority: uint32(500 + rng.IntN(3)), From: source, Table: uint32(900 + rng.IntN(2))}
@@ -180,10 +208,4 @@ func randomState(rng *rand.Rand, devices ...string) State {
 		}
 		m.rules[r.normal()] = true
 	}
-	for range rng.IntN(4) {
-		a := Address{Device: device(), NoDAD: true, Deprecated: rng.IntN(2) == 0}
-		a.Prefix = netip.PrefixFrom(addr(fmt.Sprintf("2001:db8:eeee::%d", 1+rng.IntN(3))), 128-64*rng.IntN(2))
-		m.addresses[addressKey{a.Device, a.Prefix.Addr()}] = a
-	}
-	return m.state()
 }

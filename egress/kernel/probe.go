@@ -83,13 +83,31 @@ func probeIsolated(ctx context.Context) (Features, error) {
 		return Features{}, err
 	}
 	p := &probe{ctx: ctx, applier: applier}
+	for _, trial := range p.trials() {
+		if err := ctx.Err(); err != nil {
+			return Features{}, err
+		}
+		err := trial.try()
+		*trial.found = err == nil
+		if err != nil {
+			p.features.Missing = append(p.features.Missing, Missing{trial.feature, err, trial.consequence})
+		}
+	}
+	return p.features, nil
+}
+
+// trial is one feature, where its answer goes, and what it means if it is missing.
+type trial struct {
+	feature     string
+	found       *bool
+	try         func() error
+	consequence string
+}
+
+// trials are in the order in which they must be made: some need VRF.
+func (p *probe) trials() []trial {
 	f := &p.features
-	for _, trial := range []struct {
-		feature     string
-		found       *bool
-		try         func() error
-		consequence string
-	}{
+	return []trial{
 		{"NexthopObjects", &f.NexthopObjects, p.nexthop(Nexthop{}),
 			"nothing of hikyaku-egress works; Linux 5.3 has them"},
 		{"Seg6", &f.Seg6, p.nexthop(Nexthop{Encap: Encap, SID: probeSID}),
@@ -110,17 +128,7 @@ func probeIsolated(ctx context.Context) (Features, error) {
 			"our addresses are known by the agent's own notes alone; Linux 5.18 has it"},
 		{"MPTCP", &f.MPTCP, p.mptcp,
 			"no aggregation over several paths; steering works (CONFIG_MPTCP_IPV6)"},
-	} {
-		if err := ctx.Err(); err != nil {
-			return Features{}, err
-		}
-		err := trial.try()
-		*trial.found = err == nil
-		if err != nil {
-			f.Missing = append(f.Missing, Missing{trial.feature, err, trial.consequence})
-		}
 	}
-	return p.features, nil
 }
 
 // probeDevice is there in every namespace, so that no feature hangs on another kind

@@ -14,25 +14,12 @@ import (
 // Read returns what carries our protocol number, and the tunnel source. Everything is
 // sorted and in the form that Diff compares.
 func (a *Applier) Read(ctx context.Context) (State, error) {
-	var s State
 	devices, err := a.links()
 	if err != nil {
 		return State{}, err
 	}
-	r := reader{protocol: a.protocol, devices: devices, addresses: a.addresses, state: &s}
-	parts := []struct {
-		name    string
-		request func(*rtnl.Batch)
-		parse   func(body []byte)
-		forget  func()
-	}{
-		{"addresses", dump(unix.RTM_GETADDR, addressHeaderSize), r.address, func() { s.Addresses = nil }},
-		{"rules", dump(unix.RTM_GETRULE, ruleHeaderSize), r.rule, func() { s.Rules = nil }},
-		{"nexthop objects", dump(unix.RTM_GETNEXTHOP, nexthopHeaderSize), r.nexthop, func() { s.Nexthops = nil }},
-		{"IPv4 routes", dumpRoutes(IPv4, a.protocol), r.route(IPv4), func() { r.forgetRoutes(IPv4) }},
-		{"IPv6 routes", dumpRoutes(IPv6, a.protocol), r.route(IPv6), func() { r.forgetRoutes(IPv6) }},
-	}
-	for _, part := range parts {
+	r := reader{protocol: a.protocol, devices: devices, addresses: a.addresses}
+	for _, part := range r.parts() {
 		if err := ctx.Err(); err != nil {
 			return State{}, err
 		}
@@ -46,14 +33,19 @@ func (a *Applier) Read(ctx context.Context) (State, error) {
 			return State{}, fmt.Errorf("reading %s: %w", part.name, err)
 		}
 	}
+	s := &r.state
 	if s.TunnelSource, err = a.seg6.get(); err != nil {
 		return State{}, err
 	}
+	s.sort()
+	return *s, nil
+}
+
+func (s *State) sort() {
 	slices.SortFunc(s.Addresses, compareAddresses)
 	slices.SortFunc(s.Rules, compareRules)
 	slices.SortFunc(s.Nexthops, compareNexthops)
 	slices.SortFunc(s.Routes, compareRoutes)
-	return s, nil
 }
 
 // Sizes of struct ifaddrmsg, fib_rule_hdr, nhmsg and rtmsg.
@@ -84,7 +76,26 @@ type reader struct {
 	protocol  uint8
 	devices   map[uint32]string
 	addresses []netip.Addr
-	state     *State
+	state     State
+}
+
+// part is one dump: how to ask, what to do with each message, and how to start anew.
+type part struct {
+	name    string
+	request func(*rtnl.Batch)
+	parse   func(body []byte)
+	forget  func()
+}
+
+func (r *reader) parts() []part {
+	s := &r.state
+	return []part{
+		{"addresses", dump(unix.RTM_GETADDR, addressHeaderSize), r.address, func() { s.Addresses = nil }},
+		{"rules", dump(unix.RTM_GETRULE, ruleHeaderSize), r.rule, func() { s.Rules = nil }},
+		{"nexthop objects", dump(unix.RTM_GETNEXTHOP, nexthopHeaderSize), r.nexthop, func() { s.Nexthops = nil }},
+		{"IPv4 routes", dumpRoutes(IPv4, r.protocol), r.route(IPv4), func() { r.forgetRoutes(IPv4) }},
+		{"IPv6 routes", dumpRoutes(IPv6, r.protocol), r.route(IPv6), func() { r.forgetRoutes(IPv6) }},
+	}
 }
 
 func (r *reader) address(body []byte) {

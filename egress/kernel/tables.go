@@ -90,12 +90,9 @@ func (t *Tables) Repair(ctx context.Context) error { return t.Reset(ctx, t.Snaps
 // Snapshot returns what is remembered, sorted.
 func (t *Tables) Snapshot() State {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	s := t.held.state()
-	slices.SortFunc(s.Addresses, compareAddresses)
-	slices.SortFunc(s.Rules, compareRules)
-	slices.SortFunc(s.Nexthops, compareNexthops)
-	slices.SortFunc(s.Routes, compareRoutes)
+	t.mu.Unlock() // sorting takes long enough to hold others up
+	s.sort()
 	return s
 }
 

@@ -21,21 +21,11 @@ func (c *Conn) Watch(ctx context.Context, group int, each func(kind uint16, body
 		return fmt.Errorf("joining netlink group %d: %w", group, err)
 	}
 	defer unix.SetsockoptInt(c.fd, unix.SOL_NETLINK, unix.NETLINK_DROP_MEMBERSHIP, group)
-	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	wake, release, err := wakeOnDone(ctx)
 	if err != nil {
-		return os.NewSyscallError("eventfd", err)
+		return err
 	}
-	stopped := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		_, _ = unix.Write(wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
-	})
-	defer func() {
-		if !stop() {
-			<-stopped // the number must not be reused before the write
-		}
-		unix.Close(wake)
-	}()
+	defer release()
 	for {
 		if err := wait(c.fd, wake); err != nil {
 			return err
@@ -54,6 +44,25 @@ func (c *Conn) Watch(ctx context.Context, group int, each func(kind uint16, body
 			each(m.kind, m.body)
 		}
 	}
+}
+
+// wakeOnDone returns a descriptor that can be read when ctx is done.
+func wakeOnDone(ctx context.Context) (wake int, release func(), err error) {
+	wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return 0, nil, os.NewSyscallError("eventfd", err)
+	}
+	written := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(written)
+		_, _ = unix.Write(wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // cannot fail: the counter is 0
+	})
+	return wake, func() {
+		if !stop() {
+			<-written // the number must not be reused before
+		}
+		unix.Close(wake)
+	}, nil
 }
 
 // wait blocks until either descriptor can be read.
