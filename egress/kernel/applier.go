@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -149,14 +150,36 @@ func (a *Applier) batch(conn *rtnl.Conn, e *encoder, ops []Op, first int) ([]Fai
 			return []Failure{{Index: first, Op: op, Err: err}}, nil
 		}
 	}
+	if slices.ContainsFunc(ops, leavesSockets) {
+		e.wakeSockets()
+	}
 	refused, err := conn.Do(&e.batch)
 	var failed []Failure
 	for _, r := range refused {
+		if r.Index >= len(ops) {
+			continue // of wakeSockets, which has done its work even if it collides
+		}
 		if op := ops[r.Index]; op.Verb != Delete || !isGone(r.Err.Errno) {
 			failed = append(failed, Failure{Index: first + r.Index, Op: op, Err: explain(op, r.Err)})
 		}
 	}
 	return failed, err
+}
+
+// leavesSockets tells whether sockets may go on using what op has removed. IPv4 makes
+// them look again by itself.
+func leavesSockets(op Op) bool {
+	if op.Verb != Delete {
+		return false
+	}
+	switch o := op.Object.(type) {
+	case Route:
+		return FamilyOf(o.Prefix.Addr()) == IPv6
+	case Nexthop:
+		return o.Family != IPv4 // unset in a [Change.Remove] by ID
+	default:
+		return false
+	}
 }
 
 // isGone holds for what the kernel answers when there is nothing to delete: routes,

@@ -24,6 +24,10 @@
 // route fails with ENOMEM near 11,000 routes, as each has its own per-CPU cache;
 // shared objects have one, and replacing the object repoints all its routes.
 //
+// Removing a route that has a nexthop object does not move live IPv6 connections off
+// it; each batch of removals therefore ends with a route that comes and goes, which
+// makes all sockets look again.
+//
 // Two properties of the kernel matter to who chooses a [Nexthop.Device]. First, the
 // kernel removes nexthop objects, and with them all their routes, when their device
 // goes down or loses its carrier. For SRv6 the device is a formality, since the

@@ -54,6 +54,20 @@ func (e *encoder) add(op Op) error {
 	}
 }
 
+// wakeRoute exists for the length of a message, in a table that nothing looks up and
+// with a prefix that is for discarding (RFC 6666).
+var wakeRoute = Route{Prefix: netip.MustParsePrefix("100::/128"), Table: 0x48_000000, Type: Blackhole}
+
+// wakeSockets makes every socket look its IPv6 route up again. The kernel takes a
+// route that a socket remembers as good while the number of the last IPv6 route
+// addition stays the same, if the route has a nexthop object (ip6_dst_check and
+// rt6_is_valid); so removing a route does not move live connections off it, and
+// adding any does.
+func (e *encoder) wakeSockets() {
+	e.route(wakeRoute.normal(), Add)
+	e.route(wakeRoute.normal(), Delete)
+}
+
 // request returns the message type and flags of a verb, given the type that creates:
 // the one that deletes is always the next number.
 func request(create uint16, verb Verb) (kind, flags uint16) {

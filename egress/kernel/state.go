@@ -89,7 +89,9 @@ type Route struct {
 	Metric uint32
 	// Nexthop is where the packet goes; 0 unless Type is Unicast.
 	Nexthop NexthopID
-	// MTU in bytes bounds the path MTU; 0 leaves it to the device.
+	// MTU in bytes bounds the path MTU; 0 leaves it to the device. IPv6 routes with
+	// one nexthop share what sockets remember of them: give them the same MTU and
+	// AdvMSS, or the first one's may count for all.
 	MTU uint32
 	// AdvMSS in bytes is the TCP MSS told to the other end; 0 leaves it to the kernel.
 	AdvMSS uint32

@@ -56,6 +56,7 @@ func newPath(t *testing.T) *path {
 	p.server.IP("-6 route add fc00:b::/48 via 2001:db8:1::2")
 	p.border.IP("-6 route add 2001:db8:e::/48 via 2001:db8:1::1")
 	p.peer.IP("-6 route add 2001:db8:e::/48 via 2001:db8:2::1")
+	p.border.IP("-6 route add 2001:db8:d::/48 via 2001:db8:2::2")
 	p.peer.IP("addr add 2001:db8:c::1/128 dev lo nodad")
 	p.peer.IP("addr add 2001:db8:d::1/128 dev lo nodad")
 	p.serverTables = anchored(t, p.server)
