@@ -3,17 +3,14 @@ package agent_test
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -190,61 +187,6 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// process is a program in a namespace that a test may kill.
-type process struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	done chan error
-}
-
-func start(t *testing.T, ns *netnstest.NS, what string, args ...string) *process {
-	t.Helper()
-	p := &process{t: t, cmd: ns.Command(context.Background(), args[0], args[1:]...), done: make(chan error, 1)}
-	log := &strings.Builder{}
-	p.cmd.Stderr = log
-	if p.cmd.Stdout == nil {
-		p.cmd.Stdout = log
-	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatalf("starting %s: %v", what, err)
-	}
-	exited := make(chan struct{})
-	go func() { p.done <- p.cmd.Wait(); close(exited) }()
-	t.Cleanup(func() {
-		p.cmd.Process.Kill()
-		<-exited
-		if t.Failed() {
-			t.Logf("%s said:\n%s", what, tail(log.String(), 60))
-		}
-	})
-	return p
-}
-
-func tail(text string, lines int) string {
-	all := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
-}
-
-// kill is kill -9.
-func (p *process) kill() {
-	p.cmd.Process.Kill()
-	<-p.done
-}
-
-// stop asks the program to end, and fails the test if it does not do so cleanly.
-func (p *process) stop() {
-	p.t.Helper()
-	p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case err := <-p.done:
-		if err != nil {
-			p.t.Errorf("%s did not end cleanly: %v", p.cmd.Args, err)
-		}
-	case <-time.After(netnstest.Deadline):
-		p.t.Fatalf("%s did not end", p.cmd.Args)
-	}
-}
-
 // router is a transit's.
 type router struct {
 	ns  *netnstest.NS
@@ -302,96 +244,6 @@ func (l *lab) startBorder() {
 func (l *lab) startServer() {
 	l.t.Helper()
 	l.serverAgent = start(l.t, l.server, "server", binary, "server", "--config", l.serverConfig)
-}
-
-// received counts the packets that a transit got from the border.
-func (l *lab) received(n int) int {
-	l.t.Helper()
-	var links []struct {
-		Stats64 struct{ Rx struct{ Packets int } }
-	}
-	if err := json.Unmarshal([]byte(l.transits[n].ns.IP("-j -s link show dev border")), &links); err != nil {
-		l.t.Fatal(err)
-	}
-	return links[0].Stats64.Rx.Packets
-}
-
-const echoPort = 7
-
-// startEcho answers datagrams to the client, and accepts connections.
-func (l *lab) startEcho() {
-	l.client.Do(func() {
-		address := net.JoinHostPort(clientAddr, strconv.Itoa(echoPort))
-		conn, err := net.ListenPacket("udp", address)
-		if err != nil {
-			l.t.Fatal(err)
-		}
-		listener, err := net.Listen("tcp", address)
-		if err != nil {
-			l.t.Fatal(err)
-		}
-		l.t.Cleanup(func() { conn.Close(); listener.Close() })
-		go func() {
-			buffer := make([]byte, 1500)
-			for {
-				n, from, err := conn.ReadFrom(buffer)
-				if err != nil {
-					return
-				}
-				conn.WriteTo(buffer[:n], from)
-			}
-		}()
-		go func() {
-			for {
-				conn, err := listener.Accept()
-				if err != nil {
-					return
-				}
-				go io.Copy(conn, conn)
-			}
-		}()
-	})
-}
-
-// ping sends one datagram from an address of the server to the client, and tells
-// whether an answer came.
-func (l *lab) ping(from string) bool { return l.pings(from, 1, 300*time.Millisecond) == 1 }
-
-// pings counts the answers to some datagrams, one after the other.
-func (l *lab) pings(from string, count int, patience time.Duration) (answers int) {
-	l.server.Do(func() {
-		local := &net.UDPAddr{IP: net.ParseIP(from)}
-		conn, err := net.DialUDP("udp", local, &net.UDPAddr{IP: net.ParseIP(clientAddr), Port: echoPort})
-		if err != nil {
-			return // no address, or no way
-		}
-		defer conn.Close()
-		for range count {
-			if _, err := conn.Write([]byte("ping")); err != nil {
-				continue
-			}
-			conn.SetReadDeadline(time.Now().Add(patience))
-			if _, err := conn.Read(make([]byte, 16)); err == nil {
-				answers++
-			}
-		}
-	})
-	return answers
-}
-
-// expectTransit fails the test unless pings from an address leave by a transit.
-func (l *lab) expectTransit(from string, n int) {
-	l.t.Helper()
-	const count = 20
-	before := [2]int{l.received(0), l.received(1)}
-	if answers := l.pings(from, count, netnstest.Deadline); answers != count {
-		l.t.Errorf("%d of %d pings from %s were answered", answers, count, from)
-	}
-	// BGP and neighbour discovery send some packets, too.
-	took, other := l.received(n)-before[n], l.received(1-n)-before[1-n]
-	if took < count || other >= count {
-		l.t.Errorf("%d pings from %s: transit %d got %d packets, the other one %d", count, from, n+1, took, other)
-	}
 }
 
 func (l *lab) eventually(what string, cond func() bool) {

@@ -65,10 +65,12 @@ func (p *Planner) Flush(name string, limit int) []Step {
 		return []Step{{Drop: &drop}}
 	}
 	b := batch{planner: p, peer: state}
+	withdrawn := len(state.queue) == 0
 	for _, prefix := range take(&state.queue, limit) {
 		b.route(prefix)
 	}
-	if state.usable() || len(state.queue) == 0 {
+	// Of a lost peer all is withdrawn first; one that is back waits for the clearing.
+	if state.usable() || withdrawn {
 		for _, prefix := range take(&state.clearing, limit) {
 			b.clear(prefix)
 		}
