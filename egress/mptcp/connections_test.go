@@ -8,32 +8,39 @@ import (
 
 var testTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
+func changed(e Event, f func(*Event)) Event {
+	f(&e)
+	return e
+}
+
+var (
+	elsewhere = changed(created, func(e *Event) { e.Remote = netip.MustParseAddrPort("[2001:db8:9::9]:1") })
+	prio      = changed(joinB, func(e *Event) { e.Kind, e.Backup = EventSubPriority, true })
+)
+
+var applyCases = []struct {
+	name                    string
+	events                  []Event
+	connections, subflows   int
+	established, peerBackup bool
+}{
+	{"nothing", nil, 0, 0, false, false},
+	{"created", []Event{created}, 1, 1, false, false},
+	{"established", []Event{created, settled}, 1, 1, true, false},
+	{"established, whose creation was lost", []Event{settled}, 1, 1, true, false},
+	{"joined", []Event{created, settled, joinB}, 1, 2, true, false},
+	{"joined, told twice", []Event{created, joinB, joinB}, 1, 2, false, false},
+	{"priority", []Event{created, joinB, prio}, 1, 2, false, true},
+	{"subflow closed", []Event{created, joinB, lostB}, 1, 1, false, false},
+	{"subflow closed twice", []Event{created, joinB, lostB, lostB}, 1, 1, false, false},
+	{"closed", []Event{created, joinB, {Kind: EventClosed, Token: 1}}, 0, 0, false, false},
+	{"subflow of an unknown connection", []Event{joinB, prio, lostB, {Kind: EventClosed, Token: 1}}, 0, 0, false, false},
+	{"a token given again after a lost closing", []Event{created, settled, joinB, elsewhere}, 1, 1, false, false},
+	{"events that are not ours", []Event{created, {Kind: EventAnnounced, Token: 1}, {Kind: EventListenerCreated}, {Kind: 99, Token: 1}}, 1, 1, false, false},
+}
+
 func TestApply(t *testing.T) {
-	elsewhere := created
-	elsewhere.Remote = netip.MustParseAddrPort("[2001:db8:9::9]:1")
-	prio := joinB
-	prio.Kind, prio.Backup = EventSubPriority, true
-	cases := []struct {
-		name                    string
-		events                  []Event
-		connections, subflows   int
-		established, peerBackup bool
-	}{
-		{"nothing", nil, 0, 0, false, false},
-		{"created", []Event{created}, 1, 1, false, false},
-		{"established", []Event{created, settled}, 1, 1, true, false},
-		{"established, whose creation was lost", []Event{settled}, 1, 1, true, false},
-		{"joined", []Event{created, settled, joinB}, 1, 2, true, false},
-		{"joined, told twice", []Event{created, joinB, joinB}, 1, 2, false, false},
-		{"priority", []Event{created, joinB, prio}, 1, 2, false, true},
-		{"subflow closed", []Event{created, joinB, lostB}, 1, 1, false, false},
-		{"subflow closed twice", []Event{created, joinB, lostB, lostB}, 1, 1, false, false},
-		{"closed", []Event{created, joinB, {Kind: EventClosed, Token: 1}}, 0, 0, false, false},
-		{"subflow of an unknown connection", []Event{joinB, prio, lostB, {Kind: EventClosed, Token: 1}}, 0, 0, false, false},
-		{"a token given again after a lost closing", []Event{created, settled, joinB, elsewhere}, 1, 1, false, false},
-		{"events that are not ours", []Event{created, {Kind: EventAnnounced, Token: 1}, {Kind: EventListenerCreated}, {Kind: 99, Token: 1}}, 1, 1, false, false},
-	}
-	for _, c := range cases {
+	for _, c := range applyCases {
 		state := newConnections()
 		for _, e := range c.events {
 			state.apply(e, testTime)

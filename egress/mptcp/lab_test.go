@@ -143,7 +143,7 @@ func (l *lab) manage(cfg Config) (m *Manager, stop func()) {
 	l.t.Helper()
 	var err error
 	l.server.Do(func() {
-		err = Settings{PathManager: UserSpace, AddAddrTimeout: 1, StaleLossCount: 1}.Apply()
+		err = Settings{PathManager: UserSpace, AddAddrTimeout: 1, StaleLossCount: 4}.Apply()
 		if err == nil {
 			m, err = Start(cfg)
 		}

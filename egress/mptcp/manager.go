@@ -223,7 +223,13 @@ func (m *Manager) onEvent(e Event, now time.Time) {
 	if c == nil || closed {
 		return
 	}
-	if e.Kind == EventCreated || e.Kind == EventEstablished {
+	switch e.Kind {
+	case EventSubClosed:
+		// Most often the connection is closing, and its end follows.
+		c.commands.soon(now)
+		m.noteDue(c)
+		return
+	case EventCreated, EventEstablished:
 		m.takeHint(c, now)
 	}
 	m.settle(c, now)

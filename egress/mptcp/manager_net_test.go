@@ -198,28 +198,21 @@ func TestPlainClientsAreNeverToldAnAddress(t *testing.T) {
 	listener := l.listen()
 	plain := l.connect(listener, "2001:db8:c::2", "2001:db8:5::1")
 	other := l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
-	netnstest.Eventually(t, "the other client joins both paths", func() bool { return len(on(m, epeB))+len(on(m, epeC)) == 2 })
+	joined := func() bool { return len(find(t, m, other).Subflows) == 3 }
+	netnstest.Eventually(t, "the other client joins both paths", joined)
 	// All that could make the Manager think again.
 	must(t, m.SetPaths(labPaths(PathUp, PathDown, PathUp)))
 	must(t, m.SetPaths(labPaths(PathUp, PathUp, PathUp)))
 	must(t, m.SetClassByAddress(plain.local(), plain.remote(), "bulk"))
 	m.Reconsider()
-	netnstest.Eventually(t, "the other client joins again", func() bool { return len(on(m, epeB))+len(on(m, epeC)) == 2 })
+	netnstest.Eventually(t, "the other client joins again", joined)
 
-	var token Token
-	for _, c := range m.Connections() {
-		if c.Remote == plain.remote() {
-			token = c.Token
-			if len(c.Announced) != 0 || len(c.Subflows) != 1 || c.Class != "bulk" {
-				t.Errorf("plain connection has %+v", c)
-			}
-		}
-		if c.Remote == other.remote() && len(c.Subflows) != 3 {
-			t.Errorf("aggregated connection has %+v", c)
-		}
+	c := find(t, m, plain)
+	if len(c.Announced) != 0 || len(c.Subflows) != 1 || c.Class != "bulk" {
+		t.Errorf("plain connection has %+v", c)
 	}
 	for _, cmd := range seen.sent() {
-		if cmd.Token == token {
+		if cmd.Token == c.Token {
 			t.Errorf("command for the plain connection: %s", cmd)
 		}
 	}

@@ -96,7 +96,8 @@ var (
 	settled    = Event{Kind: EventEstablished, Token: 1, Local: serverAddr, Remote: clientAddr, ServerSide: true}
 	joinB      = Event{Kind: EventSubEstablished, Token: 1, LocalID: 3,
 		Local: netip.AddrPortFrom(epeB, 443), Remote: netip.MustParseAddrPort("[2001:db8:1::1]:40001")}
-	lostB = Event{Kind: EventSubClosed, Token: 1, LocalID: 3, Local: joinB.Local, Remote: joinB.Remote, Error: syscall.ECONNRESET}
+	lostInitial = Event{Kind: EventSubClosed, Token: 1, Local: serverAddr, Remote: clientAddr}
+	lostB       = Event{Kind: EventSubClosed, Token: 1, LocalID: 3, Local: joinB.Local, Remote: joinB.Remote, Error: syscall.ECONNRESET}
 )
 
 const announceB = "announce 2001:db8:5::b id 3 token 00000001"
@@ -162,7 +163,7 @@ func TestManagerDoesNotRenew(t *testing.T) {
 		{"while another subflow to the address remains", []Event{joinB, later, lostB}},
 		{"when the client came back by itself", []Event{joinB, lostB, later}},
 		{"a connection which closed", []Event{joinB, lostB, {Kind: EventClosed, Token: 1}}},
-		{"the initial subflow, which was never announced", []Event{joinB, {Kind: EventSubClosed, Token: 1, Local: serverAddr, Remote: clientAddr}}},
+		{"a connection which closes subflow by subflow", []Event{joinB, lostInitial, lostB, {Kind: EventClosed, Token: 1}}},
 	}
 	for _, c := range cases {
 		synctest.Test(t, func(t *testing.T) {
@@ -175,6 +176,21 @@ func TestManagerDoesNotRenew(t *testing.T) {
 			expect(t, c.name, k.took())
 		})
 	}
+}
+
+// The initial subflow took the best path; without it that path is open to the
+// path's own address.
+func TestManagerReplacesALostInitialSubflow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel()
+		k.run(t, aggregatedConfig(t))
+		k.happen(created, settled, joinB)
+		k.took()
+		k.happen(lostInitial)
+		expect(t, "at once", k.took())
+		time.Sleep(retryFirst)
+		expect(t, "when the connection goes on", k.took(), "announce 2001:db8:5::a id 1 token 00000001")
+	})
 }
 
 func TestManagerRetriesAFailedCommand(t *testing.T) {

@@ -20,65 +20,73 @@ func joined(c *Connection, addr netip.Addr, id uint8, change func(*Subflow)) *Co
 	return c
 }
 
-func TestPlan(t *testing.T) {
-	prefer := map[netip.Addr]uint8{epeA: 1, epeB: 2, epeC: 3}
-	b, c := Use{Path: "b", Addr: epeB}, Use{Path: "c", Addr: epeC}
-	client := func() *Connection { return at("2001:db8:1::1") }
-	uses := func(u ...Use) Decision { return Decision{Mode: Aggregated, Announce: u} }
-	backup := func(u Use) Use { u.Backup = true; return u }
-	const local, first = "[2001:db8:5::1]:443", "[2001:db8:1::1]:40000"
-	cases := []struct {
+func planClient() *Connection { return at("2001:db8:1::1") }
+
+func announce(u ...Use) Decision { return Decision{Mode: Aggregated, Announce: u} }
+
+func asBackup(u Use) Use {
+	u.Backup = true
+	return u
+}
+
+var (
+	planIDs    = map[netip.Addr]uint8{epeA: 1, epeB: 2, epeC: 3}
+	useB, useC = Use{Path: "b", Addr: epeB}, Use{Path: "c", Addr: epeC}
+	planCases  = []struct {
 		name string
 		conn *Connection
 		d    Decision
 		want []string
 	}{
-		{"nothing for a plain connection", client(), Decision{}, nil},
-		{"announces in order", client(), uses(c, b), []string{
+		{"nothing for a plain connection", planClient(), Decision{}, nil},
+		{"announces in order", planClient(), announce(useC, useB), []string{
 			"announce 2001:db8:5::c id 3 token 00000001", "announce 2001:db8:5::b id 2 token 00000001"}},
-		{"not before the client can join", change(client(), func(c *Connection) { c.Established = false }), uses(b), nil},
-		{"nothing when all is there", joined(client(), epeB, 2, nil), uses(b), nil},
-		{"another ID where the preferred one is taken", joined(client(), epeA, 2, nil), uses(Use{Addr: epeA}, b), []string{
+		{"not before the client can join", change(planClient(), func(c *Connection) { c.Established = false }), announce(useB), nil},
+		{"nothing when all is there", joined(planClient(), epeB, 2, nil), announce(useB), nil},
+		{"another ID where the preferred one is taken", joined(planClient(), epeA, 2, nil), announce(Use{Addr: epeA}, useB), []string{
 			"announce 2001:db8:5::b id 1 token 00000001"}},
-		{"the ID that an address had before", change(client(), func(c *Connection) { c.remember(epeB, 9) }), uses(b), []string{
+		{"the ID that an address had before", change(planClient(), func(c *Connection) { c.remember(epeB, 9) }), announce(useB), []string{
 			"announce 2001:db8:5::b id 9 token 00000001"}},
-		{"an ID never passes to another address", change(client(), func(c *Connection) { c.remember(epeA, 2) }), uses(b), []string{
+		{"an ID never passes to another address", change(planClient(), func(c *Connection) { c.remember(epeA, 2) }), announce(useB), []string{
 			"announce 2001:db8:5::b id 1 token 00000001"}},
-		{"announces as backup", client(), uses(backup(b)), []string{"announce 2001:db8:5::b id 2 token 00000001 backup"}},
-		{"sets backup", joined(client(), epeB, 2, nil), uses(backup(b)), []string{
+		{"announces as backup", planClient(), announce(asBackup(useB)), []string{"announce 2001:db8:5::b id 2 token 00000001 backup"}},
+		{"sets backup", joined(planClient(), epeB, 2, nil), announce(asBackup(useB)), []string{
 			"set subflow [2001:db8:5::b]:443 to [2001:db8:1::1]:50002 backup token 00000001"}},
-		{"sets backup where only the announcement's flag says it", joined(client(), epeB, 2, func(s *Subflow) { s.LocalBackup, s.confirmed = true, false }),
-			uses(backup(b)), []string{"set subflow [2001:db8:5::b]:443 to [2001:db8:1::1]:50002 backup token 00000001"}},
+		{"sets backup where only the announcement's flag says it", joined(planClient(), epeB, 2, func(s *Subflow) { s.LocalBackup, s.confirmed = true, false }),
+			announce(asBackup(useB)), []string{"set subflow [2001:db8:5::b]:443 to [2001:db8:1::1]:50002 backup token 00000001"}},
 		{"makes active first, then adds, then makes backup, then removes",
-			joined(joined(joined(client(), epeA, 1, func(s *Subflow) { s.LocalBackup = true }), netip.MustParseAddr("2001:db8:5::d"), 4, nil), epeC, 3, nil),
-			uses(Use{Addr: epeA}, b, backup(c)), []string{
+			joined(joined(joined(planClient(), epeA, 1, func(s *Subflow) { s.LocalBackup = true }), netip.MustParseAddr("2001:db8:5::d"), 4, nil), epeC, 3, nil),
+			announce(Use{Addr: epeA}, useB, asBackup(useC)), []string{
 				"set subflow [2001:db8:5::a]:443 to [2001:db8:1::1]:50001 active token 00000001",
 				"announce 2001:db8:5::b id 2 token 00000001",
 				"set subflow [2001:db8:5::c]:443 to [2001:db8:1::1]:50003 backup token 00000001",
 				"remove id 4 token 00000001",
 				"destroy subflow [2001:db8:5::d]:443 to [2001:db8:1::1]:50004 token 00000001"}},
-		{"a draining path's subflow stays, as backup", joined(client(), epeB, 2, nil), Decision{Keep: []Use{backup(b)}}, []string{
+		{"a draining path's subflow stays, as backup", joined(planClient(), epeB, 2, nil), Decision{Keep: []Use{asBackup(useB)}}, []string{
 			"set subflow [2001:db8:5::b]:443 to [2001:db8:1::1]:50002 backup token 00000001"}},
-		{"what is only kept is not announced", client(), Decision{Keep: []Use{b}}, nil},
-		{"the last subflow is never destroyed", change(joined(client(), epeB, 2, nil), func(c *Connection) { c.Subflows = c.Subflows[1:] }),
+		{"what is only kept is not announced", planClient(), Decision{Keep: []Use{useB}}, nil},
+		{"the last subflow is never destroyed", change(joined(planClient(), epeB, 2, nil), func(c *Connection) { c.Subflows = c.Subflows[1:] }),
 			Decision{}, []string{"remove id 2 token 00000001"}},
-		{"foreign subflows are left alone", change(client(), func(c *Connection) {
+		{"foreign subflows are left alone", change(planClient(), func(c *Connection) {
 			c.Subflows = append(c.Subflows, Subflow{Local: netip.MustParseAddrPort("[2001:db8:99::1]:443"), Remote: c.Remote, LocalID: 5})
 		}), Decision{}, nil},
-		{"the initial subflow is no backup while it is alone", client(), Decision{InitialBackup: true, Announce: nil}, nil},
-		{"the initial subflow is backup beside an active one", joined(client(), epeB, 2, nil),
-			Decision{InitialBackup: true, Announce: []Use{b}}, []string{"set subflow " + local + " to " + first + " backup token 00000001"}},
+		{"the initial subflow is no backup while it is alone", planClient(), Decision{InitialBackup: true, Announce: nil}, nil},
+		{"the initial subflow is backup beside an active one", joined(planClient(), epeB, 2, nil),
+			Decision{InitialBackup: true, Announce: []Use{useB}}, []string{"set subflow [2001:db8:5::1]:443 to [2001:db8:1::1]:40000 backup token 00000001"}},
 		{"the initial subflow is active again when the other is backup",
-			change(joined(client(), epeB, 2, func(s *Subflow) { s.LocalBackup = true }), func(c *Connection) { c.Subflows[0].LocalBackup = true }),
-			Decision{InitialBackup: true, Announce: []Use{backup(b)}}, []string{"set subflow " + local + " to " + first + " active token 00000001"}},
-		{"the initial subflow of a path that is down goes beside another", joined(client(), epeB, 2, nil),
-			Decision{InitialDown: true, Announce: []Use{b}}, []string{
-				"remove id 0 token 00000001", "destroy subflow " + local + " to " + first + " token 00000001"}},
-		{"the initial subflow of a path that is down stays alone", client(), Decision{InitialDown: true}, nil},
+			change(joined(planClient(), epeB, 2, func(s *Subflow) { s.LocalBackup = true }), func(c *Connection) { c.Subflows[0].LocalBackup = true }),
+			Decision{InitialBackup: true, Announce: []Use{asBackup(useB)}}, []string{"set subflow [2001:db8:5::1]:443 to [2001:db8:1::1]:40000 active token 00000001"}},
+		{"the initial subflow of a path that is down goes beside another", joined(planClient(), epeB, 2, nil),
+			Decision{InitialDown: true, Announce: []Use{useB}}, []string{
+				"remove id 0 token 00000001", "destroy subflow [2001:db8:5::1]:443 to [2001:db8:1::1]:40000 token 00000001"}},
+		{"the initial subflow of a path that is down stays alone", planClient(), Decision{InitialDown: true}, nil},
 	}
-	for _, c := range cases {
+)
+
+func TestPlan(t *testing.T) {
+	for _, c := range planCases {
 		var got []string
-		for _, cmd := range Plan(c.conn, c.d, prefer) {
+		for _, cmd := range Plan(c.conn, c.d, planIDs) {
 			got = append(got, cmd.String())
 		}
 		if !slices.Equal(got, c.want) {

@@ -38,10 +38,10 @@ func addrs(uses []Use) string {
 	return strings.Join(s, " ")
 }
 
-func TestDecide(t *testing.T) {
-	everywhere := Routes{Paths: []string{"a", "b", "c"}}
-	bestA := Routes{Best: "a", Paths: []string{"a", "b", "c"}}
-	rules := []Rule{
+var (
+	toAll       = Routes{Paths: []string{"a", "b", "c"}}
+	toAllBestA  = Routes{Best: "a", Paths: []string{"a", "b", "c"}}
+	decideRules = []Rule{
 		{Name: "default", Mode: Aggregated},
 		{Name: "isp", Mode: Plain, Clients: prefixes("2001:db8:e::/48", "192.0.2.0/24")},
 		{Name: "isp bulk", Class: "bulk", Mode: Aggregated, Clients: prefixes("2001:db8:e::/48"),
@@ -49,11 +49,11 @@ func TestDecide(t *testing.T) {
 		{Name: "host", Class: "live", Mode: Plain, Clients: prefixes("2001:db8:e::7/128")},
 		{Name: "poor best path", Mode: Aggregated, Clients: prefixes("2001:db8:f::/48"), InitialBackup: true, UseBest: true},
 	}
-	up := labPaths(PathUp, PathUp, PathUp)
-	toEPE := func(c *Connection) { c.Local = netip.AddrPortFrom(epeB, 443); c.Subflows[0].Local = c.Local }
-	adopted := func(c *Connection) { c.Adopted = true }
-	bulk := func(c *Connection) { c.Class = "bulk" }
-	cases := []struct {
+	allUp       = labPaths(PathUp, PathUp, PathUp)
+	toEPE       = func(c *Connection) { c.Local = netip.AddrPortFrom(epeB, 443); c.Subflows[0].Local = c.Local }
+	adopted     = func(c *Connection) { c.Adopted = true }
+	bulk        = func(c *Connection) { c.Class = "bulk" }
+	decideCases = []struct {
 		name           string
 		conn           *Connection
 		paths          []Path
@@ -63,50 +63,53 @@ func TestDecide(t *testing.T) {
 		initialBackup  bool
 		initialDown    bool
 	}{
-		{name: "all paths where none is the best", conn: at("2001:db8:1::1"), paths: up, routes: everywhere,
+		{name: "all paths where none is the best", conn: at("2001:db8:1::1"), paths: allUp, routes: toAll,
 			rule: "default", announce: "2001:db8:5::a 2001:db8:5::b 2001:db8:5::c"},
-		{name: "not the best path, which the initial subflow takes", conn: at("2001:db8:1::1"), paths: up, routes: bestA,
+		{name: "not the best path, which the initial subflow takes", conn: at("2001:db8:1::1"), paths: allUp, routes: toAllBestA,
 			rule: "default", announce: "2001:db8:5::b 2001:db8:5::c"},
-		{name: "not a path that does not reach the client", conn: at("2001:db8:1::1"), paths: up,
+		{name: "not a path that does not reach the client", conn: at("2001:db8:1::1"), paths: allUp,
 			routes: Routes{Best: "a", Paths: []string{"a", "c"}}, rule: "default", announce: "2001:db8:5::c"},
-		{name: "the client's family", conn: at("203.0.113.9"), paths: up, routes: bestA,
+		{name: "the client's family", conn: at("203.0.113.9"), paths: allUp, routes: toAllBestA,
 			rule: "default", announce: "198.51.100.101 198.51.100.102"},
-		{name: "an IPv4-mapped client", conn: at("::ffff:203.0.113.9"), paths: up, routes: bestA,
+		{name: "an IPv4-mapped client", conn: at("::ffff:203.0.113.9"), paths: allUp, routes: toAllBestA,
 			rule: "default", announce: "198.51.100.101 198.51.100.102"},
-		{name: "the longest prefix decides", conn: at("2001:db8:e::1"), paths: up, routes: bestA, rule: "isp"},
-		{name: "the longest prefix decides for IPv4-mapped clients", conn: at("::ffff:192.0.2.1"), paths: up, routes: bestA, rule: "isp"},
-		{name: "the class's rule of the same prefix", conn: change(at("2001:db8:e::1"), bulk), paths: up, routes: bestA,
+		{name: "the longest prefix decides", conn: at("2001:db8:e::1"), paths: allUp, routes: toAllBestA, rule: "isp"},
+		{name: "the longest prefix decides for IPv4-mapped clients", conn: at("::ffff:192.0.2.1"), paths: allUp, routes: toAllBestA, rule: "isp"},
+		{name: "the class's rule of the same prefix", conn: change(at("2001:db8:e::1"), bulk), paths: allUp, routes: toAllBestA,
 			rule: "isp bulk", announce: "2001:db8:5::c 2001:db8:5::b/backup"},
-		{name: "a longer prefix without a rule for the class is passed over", conn: change(at("2001:db8:e::7"), bulk), paths: up, routes: bestA,
+		{name: "a longer prefix without a rule for the class is passed over", conn: change(at("2001:db8:e::7"), bulk), paths: allUp, routes: toAllBestA,
 			rule: "isp bulk", announce: "2001:db8:5::c 2001:db8:5::b/backup"},
-		{name: "the best path, too, where the rule says so", conn: at("2001:db8:f::1"), paths: up, routes: bestA,
+		{name: "the best path, too, where the rule says so", conn: at("2001:db8:f::1"), paths: allUp, routes: toAllBestA,
 			rule: "poor best path", announce: "2001:db8:5::a 2001:db8:5::b 2001:db8:5::c", initialBackup: true},
-		{name: "draining is kept as backup, down is not", conn: at("2001:db8:1::1"), paths: labPaths(PathUp, PathDraining, PathDown), routes: bestA,
+		{name: "draining is kept as backup, down is not", conn: at("2001:db8:1::1"), paths: labPaths(PathUp, PathDraining, PathDown), routes: toAllBestA,
 			rule: "default", keep: "2001:db8:5::b/backup"},
-		{name: "the address that the client connected to is not announced", conn: change(at("2001:db8:1::1"), toEPE), paths: up, routes: bestA,
+		{name: "the address that the client connected to is not announced", conn: change(at("2001:db8:1::1"), toEPE), paths: allUp, routes: toAllBestA,
 			rule: "default", announce: "2001:db8:5::c"},
-		{name: "that address is on a draining path", conn: change(at("2001:db8:1::1"), toEPE), paths: labPaths(PathUp, PathDraining, PathUp), routes: bestA,
+		{name: "that address is on a draining path", conn: change(at("2001:db8:1::1"), toEPE), paths: labPaths(PathUp, PathDraining, PathUp), routes: toAllBestA,
 			rule: "default", announce: "2001:db8:5::c", initialBackup: true},
-		{name: "that address is on a path that is down", conn: change(at("2001:db8:1::1"), toEPE), paths: labPaths(PathUp, PathDown, PathUp), routes: bestA,
+		{name: "that address is on a path that is down", conn: change(at("2001:db8:1::1"), toEPE), paths: labPaths(PathUp, PathDown, PathUp), routes: toAllBestA,
 			rule: "default", announce: "2001:db8:5::c", initialBackup: true, initialDown: true},
-		{name: "a path to avoid", conn: at("2001:db8:1::1"), paths: up, routes: Routes{Best: "a", Paths: bestA.Paths, Avoid: []string{"b"}},
+		{name: "a path to avoid", conn: at("2001:db8:1::1"), paths: allUp, routes: Routes{Best: "a", Paths: toAllBestA.Paths, Avoid: []string{"b"}},
 			rule: "default", announce: "2001:db8:5::c"},
-		{name: "the best path is to avoid", conn: at("2001:db8:1::1"), paths: up, routes: Routes{Best: "a", Paths: bestA.Paths, Avoid: []string{"a"}},
+		{name: "the best path is to avoid", conn: at("2001:db8:1::1"), paths: allUp, routes: Routes{Best: "a", Paths: toAllBestA.Paths, Avoid: []string{"a"}},
 			rule: "default", announce: "2001:db8:5::b 2001:db8:5::c", initialBackup: true, initialDown: true},
-		{name: "another path than that of the address is to avoid", conn: change(at("2001:db8:1::1"), toEPE), paths: up,
-			routes: Routes{Best: "a", Paths: bestA.Paths, Avoid: []string{"a"}}, rule: "default", announce: "2001:db8:5::c"},
-		{name: "the best path's address once the initial subflow is gone", conn: change(at("2001:db8:1::1"), func(c *Connection) { c.Subflows = nil }), paths: up, routes: bestA,
+		{name: "another path than that of the address is to avoid", conn: change(at("2001:db8:1::1"), toEPE), paths: allUp,
+			routes: Routes{Best: "a", Paths: toAllBestA.Paths, Avoid: []string{"a"}}, rule: "default", announce: "2001:db8:5::c"},
+		{name: "the best path's address once the initial subflow is gone", conn: change(at("2001:db8:1::1"), func(c *Connection) { c.Subflows = nil }), paths: allUp, routes: toAllBestA,
 			rule: "default", announce: "2001:db8:5::a 2001:db8:5::b 2001:db8:5::c"},
-		{name: "an adopted connection keeps what some class may use", conn: change(at("2001:db8:e::1"), adopted), paths: up, routes: bestA,
+		{name: "an adopted connection keeps what some class may use", conn: change(at("2001:db8:e::1"), adopted), paths: allUp, routes: toAllBestA,
 			rule: "isp", keep: "2001:db8:5::c 2001:db8:5::b/backup"},
-		{name: "an adopted connection does not keep what is down", conn: change(at("2001:db8:e::1"), adopted), paths: labPaths(PathUp, PathUp, PathDown), routes: bestA,
+		{name: "an adopted connection does not keep what is down", conn: change(at("2001:db8:e::1"), adopted), paths: labPaths(PathUp, PathUp, PathDown), routes: toAllBestA,
 			rule: "isp", keep: "2001:db8:5::b/backup"},
-		{name: "a connection which this host opened", conn: change(at("2001:db8:1::1"), func(c *Connection) { c.ServerSide = false }), paths: up, routes: bestA},
-		{name: "another port", conn: change(at("2001:db8:1::1"), func(c *Connection) { c.Local = netip.AddrPortFrom(c.Local.Addr(), 22) }), paths: up, routes: bestA},
+		{name: "a connection which this host opened", conn: change(at("2001:db8:1::1"), func(c *Connection) { c.ServerSide = false }), paths: allUp, routes: toAllBestA},
+		{name: "another port", conn: change(at("2001:db8:1::1"), func(c *Connection) { c.Local = netip.AddrPortFrom(c.Local.Addr(), 22) }), paths: allUp, routes: toAllBestA},
 	}
-	p, err := NewPolicy([]uint16{443}, rules)
+)
+
+func TestDecide(t *testing.T) {
+	p, err := NewPolicy([]uint16{443}, decideRules)
 	must(t, err)
-	for _, c := range cases {
+	for _, c := range decideCases {
 		d := p.Decide(c.conn, c.paths, c.routes)
 		if d.Rule != c.rule || addrs(d.Announce) != c.announce || addrs(d.Keep) != c.keep ||
 			d.InitialBackup != c.initialBackup || d.InitialDown != c.initialDown {

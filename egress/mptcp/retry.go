@@ -30,6 +30,13 @@ func (r *retryState) again(now time.Time) {
 	}
 }
 
+// soon makes it due without counting an attempt.
+func (r *retryState) soon(now time.Time) {
+	if r.due.IsZero() {
+		r.due = now.Add(retryFirst)
+	}
+}
+
 // Reasons of MP_TCPRST (RFC 8684 §3.6) after which another attempt is useless.
 const (
 	resetProhibited = 3

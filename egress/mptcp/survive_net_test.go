@@ -34,16 +34,33 @@ func TestManagerSurvivesItsRestart(t *testing.T) {
 	var seen record
 	cfg.OnCommand = seen.command
 	m, _ = l.manage(cfg)
-	find := func(s *stream) Connection {
-		t.Helper()
-		all := m.Connections()
-		i := slices.IndexFunc(all, func(c Connection) bool { return unmap(c.Remote) == s.remote() })
-		if i < 0 {
-			t.Fatalf("connection from %s was not read back; known: %+v", s.remote(), all)
-		}
-		return all[i]
+	compareAdopted(t, find(t, m, s), before)
+	if commands := seen.sent(); len(commands) != 0 {
+		t.Errorf("a restart with nothing changed gave commands: %v", commands)
 	}
-	after := find(s)
+
+	must(t, m.SetClassByAddress(s.local(), s.remote(), "bulk"))
+	must(t, m.SetClass(find(t, m, alone).Token, "bulk"))
+	netnstest.Eventually(t, "a connection from the time without a Manager is joined", func() bool { return len(find(t, m, alone).Subflows) == 3 })
+	must(t, m.SetPaths(labPaths(PathUp, PathDown, PathUp)))
+	if got := find(t, m, s); len(got.Subflows) != 2 || len(got.Announced) != 1 {
+		t.Errorf("after path b went down the adopted connection has %+v", got)
+	}
+}
+
+// find returns what a Manager knows of a stream.
+func find(t *testing.T, m *Manager, s *stream) Connection {
+	t.Helper()
+	all := m.Connections()
+	i := slices.IndexFunc(all, func(c Connection) bool { return unmap(c.Remote) == s.remote() })
+	if i < 0 {
+		t.Fatalf("connection from %s is unknown; known: %+v", s.remote(), all)
+	}
+	return all[i]
+}
+
+func compareAdopted(t *testing.T, after, before Connection) {
+	t.Helper()
 	if after.Token != before.Token || !after.Adopted || !after.Established || !after.ServerSide || after.Local != before.Local {
 		t.Errorf("read back %+v, want what was %+v", after, before)
 	}
@@ -55,17 +72,6 @@ func TestManagerSurvivesItsRestart(t *testing.T) {
 		if got == nil || got.LocalID != want.LocalID || got.LocalBackup != want.LocalBackup {
 			t.Errorf("subflow read back %+v, want %+v", got, want)
 		}
-	}
-	if commands := seen.sent(); len(commands) != 0 {
-		t.Errorf("a restart with nothing changed gave commands: %v", commands)
-	}
-
-	must(t, m.SetClassByAddress(s.local(), s.remote(), "bulk"))
-	must(t, m.SetClass(find(alone).Token, "bulk"))
-	netnstest.Eventually(t, "a connection from the time without a Manager is joined", func() bool { return len(find(alone).Subflows) == 3 })
-	must(t, m.SetPaths(labPaths(PathUp, PathDown, PathUp)))
-	if got := find(s); len(got.Subflows) != 2 || len(got.Announced) != 1 {
-		t.Errorf("after path b went down the adopted connection has %+v", got)
 	}
 }
 
@@ -213,92 +219,6 @@ func TestErrorsSayWhatIsGone(t *testing.T) {
 	}
 	if err := client.Do(Command{Kind: Announce, Token: token, Addr: epeB}); err == nil || IsGone(err) {
 		t.Errorf("announcement with ID 0: error %v, want a refusal", err)
-	}
-}
-
-func TestInKernelPathManager(t *testing.T) {
-	l := newLab(t)
-	var client *Client
-	l.server.Do(func() {
-		must(t, Settings{PathManager: InKernel, AddAddrTimeout: 1, StaleLossCount: 1}.Apply())
-		if _, err := Start(Config{}); err == nil {
-			t.Error("a Manager started beside the in-kernel path manager")
-		}
-		var err error
-		client, err = Dial()
-		must(t, err)
-	})
-	defer func() { must(t, client.Close()) }()
-	must(t, client.SetLimits(Limits{Subflows: 5}))
-	if got, err := client.Limits(); err != nil || got != (Limits{Subflows: 5}) {
-		t.Fatalf("limits read back %+v, error %v", got, err)
-	}
-	apply := func(states ...PathState) {
-		t.Helper()
-		have, err := client.Endpoints()
-		must(t, err)
-		for _, op := range PlanEndpoints(have, labPaths(states...)[1:]) {
-			if op.Endpoint.Addr == v4B {
-				continue // one address is enough here
-			}
-			must(t, client.ApplyEndpoint(op))
-		}
-	}
-	apply(PathUp, PathUp)
-	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
-	subflows := func() []Subflow {
-		var found []Connection
-		l.server.Do(func() {
-			var err error
-			found, err = ReadConnections()
-			must(t, err)
-		})
-		if len(found) != 1 {
-			t.Fatalf("the kernel has %+v, want one connection", found)
-		}
-		return found[0].Subflows
-	}
-	netnstest.Eventually(t, "a subflow joins on path b", func() bool { return len(subflows()) == 2 })
-	before := l.sent("b")
-	s.flow()
-	netnstest.Eventually(t, "path b carries data", func() bool { return l.sent("b")-before > 100<<10 })
-
-	apply(PathUp, PathDraining)
-	netnstest.Eventually(t, "the subflow is backup", func() bool {
-		return slices.ContainsFunc(subflows(), func(s Subflow) bool { return s.Local.Addr() == epeB && s.LocalBackup })
-	})
-	apply(PathUp, PathDown)
-	netnstest.Eventually(t, "the subflow is gone", func() bool { return len(subflows()) == 1 })
-
-	apply(PathUp, PathUp)
-	netnstest.Eventually(t, "a new subflow joins", func() bool { return len(subflows()) == 2 })
-	have, err := client.Endpoints()
-	must(t, err)
-	old := subflows()
-	must(t, client.RenewEndpoint(have[slices.IndexFunc(have, func(e Endpoint) bool { return e.Addr == epeB })]))
-	before = l.sent("b")
-	netnstest.Eventually(t, "a renewed endpoint's new subflow carries data", func() bool {
-		fresh := slices.ContainsFunc(subflows(), func(s Subflow) bool {
-			return s.Local.Addr() == epeB && !slices.ContainsFunc(old, func(o Subflow) bool { return o.Remote == s.Remote })
-		})
-		return fresh && l.sent("b")-before > 100<<10
-	})
-}
-
-// Connections that began before pm_type was set stay with the kernel.
-func TestConnectionsOfTheInKernelPathManagerAreLeftAlone(t *testing.T) {
-	l := newLab(t)
-	listener := l.listen()
-	old := l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
-	m, _ := l.manage(Config{
-		Policy: policy(t, Rule{Name: "all", Mode: Aggregated}), Paths: labPaths(PathUp, PathUp), Router: bestA,
-	})
-	l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
-	netnstest.Eventually(t, "the new connection is joined", func() bool { return len(on(m, epeB)) == 1 })
-	for _, c := range m.Connections() {
-		if unmap(c.Remote) == old.remote() && len(c.Announced)+len(c.Subflows) != 1 {
-			t.Errorf("connection of the in-kernel path manager: %+v", c)
-		}
 	}
 }
 
