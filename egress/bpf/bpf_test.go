@@ -46,27 +46,38 @@ func TestLayoutIsThatOfTheObject(t *testing.T) {
 		}},
 	}
 	for _, c := range cases {
-		table := spec.Maps[c.table]
-		if table == nil {
-			t.Fatalf("%s: not in the object", c.table)
+		compareLayout(t, spec, c.table, c.size, c.want)
+	}
+}
+
+func compareLayout(t *testing.T, spec *ebpf.CollectionSpec, name string, size uintptr, want map[string]uintptr) {
+	t.Helper()
+	table := spec.Maps[name]
+	if table == nil {
+		t.Fatalf("%s: not in the object", name)
+	}
+	entry, ok := btf.UnderlyingType(table.Value).(*btf.Struct)
+	if !ok || uintptr(entry.Size) != size || uintptr(table.ValueSize) != size {
+		t.Fatalf("%s: entry is %v of %d bytes, Go has %d", name, table.Value, table.ValueSize, size)
+	}
+	found := 0
+	for _, member := range entry.Members {
+		offset, named := want[member.Name]
+		if !named {
+			continue
 		}
-		entry, ok := btf.UnderlyingType(table.Value).(*btf.Struct)
-		if !ok || uintptr(entry.Size) != c.size || uintptr(table.ValueSize) != c.size {
-			t.Fatalf("%s: entry is %v of %d bytes, Go has %d", c.table, table.Value, table.ValueSize, c.size)
-		}
-		found := 0
-		for _, member := range entry.Members {
-			if want, named := c.want[member.Name]; named {
-				found++
-				if got := uintptr(member.Offset.Bytes()); got != want {
-					t.Errorf("%s.%s: at %d in C, at %d in Go", c.table, member.Name, got, want)
-				}
-			}
-		}
-		if found != len(c.want) {
-			t.Errorf("%s: %d of %d fields found in C", c.table, found, len(c.want))
+		found++
+		if got := uintptr(member.Offset.Bytes()); got != offset {
+			t.Errorf("%s.%s: at %d in C, at %d in Go", name, member.Name, got, offset)
 		}
 	}
+	if found != len(want) {
+		t.Errorf("%s: %d of %d fields found in C", name, found, len(want))
+	}
+}
+
+func TestConstantsAreThoseOfTheObject(t *testing.T) {
+	spec := parsed(t)
 	if got := spec.Maps[SIDTable].MaxEntries; got != SIDSlots {
 		t.Errorf("SID table has %d entries, Go says %d", got, SIDSlots)
 	}
