@@ -260,6 +260,16 @@ func (l *lab) state(socket, name string) api.PathState {
 	return p.State
 }
 
+// reached counts the prefixes that a path reaches at the server, -1 where its agent
+// does not answer.
+func (l *lab) reached(n int) int {
+	p, err := api.NewClient(l.serverAPI).Path(context.Background(), path(n))
+	if err != nil {
+		return -1
+	}
+	return p.Routes.IPv6
+}
+
 // hasRoute tells whether a namespace has our route for a prefix in a table.
 func hasRoute(ns *netnstest.NS, table uint32, prefix netip.Prefix) bool {
 	return strings.Contains(ns.IP(fmt.Sprintf("-6 route show table %d proto 200 %s", table, prefix)), prefix.String())

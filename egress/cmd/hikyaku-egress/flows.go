@@ -22,7 +22,7 @@ import (
 
 const flowsUsage = `Usage: hikyaku-egress flows --config FILE [--check]
 
-Counts the bytes and packets that leave by SRv6 SID and inner 5-tuple, exactly as on
+SRv6 FlowStats: counts what leaves by SID and inner 5-tuple, in bytes and packets as on
 the wire. Writes differences to where the section [flows] says; on a terminal it
 also shows a live view.
 
