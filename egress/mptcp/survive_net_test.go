@@ -48,15 +48,19 @@ func TestManagerSurvivesItsRestart(t *testing.T) {
 	}
 }
 
-// find returns what a Manager knows of a stream.
+// find returns what a Manager knows of a stream, whose events may be on the way.
 func find(t *testing.T, m *Manager, s *stream) Connection {
 	t.Helper()
-	all := m.Connections()
-	i := slices.IndexFunc(all, func(c Connection) bool { return unmap(c.Remote) == s.remote() })
-	if i < 0 {
-		t.Fatalf("connection from %s is unknown; known: %+v", s.remote(), all)
-	}
-	return all[i]
+	var found Connection
+	netnstest.Eventually(t, "the connection from "+s.remote().String()+" is known", func() bool {
+		all := m.Connections()
+		i := slices.IndexFunc(all, func(c Connection) bool { return unmap(c.Remote) == s.remote() })
+		if i >= 0 {
+			found = all[i]
+		}
+		return i >= 0
+	})
+	return found
 }
 
 func compareAdopted(t *testing.T, after, before Connection) {
