@@ -1,4 +1,4 @@
-package agent_test
+package main_test
 
 import (
 	"fmt"
@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// binary is the real command, built once for all tests of this package.
+// binary is the real command, built once for all tests of this package. These tests are beside the command and not
+// beside package agent so that go test knows what their result depends on.
 var binary string
 
 func TestMain(m *testing.M) {
