@@ -1,0 +1,195 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"hikyaku/egress/api"
+)
+
+// backend answers the API.
+type backend struct{ engine *engine }
+
+// Status implements [api.Backend].
+func (b backend) Status(context.Context) (api.Status, error) {
+	e := b.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	status := api.Status{
+		Version: e.opts.Version, Role: string(e.roleName), ASN: e.common.ASN, RouterID: e.common.RouterID,
+		Started: e.started, Ready: e.sessions.ready(), Features: e.featureList(), Problems: e.role.problems(),
+	}
+	for _, s := range e.sessions.list(e.role.routes) {
+		if !s.Up {
+			status.Problems = append(status.Problems, fmt.Sprintf("session %s: %s", s.Name, s.Error))
+		}
+	}
+	return status, nil
+}
+
+// featureList tells of what the kernel has and lacks.
+func (e *engine) featureList() []api.Feature {
+	has := map[string]bool{
+		"NexthopObjects": e.features.NexthopObjects, "Seg6": e.features.Seg6, "EndDT6": e.features.EndDT6,
+		"VRF": e.features.VRF, "EndDT46": e.features.EndDT46, "AddressProtocol": e.features.AddressProtocol,
+		"MPTCP": e.features.MPTCP,
+	}
+	var list []api.Feature
+	for _, name := range slices.Sorted(maps.Keys(has)) {
+		f := api.Feature{Name: name, Available: has[name]}
+		for _, m := range e.features.Missing {
+			if m.Feature == name {
+				f.Effect = m.Consequence
+			}
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// Paths implements [api.Backend].
+func (b backend) Paths(context.Context) ([]api.Path, error) {
+	e := b.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.allPaths(), nil
+}
+
+// allPaths returns the paths with what only the engine knows. It needs the mutex.
+func (e *engine) allPaths() []api.Path {
+	paths := e.role.paths()
+	for i := range paths {
+		p := &paths[i]
+		p.Since = e.since[p.Name]
+		if drain, ok := e.settings.Drains[p.Name]; ok {
+			p.Drain = &drain
+		}
+	}
+	slices.SortFunc(paths, func(a, b api.Path) int { return strings.Compare(a.Name, b.Name) })
+	return paths
+}
+
+func (e *engine) path(name string) (api.Path, error) {
+	for _, p := range e.allPaths() {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return api.Path{}, fmt.Errorf("path %q: %w", name, api.ErrNotFound)
+}
+
+// Sessions implements [api.Backend].
+func (b backend) Sessions(context.Context) ([]api.Session, error) {
+	e := b.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sessions.list(e.role.routes), nil
+}
+
+// Lookup implements [api.Backend].
+func (b backend) Lookup(_ context.Context, client netip.Prefix) (api.Lookup, error) {
+	e := b.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.role.lookup(client), nil
+}
+
+// SetDrain implements [api.Backend].
+func (b backend) SetDrain(ctx context.Context, name string, drain *api.Drain) (path api.Path, err error) {
+	e := b.engine
+	err = e.do(ctx, func() error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if _, err := e.path(name); err != nil {
+			return err
+		}
+		settings := api.Settings{Drains: maps.Clone(e.settings.Drains), Policies: e.settings.Policies}
+		delete(settings.Drains, name)
+		if drain != nil {
+			settings.Drains[name] = api.Drain{Reason: drain.Reason, Since: time.Now()}
+		}
+		if err := settings.Save(e.common.State.Dir); err != nil {
+			return err
+		}
+		e.settings = settings
+		return e.role.drain(name, drain != nil)
+	})
+	if err != nil {
+		return api.Path{}, err
+	}
+	e.show()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.path(name)
+}
+
+// Policies implements [api.Backend].
+func (b backend) Policies(context.Context) ([]api.Policy, error) {
+	e := b.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.settings.Policies), nil
+}
+
+// SetPolicy implements [api.Backend].
+func (b backend) SetPolicy(ctx context.Context, policy api.Policy) error {
+	return b.changePolicies(ctx, func(policies []api.Policy) ([]api.Policy, error) {
+		for _, name := range slices.Concat(policy.Paths, policy.Backup) {
+			if _, err := b.engine.path(name); err != nil {
+				return nil, fmt.Errorf("policy %q names a path that is not there, %q: %w", policy.Name, name, api.ErrInvalid)
+			}
+		}
+		policies = slices.DeleteFunc(policies, func(p api.Policy) bool { return p.Name == policy.Name })
+		return append(policies, policy), nil
+	})
+}
+
+// DeletePolicy implements [api.Backend].
+func (b backend) DeletePolicy(ctx context.Context, name string) error {
+	return b.changePolicies(ctx, func(policies []api.Policy) ([]api.Policy, error) {
+		left := slices.DeleteFunc(policies, func(p api.Policy) bool { return p.Name == name })
+		if len(left) == len(policies) {
+			return nil, fmt.Errorf("policy %q: %w", name, api.ErrNotFound)
+		}
+		return left, nil
+	})
+}
+
+// changePolicies changes a copy of the policies, saves it, and puts it into force.
+func (b backend) changePolicies(ctx context.Context, change func([]api.Policy) ([]api.Policy, error)) error {
+	e := b.engine
+	err := e.do(ctx, func() error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		policies, err := change(slices.Clone(e.settings.Policies))
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(policies, func(a, b api.Policy) int { return strings.Compare(a.Name, b.Name) })
+		settings := api.Settings{Drains: e.settings.Drains, Policies: policies}
+		if err := settings.Save(e.common.State.Dir); err != nil {
+			return err
+		}
+		e.settings = settings
+		e.hub.Publish(api.Event{Policies: &api.PolicyList{Policies: policies}})
+		return nil
+	})
+	if err == nil {
+		e.role.told()
+	}
+	return err
+}
+
+// SetConnection implements [api.Backend].
+func (b backend) SetConnection(_ context.Context, connection api.Connection) error {
+	classifier, ok := b.engine.role.(interface{ classify(api.Connection) error })
+	if !ok {
+		return fmt.Errorf("telling of an MPTCP connection to a border: %w", api.ErrUnsupported)
+	}
+	return classifier.classify(connection)
+}

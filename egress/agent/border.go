@@ -1,0 +1,331 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"hikyaku/egress/api"
+	"hikyaku/egress/border"
+	"hikyaku/egress/config"
+	"hikyaku/egress/endpoint"
+	"hikyaku/egress/kernel"
+	"hikyaku/egress/speaker"
+	"hikyaku/egress/srv6"
+)
+
+// Border is the agent of a border router.
+type Border struct {
+	*engine
+	config  *config.Border
+	planner *border.Planner
+	speaker borderSpeaker
+	// vrf are the peers with a VRF device.
+	vrf map[string]bool
+}
+
+type borderSpeaker interface {
+	bgp
+	WithdrawVPN(srv6.RouteDistinguisher, []netip.Prefix) error
+}
+
+// RunBorder runs the agent of a border router until ctx ends, then withdraws
+// everything and removes what it put into the kernel.
+func RunBorder(ctx context.Context, c *config.Border, opts Options) error {
+	b := &Border{config: c, vrf: make(map[string]bool)}
+	b.engine = newEngine(&c.Common, config.RoleBorder, opts, b)
+	for i := range c.Peers {
+		b.sessions.add(c.Peers[i].Name, kindPeer, c.Peers[i].Address, c.Peers[i].ASN, b.started)
+	}
+	return b.run(ctx, b)
+}
+
+// prepare finds out what the kernel can do, and makes devices and sysctls fit.
+func (b *Border) prepare(h *host) error {
+	if !b.features.EndDT6 || !b.features.NexthopObjects {
+		return missing(b.features, "EndDT6", "NexthopObjects")
+	}
+	for i := range b.config.Peers {
+		p := &b.config.Peers[i]
+		wanted := b.config.SRv6.VRF == config.ToggleOn || slices.Contains(p.Families, config.FamilyIPv4)
+		b.vrf[p.Name] = wanted && b.config.SRv6.VRF != config.ToggleOff && b.features.EndDT46
+		if b.config.SRv6.VRF == config.ToggleOn && !b.vrf[p.Name] {
+			return fmt.Errorf("srv6.vrf is \"on\": %w", missing(b.features, "VRF", "EndDT46"))
+		}
+	}
+	if err := h.sysctls(b.config.Kernel.SetSysctls, b.sysctls()); err != nil {
+		return err
+	}
+	if err := h.anchor(loopbackMTU); err != nil {
+		return err
+	}
+	for i := range b.config.Peers {
+		if p := &b.config.Peers[i]; b.vrf[p.Name] {
+			if err := h.vrf(p.Table); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// loopbackMTU is the anchor's of a border, which no packet leaves by.
+const loopbackMTU = 65535
+
+func (b *Border) sysctls() []sysctl {
+	list := []sysctl{{"net.ipv6.conf.all.forwarding", "1"}, {"net.ipv6.conf.all.seg6_enabled", "1"}}
+	for _, name := range b.config.SRv6.Interfaces {
+		list = append(list, sysctl{"net.ipv6.conf." + name + ".seg6_enabled", "1"})
+	}
+	for _, has := range b.vrf {
+		if has {
+			return append(list, sysctl{"net.ipv4.ip_forward", "1"}, sysctl{"net.vrf.strict_mode", "1"})
+		}
+	}
+	return list
+}
+
+// load makes the planner go on from what is in the kernel.
+func (b *Border) load(have kernel.State, h *host) {
+	b.planner = border.New(b.config, border.Options{
+		Anchor: anchor,
+		VRF:    func(p *config.Peer) bool { return b.vrf[p.Name] },
+		Resolve: func(p *config.Peer, nextHop netip.Addr) (border.Hop, error) {
+			return resolve(h.devices, p, nextHop)
+		},
+	}, have)
+}
+
+// resolve asks the kernel where a next hop is.
+func resolve(d *devices, p *config.Peer, nextHop netip.Addr) (border.Hop, error) {
+	device := p.Interface
+	if device == "" {
+		device = p.Address.Zone()
+	}
+	if nextHop.IsLinkLocalUnicast() && device != "" {
+		return border.Hop{Device: device, Gateway: nextHop.WithZone("")}, nil
+	}
+	gateway, by, err := d.route(net.IP(nextHop.AsSlice()), device)
+	if err != nil {
+		return border.Hop{}, fmt.Errorf("finding the way to next hop %s of peer %s: %w", nextHop, p.Name, err)
+	}
+	hop := border.Hop{Device: by, Gateway: nextHop}
+	if via, ok := netip.AddrFromSlice(gateway); ok {
+		hop.Gateway = via.Unmap()
+	}
+	return hop, nil
+}
+
+// speak starts the BGP sessions.
+func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
+	c, err := speakerConfig(&b.config.Common, b.log)
+	if err != nil {
+		return nil, err
+	}
+	c.Originate = b.config.Router.Announce
+	c.BestPaths = b.config.Router.BestPaths
+	for i := range c.Neighbors {
+		c.Neighbors[i].GracefulRestart = b.config.BGP.RestartTime
+		c.Neighbors[i].Restarting = restarting
+	}
+	for i := range b.config.Peers {
+		p := &b.config.Peers[i]
+		n, err := neighbor(p.Session, &b.config.Common)
+		if err != nil {
+			return nil, err
+		}
+		n.AS, n.TTLSecurity = p.ASN, p.TTLSecurity
+		if p.Multihop > 1 {
+			n.MultihopTTL = p.Multihop
+		}
+		if n.Families = b.families(p); len(n.Families) == 0 {
+			continue
+		}
+		c.Neighbors = append(c.Neighbors, n)
+	}
+	if b.opts.DryRun == nil {
+		c.OnPeerDown = func(down speaker.PeerDown) { b.peerDown(ctx, down) }
+	}
+	s, err := speaker.Start(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	b.speaker = s
+	if b.opts.DryRun != nil {
+		b.speaker = mute{Speaker: s, out: b.opts.DryRun}
+	}
+	return b.speaker, nil
+}
+
+// families are those of a peer which its SID can take.
+func (b *Border) families(p *config.Peer) []speaker.Family {
+	var families []speaker.Family
+	for _, f := range p.Families {
+		switch {
+		case f == config.FamilyIPv6:
+			families = append(families, speaker.IPv6Unicast)
+		case b.vrf[p.Name]:
+			families = append(families, speaker.IPv4Unicast)
+		}
+	}
+	return families
+}
+
+// peerDown closes a peer's SID the moment its session ends, whatever the loop is
+// doing. The loop then does so in its turn; should it have opened the SID for a new
+// session already, it repairs that.
+func (b *Border) peerDown(ctx context.Context, down speaker.PeerDown) {
+	p := b.planner.Config(down.Peer)
+	if p == nil {
+		return
+	}
+	if err := b.tables.Drop(ctx, border.Drop(p)); err != nil {
+		b.log.Error("closing the SID of a lost peer", "peer", p.Name, "sid", p.SID, "error", err)
+	}
+	go b.post(ctx, func() {
+		var open bool
+		b.locked(func() {
+			v, _ := b.planner.View(p.Name)
+			open = v.Usable && v.Open
+		})
+		if !open {
+			return
+		}
+		if err := b.repair(ctx); err != nil {
+			b.log.Error("opening the SID of a peer that is back", "peer", p.Name, "error", err)
+		}
+	})
+}
+
+func (b *Border) handle(event speaker.Event) {
+	switch e := event.(type) {
+	case speaker.PeerUp:
+		b.planner.PeerUp(e.Peer)
+	case speaker.PeerDown:
+		b.planner.PeerDown(e.Peer, b.sessions.reason(e.Peer))
+	case speaker.Learned:
+		b.planner.Learned(e)
+	case speaker.Withdrawn:
+		b.planner.Withdrawn(e)
+	case speaker.EndOfRIB:
+		b.planner.EndOfRIB(e.Peer, e.Family)
+	case speaker.BestPath:
+		b.planner.Best(e)
+	}
+}
+
+func (b *Border) expire()                  { b.planner.Expire() }
+func (b *Border) pending(name string) bool { return b.planner.Pending(name) }
+func (b *Border) want() kernel.State       { return b.planner.Want() }
+func (b *Border) retry(name string)        { b.planner.Retry(name) }
+func (b *Border) told()                    {}
+func (b *Border) stop() error              { return nil }
+
+func (b *Border) names() []string { return append(b.planner.Names(), border.MainTable) }
+
+func (b *Border) fail(name string, err error) { b.planner.Fail(name, err) }
+
+func (b *Border) drain(name string, drain bool) error { return b.planner.SetDrain(name, drain) }
+
+// link takes peers out of use whose device is gone: the kernel has removed their
+// routes, and BGP may need its hold time to find out.
+func (b *Border) link(link kernel.Link) {
+	for _, name := range b.planner.Names() {
+		if !link.Up && slices.Contains(b.planner.Devices(name), link.Device) {
+			b.planner.Fail(name, fmt.Errorf("the interface %s is down", link.Device))
+		}
+	}
+}
+
+// work does the next steps for a peer.
+func (b *Border) work(ctx context.Context, name string) error {
+	var steps []border.Step
+	b.locked(func() { steps = b.planner.Flush(name, batchSize) })
+	var prefixes []netip.Prefix
+	for _, step := range steps {
+		if err := b.execute(ctx, step); err != nil {
+			return err
+		}
+		switch {
+		case step.Withdraw != nil:
+			prefixes = append(prefixes, step.Withdraw.Prefixes...)
+		case step.Announce != nil:
+			prefixes = append(prefixes, step.Announce.Prefixes...)
+		}
+	}
+	b.publishRoutes(name, prefixes)
+	return nil
+}
+
+func (b *Border) execute(ctx context.Context, step border.Step) error {
+	switch {
+	case step.Drop != nil:
+		return b.tables.Drop(ctx, *step.Drop)
+	case step.Change != nil:
+		return b.tables.Apply(ctx, *step.Change)
+	case step.Withdraw != nil:
+		return b.speaker.WithdrawVPN(step.Withdraw.RD, step.Withdraw.Prefixes)
+	default:
+		return b.speaker.AnnounceVPN(*step.Announce)
+	}
+}
+
+func (b *Border) paths() []api.Path {
+	var list []api.Path
+	for _, name := range b.planner.Names() {
+		v, _ := b.planner.View(name)
+		path := api.Path{
+			Name: name, Number: v.Config.Number, Border: b.config.RouterID, Peer: v.Config.Number,
+			Table: v.Config.Table, SID: v.Config.SID, Routes: api.Routes{IPv6: v.IPv6, IPv4: v.IPv4},
+		}
+		switch {
+		case !v.Usable:
+			path.State, path.Reason = api.Down, v.Reason
+		case v.Draining:
+			path.State, path.Reason = api.Draining, "an operator drains it"
+		default:
+			path.State, path.Reason = api.Up, "the session is up and routes are in the kernel"
+		}
+		list = append(list, path)
+	}
+	return list
+}
+
+func (b *Border) lookup(client netip.Prefix) api.Lookup {
+	found := api.Lookup{Client: client}
+	for _, path := range b.paths() {
+		prefix, a, ok := b.planner.Lookup(path.Name, client)
+		if ok {
+			found.Paths = append(found.Paths, api.Reach{
+				Name: path.Name, State: path.State, Prefix: prefix,
+				LocalPref: a.LocalPref, MED: a.MED, ASPath: endpoint.ASes(a.ASPath),
+			})
+		}
+	}
+	return found
+}
+
+func (b *Border) routes(s api.Session) api.Routes {
+	v, _ := b.planner.View(s.Name)
+	return api.Routes{IPv6: v.IPv6, IPv4: v.IPv4}
+}
+
+func (b *Border) problems() []string {
+	var all []string
+	for _, name := range b.planner.Names() {
+		v, _ := b.planner.View(name)
+		all = append(all, v.Problems...)
+		if len(b.families(v.Config)) < len(v.Config.Families) {
+			all = append(all, fmt.Sprintf("peer %s: IPv4 is left out, since this kernel has no VRF devices for End.DT46; "+
+				"IPv6 works", name))
+		}
+		for _, c := range v.Config.Communities {
+			if c.Large {
+				all = append(all, fmt.Sprintf("peer %s: large community %s is not sent, only those of RFC 1997 are", name, c))
+			}
+		}
+	}
+	return all
+}

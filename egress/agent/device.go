@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"hikyaku/egress/kernel"
+)
+
+// anchor is the device that SRv6 nexthops and endpoints hang on. It is a formality:
+// packets leave by the route to their SID. But the kernel removes nexthop objects
+// when their device loses its carrier, so it must not be a real one.
+const anchor = "hikyaku-srv6"
+
+// devices answers for the devices of one network namespace, and removes the agent's
+// own, which package kernel marks by their group.
+type devices struct {
+	handle *netlink.Handle
+}
+
+func openDevices() (*devices, error) {
+	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("opening a netlink socket: %w", err)
+	}
+	return &devices{handle: handle}, nil
+}
+
+func (d *devices) close() { d.handle.Close() }
+
+// mtu returns a device's, in bytes.
+func (d *devices) mtu(name string) (uint32, error) {
+	link, err := d.handle.LinkByName(name)
+	if err != nil {
+		return 0, fmt.Errorf("finding interface %q, which the configuration names: %w", name, err)
+	}
+	return uint32(link.Attrs().MTU), nil
+}
+
+const vrfPrefix = "hkvrf"
+
+// vrfName is the VRF device of a table.
+func vrfName(table uint32) string { return fmt.Sprintf("%s%d", vrfPrefix, table) }
+
+// isOwn tells our devices by the group that package kernel gives them. Another
+// program may use that number, too, so the name counts as well.
+func isOwn(a *netlink.LinkAttrs) bool {
+	return a.Group == uint32(kernel.Protocol) && (strings.HasPrefix(a.Name, anchor) || strings.HasPrefix(a.Name, vrfPrefix))
+}
+
+// remove removes all devices of ours but those to keep.
+func (d *devices) remove(keep map[string]bool) error {
+	links, err := d.handle.LinkList()
+	if err != nil {
+		return fmt.Errorf("listing devices: %w", err)
+	}
+	var errs []error
+	for _, link := range links {
+		if attrs := link.Attrs(); isOwn(attrs) && !keep[attrs.Name] {
+			// The other end of a pair goes with the first.
+			if err := d.handle.LinkDel(link); err != nil && !errors.Is(err, unix.ENODEV) {
+				errs = append(errs, fmt.Errorf("removing the device %s: %w", attrs.Name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// route asks the kernel for the way to an address, over one interface if named.
+func (d *devices) route(to net.IP, device string) (gateway net.IP, by string, err error) {
+	options := &netlink.RouteGetOptions{Oif: device}
+	routes, err := d.handle.RouteGetWithOptions(to, options)
+	if err == nil && len(routes) == 0 {
+		err = unix.ENETUNREACH
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if routes[0].Type != unix.RTN_UNICAST {
+		return nil, "", fmt.Errorf("the route to it is of type %d (see rtnetlink(7)), not to a neighbour", routes[0].Type)
+	}
+	link, err := d.handle.LinkByIndex(routes[0].LinkIndex)
+	if err != nil {
+		return nil, "", err
+	}
+	return routes[0].Gw, link.Attrs().Name, nil
+}

@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"hikyaku/egress/kernel"
+)
+
+// host makes devices and sysctls as a role needs them, or prints how in a dry run.
+type host struct {
+	ctx     context.Context
+	applier *kernel.Applier
+	devices *devices
+	dry     io.Writer
+	// made are the devices that this run needs.
+	made map[string]bool
+}
+
+// sysctl is a kernel parameter by its name in sysctl(8).
+type sysctl struct{ key, value string }
+
+// sysctls sets what is not as needed, or says so where it may not.
+func (h *host) sysctls(set bool, wanted []sysctl) error {
+	var wrong []string
+	for _, s := range wanted {
+		path := "/proc/sys/" + strings.ReplaceAll(s.key, ".", "/")
+		value, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("reading sysctl %s: %w", s.key, err)
+		}
+		switch {
+		case strings.TrimSpace(string(value)) == s.value:
+		case h.dry != nil:
+			fmt.Fprintf(h.dry, "sysctl -w %s=%s\n", s.key, s.value)
+		case !set:
+			wrong = append(wrong, s.key+"="+s.value)
+		default:
+			if err := os.WriteFile(path, []byte(s.value), 0); err != nil {
+				return fmt.Errorf("setting sysctl %s to %s: %w", s.key, s.value, err)
+			}
+		}
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("kernel.set_sysctls is false and these are not as needed: set %s", strings.Join(wrong, " "))
+	}
+	return nil
+}
+
+func (h *host) anchor(mtu uint32) error {
+	h.made[anchor] = true
+	h.made[anchor+"p"] = true
+	if h.dry != nil {
+		fmt.Fprintf(h.dry, "# make the device %s with MTU %d, for SRv6 nexthops\n", anchor, mtu)
+		return nil
+	}
+	return h.applier.EnsureAnchor(h.ctx, anchor, mtu)
+}
+
+func (h *host) vrf(table uint32) error {
+	name := vrfName(table)
+	h.made[name] = true
+	if h.dry != nil {
+		fmt.Fprintf(h.dry, "ip link add %s up type vrf table %d\n", name, table)
+		return nil
+	}
+	return h.applier.EnsureVRF(h.ctx, name, table)
+}
+
+// missing tells of features that are needed and not there.
+func missing(f kernel.Features, needed ...string) error {
+	var errs []error
+	for _, m := range f.Missing {
+		for _, name := range needed {
+			if m.Feature == name {
+				errs = append(errs, errors.New(m.String()))
+			}
+		}
+	}
+	return fmt.Errorf("this kernel lacks what is needed here: %w", errors.Join(errs...))
+}

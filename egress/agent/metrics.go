@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"hikyaku/egress/api"
+)
+
+// metrics is the Prometheus view of the agent.
+func (e *engine) metrics() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collector{e}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+}
+
+var (
+	sessionUp = prometheus.NewDesc("hikyaku_egress_session_up",
+		"1 while the BGP session is established.", []string{"session", "kind"}, nil)
+	pathState = prometheus.NewDesc("hikyaku_egress_path_state",
+		"1 for the state that the path is in.", []string{"path", "state"}, nil)
+	pathRoutes = prometheus.NewDesc("hikyaku_egress_path_routes",
+		"Prefixes that the path reaches.", []string{"path", "family"}, nil)
+	readiness = prometheus.NewDesc("hikyaku_egress_ready",
+		"1 when all sessions that are up have sent everything once.", nil, nil)
+)
+
+// collector reads the agent's state when it is scraped.
+type collector struct{ engine *engine }
+
+// Describe implements [prometheus.Collector].
+func (c collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{sessionUp, pathState, pathRoutes, readiness} {
+		out <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	e := c.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.sessions.list(e.role.routes) {
+		gauge(sessionUp, number(s.Up), s.Name, s.Kind)
+	}
+	for _, p := range e.allPaths() {
+		for _, state := range []api.PathState{api.Up, api.Draining, api.Down} {
+			gauge(pathState, number(p.State == state), p.Name, string(state))
+		}
+		gauge(pathRoutes, float64(p.Routes.IPv6), p.Name, "ipv6")
+		gauge(pathRoutes, float64(p.Routes.IPv4), p.Name, "ipv4")
+	}
+	gauge(readiness, number(e.sessions.ready()))
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

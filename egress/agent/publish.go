@@ -1,0 +1,70 @@
+package agent
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"hikyaku/egress/api"
+)
+
+// maxNamed is how many prefixes a change of routes names.
+const maxNamed = 1000
+
+// show tells everybody of the state of paths and sessions where it has changed.
+func (e *engine) show() {
+	var changed bool
+	e.locked(func() { changed = e.publish() })
+	if changed {
+		e.role.told()
+	}
+}
+
+// publish tells watchers what has changed since they were told last, and returns
+// whether a path has. Numbers of routes alone are no reason: they would tell a
+// thousand times what watchers can ask.
+func (e *engine) publish() (changed bool) {
+	for _, path := range e.allPaths() {
+		before, known := e.shown[path.Name]
+		if known && sameState(before, path) {
+			continue
+		}
+		if before.State != path.State || !known {
+			e.since[path.Name] = time.Now()
+			path.Since = e.since[path.Name]
+		}
+		changed = true
+		e.shown[path.Name] = path
+		e.hub.Publish(api.Event{Path: &path})
+		e.log.Info("path has changed", "path", path.Name, "state", path.State, "reason", path.Reason)
+	}
+	for name := range e.sessions.changed {
+		for _, session := range e.sessions.list(e.role.routes) {
+			if session.Name == name {
+				e.hub.Publish(api.Event{Session: &session})
+			}
+		}
+		delete(e.sessions.changed, name)
+	}
+	if ready := e.sessions.ready(); ready != e.ready {
+		e.ready = ready
+		e.hub.Publish(api.Event{Ready: &api.Readiness{Ready: ready}})
+	}
+	return changed
+}
+
+func sameState(a, b api.Path) bool {
+	return a.State == b.State && a.Reason == b.Reason && a.SID == b.SID && a.MTU == b.MTU &&
+		a.Backup == b.Backup && slices.Equal(a.Addresses, b.Addresses) && (a.Drain == nil) == (b.Drain == nil)
+}
+
+// publishRoutes tells watchers that answers to lookups may have changed.
+func (e *engine) publishRoutes(path string, prefixes []netip.Prefix) {
+	if len(prefixes) == 0 {
+		return
+	}
+	if len(prefixes) > maxNamed {
+		prefixes = nil
+	}
+	e.hub.Publish(api.Event{Routes: &api.RouteChange{Path: path, Prefixes: prefixes}})
+}

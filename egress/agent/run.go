@@ -1,0 +1,227 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"hikyaku/egress/api"
+	"hikyaku/egress/config"
+	"hikyaku/egress/kernel"
+)
+
+// starter is what a role does on its way up.
+type starter interface {
+	role
+	// prepare makes devices and sysctls fit, and checks features.
+	prepare(*host) error
+	// load makes a planner that goes on from what is in the kernel.
+	load(have kernel.State, h *host)
+	// speak starts BGP; restarting tells that a former run left something.
+	speak(ctx context.Context, restarting bool) (bgp, error)
+	// stop ends what speak started besides BGP.
+	stop() error
+}
+
+func newEngine(c *config.Common, name config.Role, opts Options, r role) *engine {
+	log := opts.Log
+	if log == nil {
+		log = slog.Default()
+	}
+	now := time.Now()
+	return &engine{
+		common: c, roleName: name, opts: opts, log: log, role: r, started: now,
+		calls: make(chan func()), links: make(chan kernel.Link),
+		sessions: newSessions(c, now), since: make(map[string]time.Time),
+		shown: make(map[string]api.Path), failed: make(map[string]failure),
+	}
+}
+
+// run is an agent's life.
+func (e *engine) run(ctx context.Context, s starter) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	listener, err := e.listen()
+	if err != nil {
+		return err
+	}
+	if listener != nil {
+		defer listener.Close()
+	}
+	if e.features, err = kernel.Probe(ctx); err != nil {
+		return err
+	}
+	applier, err := kernel.Open(kernel.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, applier.Close()) }()
+	devices, err := openDevices()
+	if err != nil {
+		return err
+	}
+	defer devices.close()
+	h := &host{ctx: ctx, applier: applier, devices: devices, dry: e.opts.DryRun, made: make(map[string]bool)}
+	if err := e.setUp(ctx, s, h); err != nil {
+		return err
+	}
+	watched := e.watchLinks(ctx, applier)
+	defer func() { cancel(); <-watched }()
+	if listener != nil {
+		if err := e.serve(ctx, listener); err != nil {
+			return err
+		}
+	}
+	err = e.loop(ctx)
+	// Events that nobody reads any more must not hold up the end of the sessions.
+	go func() {
+		for range e.bgp.Events() {
+		}
+	}()
+	e.bgp.Close()
+	// ctx has ended, but what is ours must go.
+	return errors.Join(err, s.stop(), e.tearDown(context.WithoutCancel(ctx), devices))
+}
+
+// listen opens the API's socket. It comes first: another agent that runs already
+// must be found out before its state is touched.
+func (e *engine) listen() (net.Listener, error) {
+	settings, err := api.LoadSettings(e.common.State.Dir)
+	if err != nil {
+		return nil, err
+	}
+	e.settings = settings
+	if e.opts.DryRun != nil {
+		return nil, nil
+	}
+	a := e.common.API
+	return api.Socket{Path: a.Socket, Mode: a.Mode, Group: a.Group}.Listen()
+}
+
+// setUp brings the kernel to where a former run was, and starts BGP.
+func (e *engine) setUp(ctx context.Context, s starter, h *host) error {
+	if err := s.prepare(h); err != nil {
+		return err
+	}
+	if e.opts.DryRun == nil {
+		if err := h.devices.remove(h.made); err != nil {
+			return err
+		}
+		loaded, err := kernel.LoadTables(ctx, h.applier)
+		if err != nil {
+			return err
+		}
+		e.tables = loaded
+	} else {
+		have, err := h.applier.Read(ctx)
+		if err != nil {
+			return err
+		}
+		e.tables = &printer{applier: h.applier, out: e.opts.DryRun, have: have}
+	}
+	have := e.tables.Snapshot()
+	s.load(have, h)
+	for name := range e.settings.Drains {
+		if err := s.drain(name, true); err != nil {
+			e.log.Warn("a drain is for nothing that is configured", "path", name)
+		}
+	}
+	if err := e.tables.Reset(ctx, s.want()); err != nil {
+		return fmt.Errorf("bringing the kernel to its state at the start: %w", err)
+	}
+	var err error
+	e.bgp, err = s.speak(ctx, len(have.Routes) > 0)
+	return err
+}
+
+// tearDown removes everything of ours.
+func (e *engine) tearDown(ctx context.Context, d *devices) error {
+	if e.opts.DryRun != nil {
+		return nil
+	}
+	err := e.tables.Reset(ctx, kernel.State{})
+	if err != nil {
+		err = fmt.Errorf("removing what is ours from the kernel: %w", err)
+	}
+	return errors.Join(err, d.remove(nil))
+}
+
+// watchLinks tells the loop of devices that went down or came up, until ctx ends; it
+// returns a channel that is closed then.
+func (e *engine) watchLinks(ctx context.Context, applier *kernel.Applier) <-chan struct{} {
+	done := make(chan struct{})
+	down := make(map[string]bool)
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			err := applier.WatchLinks(ctx, func(link kernel.Link) {
+				if link.Up == !down[link.Device] {
+					return
+				}
+				down[link.Device] = !link.Up
+				select {
+				case e.links <- link:
+				case <-ctx.Done():
+				}
+			})
+			if err != nil && ctx.Err() == nil {
+				e.log.Warn("watching devices", "error", err)
+			}
+		}
+	}()
+	return done
+}
+
+// linkChanged takes what depends on a device out of use, or repairs it.
+func (e *engine) linkChanged(ctx context.Context, link kernel.Link) {
+	e.log.Info("device has changed", "device", link.Device, "up", link.Up)
+	e.locked(func() { e.role.link(link) })
+	if !link.Up {
+		return
+	}
+	if err := e.repair(ctx); err != nil {
+		e.log.Error("repairing the kernel's state after a device came up", "device", link.Device, "error", err)
+	}
+	e.locked(func() {
+		for _, name := range e.role.names() {
+			e.role.retry(name)
+		}
+	})
+}
+
+// serve answers the API until ctx ends.
+func (e *engine) serve(ctx context.Context, listener net.Listener) error {
+	metrics := e.metrics()
+	server := api.NewServer(backend{e}, &e.hub, api.Options{Log: e.log, Metrics: metrics})
+	go func() {
+		if err := server.Serve(ctx, listener); err != nil {
+			e.log.Error("serving the API", "error", err)
+		}
+	}()
+	if !e.common.API.Metrics.IsValid() {
+		return nil
+	}
+	return serveMetrics(ctx, e.common.API.Metrics.String(), metrics, e.log)
+}
+
+// serveMetrics answers /metrics alone on an address of its own, until ctx ends.
+func serveMetrics(ctx context.Context, address string, handler http.Handler, log *slog.Logger) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listening for metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", handler)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { server.Close() })
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("serving metrics", "error", err)
+		}
+	}()
+	return nil
+}

@@ -1,0 +1,247 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"hikyaku/egress/api"
+	"hikyaku/egress/config"
+	"hikyaku/egress/endpoint"
+	"hikyaku/egress/kernel"
+	"hikyaku/egress/mptcp"
+	"hikyaku/egress/speaker"
+)
+
+// Server is the agent of a content server.
+type Server struct {
+	*engine
+	config  *config.Server
+	planner *endpoint.Planner
+	mtu     uint32 // of inner packets, in bytes
+	// telling is held while MPTCP is told: the last one to tell knows the newest.
+	telling  sync.Mutex
+	subflows subflows
+}
+
+// RunServer runs the agent of a content server until ctx ends, then removes what it
+// put into the kernel.
+func RunServer(ctx context.Context, c *config.Server, opts Options) error {
+	s := &Server{config: c, subflows: noSubflows{}}
+	s.engine = newEngine(&c.Common, config.RoleServer, opts, s)
+	return s.run(ctx, s)
+}
+
+// prepare finds out what the kernel can do, and makes the device for nexthops.
+func (s *Server) prepare(h *host) error {
+	if !s.features.Seg6 || !s.features.NexthopObjects {
+		return missing(s.features, "Seg6", "NexthopObjects")
+	}
+	underlay, err := h.devices.mtu(s.config.SRv6.Interface)
+	if err != nil {
+		return err
+	}
+	if s.config.SRv6.MTU != 0 {
+		underlay = uint32(s.config.SRv6.MTU)
+	}
+	s.mtu = underlay - config.EncapOverhead
+	return h.anchor(underlay)
+}
+
+// load makes the planner go on from what is in the kernel.
+func (s *Server) load(have kernel.State, _ *host) {
+	s.planner = endpoint.New(s.config, endpoint.Options{Anchor: anchor}, have)
+}
+
+// speak starts the BGP sessions, and MPTCP's path management before them.
+func (s *Server) speak(ctx context.Context, restarting bool) (bgp, error) {
+	if s.opts.DryRun == nil {
+		subflows, err := newSubflows(ctx, s.config, s, s.log)
+		if err != nil {
+			return nil, err
+		}
+		s.subflows = subflows
+	}
+	c, err := speakerConfig(&s.config.Common, s.log)
+	if err != nil {
+		return nil, err
+	}
+	started, err := speaker.Start(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	go s.watchBorders(ctx)
+	return started, nil
+}
+
+// stop takes back what clients of MPTCP were told.
+func (s *Server) stop() error { return s.subflows.close() }
+
+// borderCheck is how often the way to borders is looked at while no reflector tells.
+const borderCheck = time.Second
+
+// watchBorders takes paths out of use whose SID has no route, while there is no
+// reflector to say so.
+func (s *Server) watchBorders(ctx context.Context) {
+	d, err := openDevices()
+	if err != nil {
+		s.log.Error("watching the way to borders", "error", err)
+		return
+	}
+	defer d.close()
+	tick := time.NewTicker(borderCheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.post(ctx, func() { s.locked(func() { s.checkBorders(d) }) })
+	}
+}
+
+// unreachable blocks a path whose border cannot be reached.
+type unreachable struct{ sid netip.Addr }
+
+func (u unreachable) Error() string { return fmt.Sprintf("there is no route to its SID %s", u.sid) }
+
+func (s *Server) checkBorders(d *devices) {
+	lost := !s.sessions.anyUp(kindReflector)
+	for _, name := range s.planner.Names() {
+		v, _ := s.planner.View(name)
+		_, blocked := v.Blocked.(unreachable)
+		if !v.SID.IsValid() || (v.Blocked != nil && !blocked) || (!lost && !blocked) {
+			continue
+		}
+		_, _, err := d.route(net.IP(v.SID.AsSlice()), "")
+		switch {
+		case err != nil && lost && !blocked:
+			s.planner.Block(name, unreachable{v.SID})
+		case (err == nil || !lost) && blocked:
+			s.planner.Block(name, nil)
+		}
+	}
+}
+
+func (s *Server) handle(event speaker.Event) {
+	switch e := event.(type) {
+	case speaker.VPNLearned:
+		s.planner.Learned(e)
+	case speaker.VPNWithdrawn:
+		s.planner.Withdrawn(e)
+	case speaker.EndOfRIB:
+		s.planner.EndOfRIB(e.Family)
+	}
+}
+
+func (s *Server) expire()                         { s.planner.Expire() }
+func (s *Server) names() []string                 { return s.planner.Names() }
+func (s *Server) pending(name string) bool        { return s.planner.Pending(name) }
+func (s *Server) want() kernel.State              { return s.planner.Want() }
+func (s *Server) fail(name string, err error)     { s.planner.Block(name, err) }
+func (s *Server) retry(name string)               { s.planner.Block(name, nil) }
+func (s *Server) link(kernel.Link)                {}
+func (s *Server) classify(c api.Connection) error { return s.subflows.classify(c) }
+
+func (s *Server) drain(name string, drain bool) error { return s.planner.SetDrain(name, drain) }
+
+// work does the next steps for a path.
+func (s *Server) work(ctx context.Context, name string) error {
+	var steps []endpoint.Step
+	s.locked(func() { steps = s.planner.Flush(name, batchSize) })
+	var prefixes []netip.Prefix
+	for _, step := range steps {
+		if err := s.tables.Apply(ctx, step.Change); err != nil {
+			return err
+		}
+		prefixes = append(prefixes, step.Prefixes...)
+	}
+	s.publishRoutes(name, prefixes)
+	s.subflows.reconsider(prefixes)
+	return nil
+}
+
+// told passes the state of paths and the policies on to MPTCP.
+func (s *Server) told() {
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	var paths []api.Path
+	var policies []api.Policy
+	s.locked(func() { paths, policies = s.allPaths(), s.settings.Policies })
+	if err := s.subflows.update(paths, policies); err != nil {
+		s.log.Error("telling MPTCP of paths and policies", "error", err)
+	}
+}
+
+func (s *Server) paths() []api.Path {
+	var list []api.Path
+	for _, name := range s.planner.Names() {
+		v, _ := s.planner.View(name)
+		path := api.Path{
+			Name: name, Number: v.Config.Number, Border: v.Config.Border, Peer: v.Config.Peer,
+			Mark: v.Config.Mark, Addresses: v.Config.Addresses, Backup: v.Config.Backup, Table: v.Config.Table,
+			SID: v.SID, MTU: s.mtu, Reason: v.Reason, Routes: api.Routes{IPv6: v.IPv6, IPv4: v.IPv4}, State: api.Up,
+		}
+		switch {
+		case !v.Up:
+			path.State = api.Down
+		case v.Draining:
+			path.State = api.Draining
+		}
+		list = append(list, path)
+	}
+	return list
+}
+
+func (s *Server) lookup(client netip.Prefix) api.Lookup {
+	reaches, best := s.planner.Lookup(client)
+	found := api.Lookup{Client: client, Best: best}
+	for _, r := range reaches {
+		a := r.Route.Attributes
+		reach := api.Reach{
+			Name: r.Path, State: api.Up, Prefix: r.Prefix,
+			LocalPref: a.LocalPref, MED: a.MED, ASPath: endpoint.ASes(a.ASPath),
+		}
+		if r.Draining {
+			reach.State = api.Draining
+		}
+		found.Paths = append(found.Paths, reach)
+	}
+	return found
+}
+
+// Routes implements [mptcp.Router].
+func (s *Server) Routes(client netip.Addr) mptcp.Routes {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reaches, best := s.planner.Lookup(netip.PrefixFrom(client, client.BitLen()))
+	found := mptcp.Routes{Best: best}
+	for _, r := range reaches {
+		found.Paths = append(found.Paths, r.Path)
+	}
+	return found
+}
+
+// routes are those of all paths together: what several reflectors say is merged.
+func (s *Server) routes(api.Session) api.Routes {
+	var sum api.Routes
+	for _, name := range s.planner.Names() {
+		v, _ := s.planner.View(name)
+		sum.IPv6 += v.IPv6
+		sum.IPv4 += v.IPv4
+	}
+	return sum
+}
+
+func (s *Server) problems() []string {
+	var all []string
+	for _, name := range s.planner.Names() {
+		v, _ := s.planner.View(name)
+		all = append(all, v.Problems...)
+	}
+	return all
+}

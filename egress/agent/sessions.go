@@ -1,0 +1,125 @@
+package agent
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"hikyaku/egress/api"
+	"hikyaku/egress/config"
+	"hikyaku/egress/speaker"
+)
+
+// sessions is what is known of the BGP sessions.
+type sessions struct {
+	byName map[string]*session
+	// changed holds names whose state the watchers do not know yet.
+	changed map[string]bool
+}
+
+type session struct {
+	api.Session
+	// missing are the families whose End-of-RIB is awaited.
+	missing []speaker.Family
+}
+
+const (
+	kindPeer      = "peer"
+	kindReflector = "reflector"
+)
+
+func newSessions(c *config.Common, now time.Time) *sessions {
+	s := &sessions{byName: make(map[string]*session), changed: make(map[string]bool)}
+	for _, r := range c.Reflectors {
+		s.add(r.Name, kindReflector, r.Address, c.ASN, now)
+	}
+	return s
+}
+
+func (s *sessions) add(name, kind string, address netip.Addr, as uint32, now time.Time) {
+	s.byName[name] = &session{Session: api.Session{
+		Name: name, Kind: kind, Address: address, ASN: as, Since: now,
+		Error: "the session has not come up yet",
+	}}
+}
+
+// handle follows the events that concern sessions.
+func (s *sessions) handle(event speaker.Event, now time.Time) {
+	switch e := event.(type) {
+	case speaker.PeerUp:
+		if state := s.byName[e.Peer]; state != nil {
+			state.Up, state.Since, state.EndOfRIB, state.Error = true, now, false, ""
+			state.missing = slices.Clone(e.Families)
+			s.changed[e.Peer] = true
+		}
+	case speaker.PeerDown:
+		if state := s.byName[e.Peer]; state != nil {
+			state.Up, state.Since, state.EndOfRIB = false, now, false
+			state.Error = strings.TrimSpace("the session ended: " + e.Reason)
+			s.changed[e.Peer] = true
+		}
+	case speaker.EndOfRIB:
+		if state := s.byName[e.Peer]; state != nil {
+			state.missing = slices.DeleteFunc(state.missing, func(f speaker.Family) bool { return f == e.Family })
+			state.EndOfRIB = state.Up && len(state.missing) == 0
+			s.changed[e.Peer] = true
+		}
+	}
+}
+
+// ready tells whether a session is up and all that are have sent everything once.
+func (s *sessions) ready() bool {
+	up := 0
+	for _, state := range s.byName {
+		if state.Up {
+			up++
+			if !state.EndOfRIB {
+				return false
+			}
+		}
+	}
+	return up > 0
+}
+
+// complete tells whether every session is up and has sent everything.
+func (s *sessions) complete() bool {
+	for _, state := range s.byName {
+		if !state.EndOfRIB {
+			return false
+		}
+	}
+	return true
+}
+
+// anyUp tells whether a session of the kind is up.
+func (s *sessions) anyUp(kind string) bool {
+	for _, state := range s.byName {
+		if state.Kind == kind && state.Up {
+			return true
+		}
+	}
+	return false
+}
+
+// list returns all sessions by name; routes gives their numbers of routes.
+func (s *sessions) list(routes func(api.Session) api.Routes) []api.Session {
+	all := make([]api.Session, 0, len(s.byName))
+	for _, state := range s.byName {
+		one := state.Session
+		if one.Up {
+			one.Routes = routes(one)
+		}
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b api.Session) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// reason is why a session is down.
+func (s *sessions) reason(name string) string {
+	if state := s.byName[name]; state != nil {
+		return state.Error
+	}
+	return ""
+}

@@ -1,0 +1,9 @@
+// Package api is the local HTTP/JSON API of the egress agents, on a Unix socket:
+// the types, the server and a client. docs/egress-api.yaml describes it as
+// OpenAPI, docs/egress-api.md for people; tests hold both to what is served.
+//
+// The edge server reads from it which paths there are, by which mark or address
+// each is taken, which of them reach a client, and every change of that; it
+// tells the agent the content class of MPTCP connections. Operators drain paths
+// and set policies.
+package api

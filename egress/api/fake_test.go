@@ -1,0 +1,131 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+var start = time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
+
+// fake is an agent with two paths and state in memory. It publishes what the
+// API changes, as an agent does.
+type fake struct {
+	hub *Hub
+
+	mu          sync.Mutex
+	paths       []Path
+	policies    []Policy
+	connections []Connection
+	asked       []netip.Prefix
+	// broken is returned by every method where it is set.
+	broken error
+}
+
+func newFake() *fake {
+	border := netip.MustParseAddr("192.0.2.1")
+	return &fake{hub: &Hub{}, paths: []Path{
+		{
+			Name: "transit-a", Number: 1, State: Up, Reason: "the border announces it", Since: start,
+			Border: border, Peer: 1, Mark: 0x680001, Table: 10001, MTU: 1536,
+			Addresses: []netip.Addr{netip.MustParseAddr("2001:db8:5::a1"), netip.MustParseAddr("198.51.100.161")},
+			SID:       netip.MustParseAddr("2001:db8:b1:1::"), Routes: Routes{IPv6: 200000, IPv4: 3},
+		},
+		{
+			Name: "transit-b", Number: 2, State: Down, Reason: "no border announces it", Since: start,
+			Border: border, Peer: 7, Mark: 0x680002, Table: 10002,
+		},
+	}}
+}
+
+func (f *fake) Status(context.Context) (Status, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return Status{
+		Version: "test", Role: "server", ASN: 64500, RouterID: netip.MustParseAddr("192.0.2.11"),
+		Started: start, Ready: true,
+		Features: []Feature{{Name: "mptcp", Available: true}, {Name: "vrf", Effect: "no IPv4 clients"}},
+	}, f.broken
+}
+
+func (f *fake) Paths(context.Context) ([]Path, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.paths), f.broken
+}
+
+func (f *fake) Sessions(context.Context) ([]Session, error) {
+	return []Session{
+		{Name: "rr1", Kind: "reflector", Address: netip.MustParseAddr("2001:db8::53"), ASN: 64500, Up: true,
+			Since: start, EndOfRIB: true, Routes: Routes{IPv6: 200000}},
+		{Name: "rr2", Kind: "reflector", Address: netip.MustParseAddr("fe80::1%eth0"), ASN: 64500,
+			Since: start, Error: "connection refused"},
+	}, f.broken
+}
+
+func (f *fake) Lookup(_ context.Context, client netip.Prefix) (Lookup, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, client)
+	lookup := Lookup{Client: client}
+	if client.Addr().Is6() {
+		lookup.Best = "transit-a"
+		lookup.Paths = []Reach{{Name: "transit-a", State: Up, Prefix: netip.MustParsePrefix("2001:db9::/32"),
+			LocalPref: 100, ASPath: []uint32{64496, 4200000000}}}
+	}
+	return lookup, f.broken
+}
+
+func (f *fake) SetDrain(_ context.Context, name string, drain *Drain) (Path, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.paths {
+		if p := &f.paths[i]; p.Name == name {
+			p.Drain, p.State = drain, Up
+			if drain != nil {
+				p.State = Draining
+			}
+			f.hub.Publish(Event{Path: p})
+			return *p, f.broken
+		}
+	}
+	return Path{}, fmt.Errorf("%w: there is no path `%s`", ErrNotFound, name)
+}
+
+func (f *fake) Policies(context.Context) ([]Policy, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.policies), f.broken
+}
+
+func (f *fake) SetPolicy(_ context.Context, policy Policy) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.policies = append(f.policies, policy)
+	f.hub.Publish(Event{Policies: &PolicyList{f.policies}})
+	return f.broken
+}
+
+func (f *fake) DeletePolicy(_ context.Context, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := len(f.policies)
+	f.policies = slices.DeleteFunc(f.policies, func(p Policy) bool { return p.Name == name })
+	if len(f.policies) == before {
+		return fmt.Errorf("%w: there is no policy `%s`", ErrNotFound, name)
+	}
+	return f.broken
+}
+
+func (f *fake) SetConnection(_ context.Context, connection Connection) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if connection.Token == 0xdead {
+		return fmt.Errorf("%w: no connection has the token %08x", ErrNotFound, connection.Token)
+	}
+	f.connections = append(f.connections, connection)
+	return f.broken
+}

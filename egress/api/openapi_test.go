@@ -1,0 +1,149 @@
+package api
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// operation returns a path's method of the document.
+func (d document) operation(t *testing.T, method, pattern string) object {
+	t.Helper()
+	paths := d.root["paths"].(object)
+	path, ok := paths[pattern].(object)
+	if !ok {
+		t.Fatalf("the document has no %s", pattern)
+	}
+	operation, ok := path[strings.ToLower(method)].(object)
+	if !ok {
+		t.Fatalf("the document has no %s %s", method, pattern)
+	}
+	return operation
+}
+
+// checkAnswer tells in what an answer is not as the document says.
+func (d document) checkAnswer(t *testing.T, operation object, response *http.Response, text []byte) []string {
+	t.Helper()
+	answers := operation["responses"].(object)
+	described, ok := answers[strconv.Itoa(response.StatusCode)]
+	if !ok {
+		return []string{fmt.Sprintf("the status %d is not described: %s", response.StatusCode, text)}
+	}
+	content, ok := d.resolve(described)["content"].(object)
+	if !ok {
+		if len(text) > 0 {
+			return []string{fmt.Sprintf("a body that is not described: %s", text)}
+		}
+		return nil
+	}
+	kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if err != nil {
+		return []string{err.Error()}
+	}
+	media, ok := content[kind].(object)
+	if !ok {
+		return []string{fmt.Sprintf("the media type %s is not described", kind)}
+	}
+	if kind != "application/json" {
+		return nil
+	}
+	return d.validate(media["schema"], decodeJSON(t, text), "answer")
+}
+
+func TestEveryRouteIsDescribed(t *testing.T) {
+	s := serve(t)
+	var described []string
+	for path, methods := range s.doc.root["paths"].(object) {
+		for method := range methods.(object) {
+			if method != "parameters" {
+				described = append(described, strings.ToUpper(method)+" "+path)
+			}
+		}
+	}
+	routes := slices.Clone(s.server.routes)
+	slices.Sort(routes)
+	slices.Sort(described)
+	if !slices.Equal(routes, described) {
+		t.Errorf("served:    %q\ndescribed: %q", routes, described)
+	}
+}
+
+// The document has a schema for each type, with the same fields: an answer in a
+// test may leave out what is rarely there.
+func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
+	d := readDocument(t)
+	answers := map[string]any{
+		"Status": Status{}, "Feature": Feature{}, "Path": Path{}, "Routes": Routes{}, "Drain": Drain{},
+		"PathList": PathList{}, "Session": Session{}, "SessionList": SessionList{}, "Lookup": Lookup{},
+		"Reach": Reach{}, "LookupList": LookupList{}, "Policy": Policy{}, "PolicyList": PolicyList{},
+		"Snapshot": Snapshot{}, "RouteChange": RouteChange{}, "Readiness": Readiness{}, "Failure": Failure{},
+	}
+	requests := map[string]any{
+		"DrainRequest": DrainRequest{}, "LookupRequest": LookupRequest{},
+		"PolicyRequest": Policy{}, "ConnectionRequest": Connection{},
+	}
+	checked := map[string]bool{"PathState": true, "Mode": true}
+	for name, value := range answers {
+		checked[name] = true
+		all, required := jsonFields(reflect.TypeOf(value))
+		schema := d.schema(name)
+		same(t, name+": fields", all, keys(schema["properties"]))
+		same(t, name+": required", required, texts(schema["required"]))
+	}
+	for name, value := range requests {
+		checked[name] = true
+		all, _ := jsonFields(reflect.TypeOf(value))
+		same(t, name+": fields", all, keys(d.schema(name)["properties"]))
+	}
+	for name := range d.root["components"].(object)["schemas"].(object) {
+		if !checked[name] {
+			t.Errorf("the schema %s belongs to no type", name)
+		}
+	}
+	same(t, "Mode", []string{"adaptive", "aggregated", "plain", "steered"}, texts(d.schema("Mode")["enum"]))
+	same(t, "PathState", []string{string(Down), string(Draining), string(Up)}, texts(d.schema("PathState")["enum"]))
+}
+
+func same(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: types have %q, the document has %q", what, got, want)
+	}
+}
+
+// jsonFields returns the names of a struct's fields, and those which are always
+// there.
+func jsonFields(structure reflect.Type) (all, required []string) {
+	for i := range structure.NumField() {
+		name, options, _ := strings.Cut(structure.Field(i).Tag.Get("json"), ",")
+		all = append(all, name)
+		if options == "" {
+			required = append(required, name)
+		}
+	}
+	return all, required
+}
+
+func keys(mapping any) []string {
+	var out []string
+	for key := range mapping.(object) {
+		out = append(out, key)
+	}
+	return out
+}
+
+func texts(sequence any) []string {
+	var out []string
+	items, _ := sequence.([]any)
+	for _, item := range items {
+		out = append(out, item.(string))
+	}
+	return out
+}

@@ -1,0 +1,109 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/netip"
+	"regexp"
+	"slices"
+)
+
+// maxBody is the size of a request's body in bytes; 1000 prefixes take less.
+const maxBody = 128 << 10
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (c *ClientPrefix) UnmarshalText(text []byte) error {
+	prefix, err := parseClient(string(text))
+	*c = ClientPrefix(prefix)
+	return err
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (c ClientPrefix) MarshalText() ([]byte, error) { return netip.Prefix(c).MarshalText() }
+
+func parseClient(text string) (netip.Prefix, error) {
+	if address, err := netip.ParseAddr(text); err == nil && address.Zone() == "" {
+		address = address.Unmap()
+		return netip.PrefixFrom(address, address.BitLen()), nil
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("%w: %q is no address and no prefix", ErrInvalid, text)
+	}
+	if prefix.Addr().Is4In6() && prefix.Bits() >= 96 {
+		prefix = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96)
+	}
+	return prefix.Masked(), nil
+}
+
+// readBody decodes a JSON body into a value; what the value has no place for is
+// refused, since a misspelt field would otherwise mean its default.
+func readBody(w http.ResponseWriter, r *http.Request, into any) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return fmt.Errorf("%w: the body must be JSON: send `Content-Type: application/json`", ErrInvalid)
+	}
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			return fmt.Errorf("%w: the body has more than %d bytes", ErrInvalid, maxBody)
+		}
+		return fmt.Errorf("%w: reading the body: %w", ErrInvalid, err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: something follows the JSON value in the body", ErrInvalid)
+	}
+	return nil
+}
+
+var (
+	policyName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+	className  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+	modes      = []Mode{Adaptive, Plain, Steered, Aggregated}
+)
+
+// check tells what is wrong with a policy by itself; whether its paths exist,
+// the backend knows.
+func (p *Policy) check() error {
+	if !policyName.MatchString(p.Name) {
+		return fmt.Errorf("%w: `name` %q is not 1 to 64 letters, digits, `.`, `_` and `-`", ErrInvalid, p.Name)
+	}
+	if !slices.Contains(modes, p.Mode) {
+		return fmt.Errorf("%w: `mode` is %q, expected one of %q", ErrInvalid, p.Mode, modes)
+	}
+	for _, client := range p.Clients {
+		if !client.IsValid() {
+			return fmt.Errorf("%w: `clients` has an empty prefix", ErrInvalid)
+		}
+		if masked := client.Masked(); masked != client {
+			return fmt.Errorf("%w: `clients` has %s, whose bits after the length must be zero: send %s",
+				ErrInvalid, client, masked)
+		}
+	}
+	for _, class := range p.Classes {
+		if !className.MatchString(class) {
+			return fmt.Errorf("%w: `classes` has %q, which is not 1 to 64 letters, digits, `.`, `_` and `-`", ErrInvalid, class)
+		}
+	}
+	for _, path := range p.Backup {
+		if len(p.Paths) > 0 && !slices.Contains(p.Paths, path) {
+			return fmt.Errorf("%w: `backup` has %q, which is not among `paths`", ErrInvalid, path)
+		}
+	}
+	return nil
+}
+
+func (c *Connection) check() error {
+	if c.Token == 0 && (!c.Local.IsValid() || !c.Remote.IsValid()) {
+		return fmt.Errorf("%w: name the connection by `token`, or by `local` and `remote`", ErrInvalid)
+	}
+	if c.Class != "" && !className.MatchString(c.Class) {
+		return fmt.Errorf("%w: `class` is %q, which is not 1 to 64 letters, digits, `.`, `_` and `-`", ErrInvalid, c.Class)
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func TestAnswers(t *testing.T) {
+	s := serve(t)
+	policy := `{"mode": "steered", "clients": ["2001:db9::/32"], "classes": ["bulk"], "paths": ["transit-a"], "backup": ["transit-a"], "order": -1}`
+	cases := []struct {
+		name, method, pattern, path, body string
+		status                            int
+		want                              string // part of the answer
+	}{
+		{"health", "GET", "/healthz", "", "", 200, "ok\n"},
+		{"metrics", "GET", "/metrics", "", "", 200, "up 1\n"},
+		{"status", "GET", "/v1/status", "", "", 200, `"router_id":"192.0.2.11"`},
+		{"an empty list is no null", "GET", "/v1/status", "", "", 200, `"problems":[]`},
+		{"paths", "GET", "/v1/paths", "", "", 200, `"addresses":["2001:db8:5::a1","198.51.100.161"]`},
+		{"a path without SID", "GET", "/v1/paths/{name}", "/v1/paths/transit-b", "", 200, `"addresses":[],"backup":false,"table":10002,"mtu":0`},
+		{"a path that is not there", "GET", "/v1/paths/{name}", "/v1/paths/transit-c", "", 404, "not found: there is no path `transit-c`"},
+		{"drain", "PUT", "/v1/paths/{name}/drain", "/v1/paths/transit-a/drain", `{"reason": "maintenance"}`, 200, `"state":"draining"`},
+		{"what is drained says why", "GET", "/v1/paths/{name}", "/v1/paths/transit-a", "", 200, `"drain":{"reason":"maintenance","since":"`},
+		{"drain without reason", "PUT", "/v1/paths/{name}/drain", "/v1/paths/transit-a/drain", `{}`, 200, `"drain":{"reason":"","since":"`},
+		{"end of drain", "DELETE", "/v1/paths/{name}/drain", "/v1/paths/transit-a/drain", "", 200, `"state":"up"`},
+		{"drain of nothing", "PUT", "/v1/paths/{name}/drain", "/v1/paths/x/drain", `{}`, 404, "there is no path `x`"},
+		{"sessions", "GET", "/v1/sessions", "", "", 200, `"error":"connection refused"`},
+		{"lookup", "GET", "/v1/lookup", "/v1/lookup?client=2001:db9::7", "", 200, `"as_path":[64496,4200000000]`},
+		{"lookup in vain", "GET", "/v1/lookup", "/v1/lookup?client=203.0.113.9", "", 200, `{"client":"203.0.113.9/32","paths":[]}`},
+		{"lookups", "POST", "/v1/lookup", "", `{"clients": ["2001:db9::7", "203.0.113.9/24"]}`, 200, `{"client":"203.0.113.0/24","paths":[]}`},
+		{"lookups of nobody", "POST", "/v1/lookup", "", `{}`, 200, `{"lookups":[]}`},
+		{"no policies", "GET", "/v1/policies", "", "", 200, `{"policies":[]}`},
+		{"new policy", "PUT", "/v1/policies/{name}", "/v1/policies/p1", policy, 200, `"name":"p1"`},
+		{"policies", "GET", "/v1/policies", "", "", 200, `"order":-1`},
+		{"policy", "GET", "/v1/policies/{name}", "/v1/policies/p1", "", 200, `"classes":["bulk"]`},
+		{"policy removed", "DELETE", "/v1/policies/{name}", "/v1/policies/p1", "", 204, ""},
+		{"policy removed again", "DELETE", "/v1/policies/{name}", "/v1/policies/p1", "", 404, "there is no policy `p1`"},
+		{"policy is gone", "GET", "/v1/policies/{name}", "/v1/policies/p1", "", 404, "there is no policy `p1`"},
+		{"connection by token", "PUT", "/v1/connections", "", `{"token": 4294967295, "class": "bulk"}`, 204, ""},
+		{"connection by addresses", "PUT", "/v1/connections", "", `{"local": "[2001:db8:5::1]:443", "remote": "[2001:db9::7]:50000"}`, 204, ""},
+		{"connection that is gone", "PUT", "/v1/connections", "", `{"token": 57005}`, 404, "no connection has the token 0000dead"},
+	}
+	for _, c := range cases {
+		path := c.path
+		if path == "" {
+			path = c.pattern
+		}
+		status, answer := s.exchange(t, c.method, c.pattern, path, c.body)
+		if status != c.status || !strings.Contains(answer, c.want) {
+			t.Errorf("%s: %d %s, want %d with %s", c.name, status, answer, c.status, c.want)
+		}
+	}
+	want := []Connection{{Token: 4294967295, Class: "bulk"}, {
+		Local: netip.MustParseAddrPort("[2001:db8:5::1]:443"), Remote: netip.MustParseAddrPort("[2001:db9::7]:50000"),
+	}}
+	if fmt.Sprint(s.connections) != fmt.Sprint(want) {
+		t.Errorf("the agent was told of %v, want %v", s.connections, want)
+	}
+}
+
+func TestLookupsAskForCleanPrefixes(t *testing.T) {
+	cases := []struct{ name, client, want string }{
+		{"an address", "2001:db9::7", "2001:db9::7/128"},
+		{"host bits", "2001:db9::7/48", "2001:db9::/48"},
+		{"IPv4 in IPv6", "::ffff:203.0.113.9", "203.0.113.9/32"},
+		{"an IPv4 prefix in IPv6", "::ffff:203.0.113.9/120", "203.0.113.0/24"},
+	}
+	for _, c := range cases {
+		s := serve(t)
+		if status, answer := s.exchange(t, "GET", "/v1/lookup", "/v1/lookup?client="+c.client, ""); status != 200 {
+			t.Errorf("%s: %d %s", c.name, status, answer)
+		} else if got := s.asked[0].String(); got != c.want {
+			t.Errorf("%s: the agent was asked for %s, want %s", c.name, got, c.want)
+		}
+		s.stop()
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	s := serve(t)
+	many := `{"clients": ["::1"` + strings.Repeat(`,"::1"`, 1000) + `]}`
+	cases := []struct{ name, method, pattern, path, body, want string }{
+		{"no client", "GET", "/v1/lookup", "/v1/lookup", "", "parameter `client`: invalid: \"\" is no address and no prefix"},
+		{"a client that is none", "GET", "/v1/lookup", "/v1/lookup?client=x", "", "parameter `client`: invalid: \"x\" is no address and no prefix"},
+		{"a client with zone", "GET", "/v1/lookup", "/v1/lookup?client=fe80::1%25eth0", "", "parameter `client`: invalid: \"fe80::1%eth0\" is no address and no prefix"},
+		{"a client in a list that is none", "POST", "/v1/lookup", "", `{"clients": ["x"]}`, "invalid: reading the body: invalid: \"x\" is no address and no prefix"},
+		{"too many clients", "POST", "/v1/lookup", "", many, "invalid: `clients` has 1001 entries, at most 1000 are answered"},
+		{"no JSON", "POST", "/v1/lookup", "", `clients`, "invalid: reading the body: invalid character 'c' looking for beginning of value"},
+		{"an unknown field", "POST", "/v1/lookup", "", `{"client": []}`, "invalid: reading the body: json: unknown field \"client\""},
+		{"something behind", "POST", "/v1/lookup", "", `{} {}`, "invalid: something follows the JSON value in the body"},
+		{"a body that is too large", "POST", "/v1/lookup", "", `{"clients": ["` + strings.Repeat("x", maxBody) + `"]}`, "invalid: the body has more than 131072 bytes"},
+		{"a reason that is too long", "PUT", "/v1/paths/{name}/drain", "/v1/paths/transit-a/drain", `{"reason": "` + strings.Repeat("x", 257) + `"}`,
+			"invalid: `reason` has 257 bytes, at most 256 are kept"},
+		{"two names", "PUT", "/v1/policies/{name}", "/v1/policies/a", `{"name": "b", "mode": "plain"}`, "invalid: `name` is `b`, but the request is for `a`"},
+		{"a name that is none", "PUT", "/v1/policies/{name}", "/v1/policies/a%20b", `{"mode": "plain"}`, "invalid: `name` \"a b\" is not 1 to 64 letters, digits, `.`, `_` and `-`"},
+		{"no mode", "PUT", "/v1/policies/{name}", "/v1/policies/a", `{}`, "invalid: `mode` is \"\", expected one of [\"adaptive\" \"plain\" \"steered\" \"aggregated\"]"},
+		{"host bits", "PUT", "/v1/policies/{name}", "/v1/policies/a", `{"mode": "plain", "clients": ["2001:db9::1/32"]}`,
+			"invalid: `clients` has 2001:db9::1/32, whose bits after the length must be zero: send 2001:db9::/32"},
+		{"an empty client", "PUT", "/v1/policies/{name}", "/v1/policies/a", `{"mode": "plain", "clients": [""]}`, "invalid: `clients` has an empty prefix"},
+		{"a class that is none", "PUT", "/v1/policies/{name}", "/v1/policies/a", `{"mode": "plain", "classes": [""]}`, "invalid: `classes` has \"\", which is not 1 to 64 letters, digits, `.`, `_` and `-`"},
+		{"a backup that may not be used", "PUT", "/v1/policies/{name}", "/v1/policies/a", `{"mode": "plain", "paths": ["x"], "backup": ["y"]}`, "invalid: `backup` has \"y\", which is not among `paths`"},
+		{"a connection without name", "PUT", "/v1/connections", "", `{"local": "[::1]:1"}`, "invalid: name the connection by `token`, or by `local` and `remote`"},
+		{"a connection's class that is none", "PUT", "/v1/connections", "", `{"token": 1, "class": "a b"}`, "invalid: `class` is \"a b\", which is not 1 to 64 letters, digits, `.`, `_` and `-`"},
+	}
+	for _, c := range cases {
+		path := c.path
+		if path == "" {
+			path = c.pattern
+		}
+		status, answer := s.exchange(t, c.method, c.pattern, path, c.body)
+		got, _ := decodeJSON(t, []byte(answer)).(object)["error"].(string)
+		if status != http.StatusBadRequest || got != c.want {
+			t.Errorf("%s: %d %s, want 400 %s", c.name, status, got, c.want)
+		}
+	}
+	if len(s.policies)+len(s.connections) > 0 {
+		t.Errorf("a request that was refused reached the agent: %v %v", s.policies, s.connections)
+	}
+}
+
+func TestWhatIsNotServed(t *testing.T) {
+	s := serve(t)
+	cases := []struct {
+		name, method, path, contentType string
+		status                          int
+		allow, want                     string
+	}{
+		{"nothing", "GET", "/v2", "", 404, "", "there is nothing at /v2"},
+		{"the root", "GET", "/", "", 404, "", "there is nothing at /"},
+		{"a wrong method", "POST", "/v1/paths", "", 405, "GET", "POST is not possible on /v1/paths; GET is"},
+		{"a wrong method of several", "GET", "/v1/paths/x/drain", "", 405, "PUT, DELETE", "GET is not possible on /v1/paths/x/drain; PUT, DELETE is"},
+		{"a form", "PUT", "/v1/connections", "application/x-www-form-urlencoded", 400, "", "invalid: the body must be JSON: send `Content-Type: application/json`"},
+		{"a body of no type", "PUT", "/v1/connections", "", 400, "", "invalid: the body must be JSON: send `Content-Type: application/json`"},
+	}
+	for _, c := range cases {
+		request, err := http.NewRequest(c.method, "http://egress"+c.path, strings.NewReader(`token=1`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.contentType != "" {
+			request.Header.Set("Content-Type", c.contentType)
+		}
+		response, err := s.client.http.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = failure(response)
+		response.Body.Close()
+		if response.StatusCode != c.status || response.Header.Get("Allow") != c.allow || err.Error() != c.want {
+			t.Errorf("%s: %d, Allow %q, %v", c.name, response.StatusCode, response.Header.Get("Allow"), err)
+		}
+	}
+}
+
+func TestErrorsOfTheAgent(t *testing.T) {
+	cases := []struct {
+		err    error
+		status int
+		want   error
+		logged bool
+	}{
+		{fmt.Errorf("%w: bad", ErrInvalid), 400, ErrInvalid, false},
+		{fmt.Errorf("%w: gone", ErrNotFound), 404, ErrNotFound, false},
+		{fmt.Errorf("%w: at a border", ErrUnsupported), 501, ErrUnsupported, false},
+		{errors.New("the disk is full"), 500, nil, true},
+	}
+	for _, c := range cases {
+		s := serve(t)
+		s.fake.broken = c.err
+		err := s.client.DeletePolicy(t.Context(), "none")
+		if !errors.Is(err, ErrNotFound) {
+			t.Errorf("a policy that is not there: %v", err)
+		}
+		_, err = s.client.Paths(t.Context())
+		if err == nil || err.Error() != c.err.Error() {
+			t.Errorf("%v: the client has %v", c.err, err)
+		}
+		if c.want != nil && !errors.Is(err, c.want) {
+			t.Errorf("%v: the client's error does not wrap %v", c.err, c.want)
+		}
+		s.stop()
+		if logged := strings.Contains(s.log.String(), c.err.Error()); logged != c.logged {
+			t.Errorf("%v: logged: %t: %s", c.err, logged, s.log)
+		}
+	}
+}

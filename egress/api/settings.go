@@ -1,0 +1,87 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Settings is what was set through the API and outlives the process.
+type Settings struct {
+	// Drains by the name of the path.
+	Drains map[string]Drain `json:"drains"`
+	// Policies in the order of names.
+	Policies List[Policy] `json:"policies"`
+}
+
+// settingsFile is the name of the file in the state directory.
+const settingsFile = "settings.json"
+
+// LoadSettings reads what [Settings.Save] wrote into dir; none where nothing was
+// written. Drains is never nil.
+func LoadSettings(dir string) (Settings, error) {
+	settings := Settings{Drains: map[string]Drain{}}
+	path := filepath.Join(dir, settingsFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return settings, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &settings)
+	}
+	if err != nil {
+		return Settings{}, fmt.Errorf("reading drains and policies from %s (remove it to begin without any): %w", path, err)
+	}
+	if settings.Drains == nil {
+		settings.Drains = map[string]Drain{}
+	}
+	return settings, nil
+}
+
+// Save writes the settings into dir, which it makes (0750) if it is not there.
+// A crash at any moment leaves either the former or the new ones; when Save has
+// returned, the new ones survive a loss of power.
+func (s Settings) Save(dir string) error {
+	path := filepath.Join(dir, settingsFile)
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err == nil {
+		err = replaceFile(path, append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("writing drains and policies to %s: %w", path, err)
+	}
+	return nil
+}
+
+func replaceFile(path string, text []byte) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	// A fixed name: what a crash leaves is overwritten, not collected.
+	temporary := path + ".new"
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// syncDir makes a rename last.
+func syncDir(dir string) error {
+	opened, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(opened.Sync(), opened.Close())
+}

@@ -1,0 +1,228 @@
+package api
+
+import (
+	"encoding/json"
+	"net/netip"
+	"time"
+)
+
+// List is a slice that is [] in JSON where it is nil, so that clients need not
+// expect null. A []T can be assigned to it.
+type List[T any] []T
+
+// MarshalJSON implements json.Marshaler.
+func (l List[T]) MarshalJSON() ([]byte, error) {
+	if l == nil {
+		return []byte("[]"), nil
+	}
+	return json.Marshal([]T(l))
+}
+
+// Status is the agent in short.
+type Status struct {
+	// Version of hikyaku-egress.
+	Version string `json:"version"`
+	// Role is "border" or "server".
+	Role string `json:"role"`
+	// ASN is the own AS.
+	ASN uint32 `json:"asn"`
+	// RouterID is the BGP identifier, an IPv4 address.
+	RouterID netip.Addr `json:"router_id"`
+	// Started is when the agent started.
+	Started time.Time `json:"started"`
+	// Ready: each session that is up has sent its End-of-RIB since the start, so
+	// that paths and lookups are complete.
+	Ready bool `json:"ready"`
+	// Features of the kernel that matter here.
+	Features List[Feature] `json:"features"`
+	// Problems that an operator should know of, as sentences; empty when all is
+	// well.
+	Problems List[string] `json:"problems"`
+}
+
+// Feature is something that the kernel has or lacks.
+type Feature struct {
+	// Name is short, such as "vrf".
+	Name string `json:"name"`
+	// Available tells whether the kernel has it.
+	Available bool `json:"available"`
+	// Effect says what is missing without it and what still works; empty where
+	// it is available.
+	Effect string `json:"effect,omitempty"`
+}
+
+// PathState says what a path may be used for.
+type PathState string
+
+// The states of a path.
+const (
+	// Up: it may be used.
+	Up PathState = "up"
+	// Draining: what uses it may go on, nothing new shall begin.
+	Draining PathState = "draining"
+	// Down: packets do not get through.
+	Down PathState = "down"
+)
+
+// Path is a way out of the AS. A border has one for each of its egress peers, a
+// server those of its configuration.
+type Path struct {
+	Name string `json:"name"`
+	// Number as configured: of the peer at a border, of the path at a server.
+	Number uint32    `json:"number"`
+	State  PathState `json:"state"`
+	// Reason for the state, a sentence.
+	Reason string `json:"reason"`
+	// Since is when the state began.
+	Since time.Time `json:"since"`
+	// Border is the router ID of the border that the path goes by.
+	Border netip.Addr `json:"border"`
+	// Peer is the number of the egress peer at that border.
+	Peer uint32 `json:"peer"`
+	// Mark is the SO_MARK of sockets and packets that shall take the path; 0 at
+	// a border. A marked packet to a client that the path does not reach goes
+	// the plain way.
+	Mark uint32 `json:"mark"`
+	// Addresses are the EPE addresses, at most one for each family; none at a
+	// border. What is sent from them takes this path or none.
+	Addresses List[netip.Addr] `json:"addresses"`
+	// Backup: MPTCP shall use the path only while it has no other.
+	Backup bool `json:"backup"`
+	// Table of the kernel that holds the path's routes.
+	Table uint32 `json:"table"`
+	// SID of the path; absent while it has none.
+	SID netip.Addr `json:"sid,omitzero"`
+	// MTU in bytes of what is sent over the path, SRv6's overhead taken off; 0
+	// where that is not known.
+	MTU uint32 `json:"mtu"`
+	// Routes are the numbers of prefixes that the path reaches.
+	Routes Routes `json:"routes"`
+	// Drain is present while somebody drains the path.
+	Drain *Drain `json:"drain,omitempty"`
+}
+
+// Routes counts prefixes by family.
+type Routes struct {
+	IPv6 int `json:"ipv6"`
+	IPv4 int `json:"ipv4"`
+}
+
+// Drain is the wish that a path shall be used no more. It survives restarts.
+type Drain struct {
+	// Reason as the operator gave it.
+	Reason string `json:"reason"`
+	// Since is when the drain was set; set by the agent.
+	Since time.Time `json:"since"`
+}
+
+// Lookup tells which paths reach a client.
+type Lookup struct {
+	// Client as it was asked for, host bits cleared.
+	Client netip.Prefix `json:"client"`
+	// Best is the path that plain packets to the client take; absent where that
+	// is none of the paths, or not known.
+	Best string `json:"best,omitempty"`
+	// Paths that reach the whole of Client, by name. Those that are down are not
+	// among them.
+	Paths List[Reach] `json:"paths"`
+}
+
+// Reach is a path's route to a client.
+type Reach struct {
+	Name  string    `json:"name"`
+	State PathState `json:"state"`
+	// Prefix is the longest one that holds the client.
+	Prefix netip.Prefix `json:"prefix"`
+	// LocalPref is BGP's (RFC 4271 §5.1.5).
+	LocalPref uint32 `json:"local_pref"`
+	// MED is BGP's (RFC 4271 §5.1.4).
+	MED uint32 `json:"med"`
+	// ASPath from the egress peer to the client's AS, which is the last one. A
+	// set of ASes stands as its members.
+	ASPath List[uint32] `json:"as_path"`
+}
+
+// Session is a BGP session.
+type Session struct {
+	Name string `json:"name"`
+	// Kind is "peer" (an egress peer) or "reflector".
+	Kind    string     `json:"kind"`
+	Address netip.Addr `json:"address"`
+	// ASN of the neighbour.
+	ASN uint32 `json:"asn"`
+	// Up: the session is established (RFC 4271 §8.2.2).
+	Up bool `json:"up"`
+	// Since is when Up last changed.
+	Since time.Time `json:"since"`
+	// EndOfRIB: the neighbour has sent all that it had when the session came up.
+	EndOfRIB bool `json:"end_of_rib"`
+	// Routes that it has sent and not withdrawn.
+	Routes Routes `json:"routes"`
+	// Error is why it is down, a sentence; absent while it is up.
+	Error string `json:"error,omitempty"`
+}
+
+// Mode is how connections to a client use the paths.
+type Mode string
+
+// The modes.
+const (
+	// Adaptive leaves it to the edge server and the agent.
+	Adaptive Mode = "adaptive"
+	// Plain: BGP's best path alone.
+	Plain Mode = "plain"
+	// Steered: one path at a time, chosen by mark.
+	Steered Mode = "steered"
+	// Aggregated: several paths at once, by MPTCP.
+	Aggregated Mode = "aggregated"
+)
+
+// Policy is an operator's rule for some clients and content classes. It
+// survives restarts. Of those that match a connection the first counts, by
+// Order and then by Name.
+type Policy struct {
+	// Name of letters, digits, `.`, `_` and `-`, at most 64.
+	Name string `json:"name"`
+	// Order among policies; the smallest comes first. 0 where it is left out.
+	Order int32 `json:"order"`
+	// Clients that it holds for; empty: all.
+	Clients List[netip.Prefix] `json:"clients"`
+	// Classes of content that it holds for; empty: all, also where none is told.
+	Classes List[string] `json:"classes"`
+	Mode    Mode         `json:"mode"`
+	// Paths that may be used, by name; empty: all.
+	Paths List[string] `json:"paths"`
+	// Backup are those which MPTCP uses only while it has no other.
+	Backup List[string] `json:"backup"`
+}
+
+// Connection tells the agent what it can't see of an MPTCP connection. It is
+// forgotten when the connection ends.
+type Connection struct {
+	// Token of the connection (`mptcpi_token` of MPTCP_INFO); 0 where it is not
+	// known, then Local and Remote name it.
+	Token uint32 `json:"token"`
+	// Local and Remote are those of the first subflow.
+	Local  netip.AddrPort `json:"local,omitzero"`
+	Remote netip.AddrPort `json:"remote,omitzero"`
+	// Class of its content; empty for none.
+	Class string `json:"class"`
+}
+
+// Snapshot is all that events tell of.
+type Snapshot struct {
+	// Ready as in [Status].
+	Ready    bool          `json:"ready"`
+	Paths    List[Path]    `json:"paths"`
+	Sessions List[Session] `json:"sessions"`
+	Policies List[Policy]  `json:"policies"`
+}
+
+// RouteChange tells that answers to lookups may have changed.
+type RouteChange struct {
+	// Path whose routes have changed.
+	Path string `json:"path"`
+	// Prefixes that it reaches now, does not reach any more, or reaches by
+	// another route; at most 1000. Empty: more; forget every lookup.
+	Prefixes List[netip.Prefix] `json:"prefixes"`
+}

@@ -1,0 +1,150 @@
+package border
+
+import (
+	"net/netip"
+
+	"hikyaku/egress/config"
+	"hikyaku/egress/kernel"
+	"hikyaku/egress/rib"
+	"hikyaku/egress/speaker"
+)
+
+// MainTable is the name of the part that puts best paths into the main table, in
+// [Planner.Flush] and wherever else a peer is named. No peer can have this name.
+const MainTable = "main table"
+
+// bestMetric is better than the kernel's 1024, as that of routing daemons.
+const bestMetric = 20
+
+// best is the state of the main table, which has what BGP prefers among all peers.
+type best struct {
+	routes rib.Table[bestRoute]
+	queue  []netip.Prefix
+	gone   []kernel.Nexthop
+	failed error
+}
+
+type bestRoute struct {
+	want   kernel.Nexthop // without its number; the zero value for none
+	have   kernel.NexthopID
+	stale  bool
+	queued bool
+}
+
+func (b *best) set(prefix netip.Prefix, change func(*bestRoute)) {
+	r, _ := b.routes.Get(prefix)
+	change(&r)
+	if !r.queued {
+		r.queued = true
+		b.queue = append(b.queue, prefix)
+	}
+	b.routes.Set(prefix, r)
+}
+
+// Best takes BGP's choice among the peers for a prefix. Peers that are lost
+// meanwhile take nothing along: their packets stop at the link.
+func (p *Planner) Best(event speaker.BestPath) {
+	var want kernel.Nexthop
+	state := p.peers[event.Peer]
+	if state != nil && event.Attributes != nil && p.config.Import.Accepts(event.Prefix) {
+		if found := p.resolve(state, event.Attributes.NextHop); found.err == nil {
+			want = kernel.Nexthop{
+				Family: kernel.FamilyOf(event.Prefix.Addr()), Device: found.hop.Device, Gateway: found.hop.Gateway,
+			}
+		}
+	}
+	p.best.set(event.Prefix, func(r *bestRoute) { r.want, r.stale = want, false })
+}
+
+// adoptBest takes over what a former run put into the main table.
+func (p *Planner) adoptBest(routes []kernel.Route) {
+	for _, r := range routes {
+		if r.Table == kernel.MainTable && r.Metric == bestMetric && p.config.Router.BestPaths && p.pool.Use(r.Nexthop) {
+			p.best.routes.Set(r.Prefix, bestRoute{have: r.Nexthop, stale: true})
+		}
+	}
+}
+
+// expireBest removes what nobody has confirmed since the start.
+func (p *Planner) expireBest() {
+	for prefix, r := range p.best.routes.All() {
+		if r.stale {
+			p.best.set(prefix, func(r *bestRoute) { r.stale = false })
+		}
+	}
+}
+
+func (p *Planner) setBestFailed(err error) {
+	p.best.failed = err
+	for prefix := range p.best.routes.All() {
+		p.best.set(prefix, func(*bestRoute) {})
+	}
+}
+
+// flushBest is Flush for the main table.
+func (p *Planner) flushBest(limit int) []Step {
+	var put, remove kernel.State
+	for _, prefix := range take(&p.best.queue, limit) {
+		r, _ := p.best.routes.Get(prefix)
+		r.queued = false
+		was := r.have
+		switch {
+		case r.stale && p.best.failed == nil:
+		case r.want == kernel.Nexthop{} || p.best.failed != nil:
+			if was != 0 {
+				remove.Routes = append(remove.Routes, mainRoute(prefix, was))
+			}
+			r.have, r.stale = 0, false
+		default:
+			object, placed := p.pool.Acquire(r.want)
+			if !placed {
+				put.Nexthops = append(put.Nexthops, object)
+			}
+			put.Routes = append(put.Routes, mainRoute(prefix, object.ID))
+			r.have = object.ID
+		}
+		if was != 0 && !r.stale {
+			if n, gone := p.pool.Release(was); gone {
+				p.best.gone = append(p.best.gone, n)
+			}
+		}
+		if r.have == 0 && r.want == (kernel.Nexthop{}) {
+			p.best.routes.Delete(prefix)
+		} else {
+			p.best.routes.Set(prefix, r)
+		}
+	}
+	var steps []Step
+	for _, change := range []kernel.Change{{Remove: remove}, {Put: put}, {Remove: kernel.State{Nexthops: p.best.gone}}} {
+		if len(change.Put.Routes)+len(change.Remove.Routes)+len(change.Remove.Nexthops) > 0 {
+			steps = append(steps, Step{Change: &change})
+		}
+	}
+	p.best.gone = nil
+	return steps
+}
+
+func mainRoute(prefix netip.Prefix, id kernel.NexthopID) kernel.Route {
+	return kernel.Route{Prefix: prefix, Table: kernel.MainTable, Metric: bestMetric, Nexthop: id}
+}
+
+// Devices returns the devices that the next hops of a peer's routes are on.
+func (p *Planner) Devices(name string) []string {
+	var devices []string
+	if state := p.peers[name]; state != nil {
+		for _, found := range state.hops {
+			if found.err == nil {
+				devices = append(devices, found.hop.Device)
+			}
+		}
+	}
+	return devices
+}
+
+// Config returns the configuration of a peer, nil where there is none.
+func (p *Planner) Config(name string) *config.Peer {
+	if state := p.peers[name]; state != nil {
+		return state.config
+	}
+	return nil
+}

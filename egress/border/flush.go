@@ -1,0 +1,266 @@
+package border
+
+import (
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"hikyaku/egress/config"
+	"hikyaku/egress/kernel"
+	"hikyaku/egress/speaker"
+	"hikyaku/egress/srv6"
+)
+
+// dropTypes are the kernel's words for the configuration's.
+var dropTypes = map[config.Drop]kernel.RouteType{
+	config.DropBlackhole:   kernel.Blackhole,
+	config.DropUnreachable: kernel.Unreachable,
+	config.DropProhibit:    unix.RTN_PROHIBIT,
+}
+
+// Drop returns the route of a peer's SID, for who must close it this moment and
+// cannot wait for [Planner.Flush].
+func Drop(p *config.Peer) kernel.Route {
+	return kernel.Route{Prefix: host(p.SID), Table: kernel.MainTable}
+}
+
+// Pending tells whether Flush has something to do for a peer.
+func (p *Planner) Pending(name string) bool {
+	if name == MainTable {
+		return len(p.best.queue) > 0
+	}
+	state := p.peers[name]
+	if state == nil {
+		return false
+	}
+	return state.lost || len(state.queue) > 0 || len(state.clearing) > 0 || len(state.gone) > 0 ||
+		p.mayOpen(state) || p.mayClose(state)
+}
+
+func (p *Planner) mayOpen(state *peer) bool {
+	return state.usable() && state.sid != open && state.leftover == 0
+}
+
+// mayClose tells whether the blackhole of a lost peer can go: its table is empty.
+func (p *Planner) mayClose(state *peer) bool {
+	return state.sid == dropped && state.local.ID != 0 && !state.usable() && len(state.queue) == 0 && len(state.clearing) == 0
+}
+
+// Flush returns the next steps for a peer, for at most limit of its prefixes, so
+// that what happens elsewhere need not wait for 200,000 of them. They count as done:
+// tell [Planner.Fail] when they were not.
+func (p *Planner) Flush(name string, limit int) []Step {
+	if name == MainTable {
+		return p.flushBest(limit)
+	}
+	state := p.peers[name]
+	if state == nil {
+		return nil
+	}
+	if state.lost {
+		// Alone, so that nothing delays it.
+		state.lost = false
+		state.sid = dropped
+		drop := Drop(state.config)
+		return []Step{{Drop: &drop}}
+	}
+	b := batch{planner: p, peer: state}
+	withdrawn := len(state.queue) == 0
+	for _, prefix := range take(&state.queue, limit) {
+		b.route(prefix)
+	}
+	// Of a lost peer all is withdrawn first; one that is back waits for the clearing.
+	if state.usable() || withdrawn {
+		for _, prefix := range take(&state.clearing, limit) {
+			b.clear(prefix)
+		}
+	}
+	return b.steps()
+}
+
+// batch collects the steps for some prefixes of a peer.
+type batch struct {
+	planner  *Planner
+	peer     *peer
+	remove   kernel.State
+	put      kernel.State
+	withdraw []netip.Prefix
+	// announce groups prefixes by their attributes, in order of appearance.
+	announce map[*speaker.Attributes][]netip.Prefix
+	order    []*speaker.Attributes
+}
+
+// route plans one prefix.
+func (b *batch) route(prefix netip.Prefix) {
+	was, _ := b.peer.routes.Get(prefix)
+	now := was
+	now.queued = false
+	want := b.peer.wanted(was)
+	switch {
+	case want == nil:
+		b.unwanted(prefix, &now)
+	case b.peer.sid != open && b.peer.leftover > 0 && !b.peer.isLeftover(was):
+		// What was left over goes first, then the SID opens, then this one.
+		b.peer.queue = append(b.peer.queue, prefix)
+		return
+	default:
+		b.wanted(prefix, &now, want)
+	}
+	b.peer.store(prefix, was, now)
+}
+
+func (b *batch) unwanted(prefix netip.Prefix, now *route) {
+	if now.told != nothing {
+		b.withdraw = append(b.withdraw, prefix)
+		now.told = nothing
+	}
+	if now.have == 0 || now.stale {
+		return
+	}
+	if b.peer.sid == open {
+		b.removeRoute(prefix, now)
+		return
+	}
+	// Nothing gets there any more: all withdrawals go before the clearing.
+	b.peer.clearing = append(b.peer.clearing, prefix)
+}
+
+// clear removes what a lost peer left in its table.
+func (b *batch) clear(prefix netip.Prefix) {
+	was, known := b.peer.routes.Get(prefix)
+	if !known || !b.peer.isLeftover(was) {
+		return
+	}
+	now := was
+	b.removeRoute(prefix, &now)
+	b.peer.store(prefix, was, now)
+}
+
+func (b *batch) removeRoute(prefix netip.Prefix, now *route) {
+	b.remove.Routes = append(b.remove.Routes, tableRoute(b.peer, prefix, now.have))
+	b.release(now.have)
+	now.have = 0
+}
+
+func (b *batch) release(id kernel.NexthopID) {
+	if n, gone := b.planner.pool.Release(id); gone {
+		b.peer.gone = append(b.peer.gone, n)
+	}
+}
+
+func (b *batch) wanted(prefix netip.Prefix, now *route, want *speaker.Attributes) {
+	found := b.planner.resolve(b.peer, want.NextHop)
+	if found.err != nil {
+		// It could be resolved when it was learned, so the session is a new one
+		// since: the peer will say it again.
+		b.unwanted(prefix, now)
+		return
+	}
+	object, placed := b.planner.pool.Acquire(kernel.Nexthop{
+		Family: kernel.FamilyOf(prefix.Addr()), Device: found.hop.Device, Gateway: found.hop.Gateway,
+	})
+	if !placed {
+		b.put.Nexthops = append(b.put.Nexthops, object)
+	}
+	if now.have != object.ID {
+		b.put.Routes = append(b.put.Routes, tableRoute(b.peer, prefix, object.ID))
+	}
+	if now.have != 0 {
+		b.release(now.have)
+	}
+	now.have = object.ID
+	if now.told != current {
+		now.told = current
+		if b.announce == nil {
+			b.announce = make(map[*speaker.Attributes][]netip.Prefix)
+		}
+		if _, known := b.announce[want]; !known {
+			b.order = append(b.order, want)
+		}
+		b.announce[want] = append(b.announce[want], prefix)
+	}
+}
+
+// steps puts what was collected into its order.
+func (b *batch) steps() []Step {
+	var steps []Step
+	if len(b.remove.Routes) > 0 {
+		steps = append(steps, Step{Change: &kernel.Change{Remove: b.remove}})
+	}
+	if len(b.withdraw) > 0 {
+		steps = append(steps, Step{Withdraw: &Withdrawal{RD: b.peer.config.RD, Prefixes: b.withdraw}})
+	}
+	if len(b.put.Routes) > 0 || len(b.put.Nexthops) > 0 {
+		steps = append(steps, Step{Change: &kernel.Change{Put: b.put}})
+	}
+	switch {
+	case b.planner.mayOpen(b.peer):
+		steps = append(steps, b.planner.openSID(b.peer))
+	case b.planner.mayClose(b.peer):
+		steps = append(steps, b.planner.closeSID(b.peer))
+	}
+	for _, attributes := range b.order {
+		steps = append(steps, b.planner.announcement(b.peer, attributes, b.announce[attributes]))
+	}
+	if len(b.peer.gone) > 0 {
+		steps = append(steps, Step{Change: &kernel.Change{Remove: kernel.State{Nexthops: b.peer.gone}}})
+		b.peer.gone = nil
+	}
+	return steps
+}
+
+// openSID opens the peer's SID, with what catches the rest behind it.
+func (p *Planner) openSID(state *peer) Step {
+	if state.local.ID == 0 {
+		state.local, _ = p.pool.Acquire(p.local(state))
+	}
+	state.sid = open
+	return Step{Change: &kernel.Change{Put: kernel.State{
+		Nexthops: []kernel.Nexthop{state.local},
+		Routes:   append(p.base(state), sidRoute(state, state.local.ID)),
+	}}}
+}
+
+// closeSID removes what a lost peer still had. Without the locator's own route the
+// SID stays a blackhole, or its packets would go wherever the main table says.
+func (p *Planner) closeSID(state *peer) Step {
+	change := kernel.Change{Remove: kernel.State{Routes: p.base(state)}}
+	if p.config.SRv6.LocatorRoute {
+		change.Remove.Routes = append(change.Remove.Routes, sidRoute(state, 0))
+	}
+	if object, gone := p.pool.Release(state.local.ID); gone {
+		change.Remove.Nexthops = append(change.Remove.Nexthops, object)
+	}
+	state.local = kernel.Nexthop{}
+	if p.config.SRv6.LocatorRoute {
+		state.sid = closed
+	}
+	return Step{Change: &change}
+}
+
+// announcement is what servers are told of prefixes with these attributes.
+func (p *Planner) announcement(state *peer, a *speaker.Attributes, prefixes []netip.Prefix) Step {
+	told := *a
+	told.NextHop = netip.Addr{} // ourselves
+	communities := told.Communities()
+	for _, c := range state.config.Communities {
+		if !c.Large {
+			communities = append(communities, c.Parts[0]<<16|c.Parts[1])
+		}
+	}
+	if state.drain {
+		communities = append(communities, gracefulShutdown)
+	}
+	behavior := srv6.EndDT6
+	if p.opts.VRF(state.config) {
+		behavior = srv6.EndDT46
+	}
+	service := srv6.Service{
+		SID: state.config.SID, Behavior: behavior, Structure: p.config.SRv6.SIDLocator().Structure(),
+	}
+	return Step{Announce: &speaker.VPNAnnouncement{
+		RD:       state.config.RD,
+		Route:    speaker.NewVPNRoute(service, told.WithCommunities(communities...), state.config.RT),
+		Prefixes: prefixes,
+	}}
+}

@@ -1,0 +1,154 @@
+package border
+
+import (
+	"net/netip"
+
+	"hikyaku/egress/config"
+	"hikyaku/egress/kernel"
+	"hikyaku/egress/rib"
+	"hikyaku/egress/speaker"
+)
+
+// peer is the state of one egress peer.
+type peer struct {
+	config *config.Peer
+	up     bool
+	// failed is why the kernel cannot have the peer's routes, nil when it can.
+	failed error
+	reason string
+	drain  bool
+
+	sid endpoint
+	// local is the object behind the open SID.
+	local kernel.Nexthop
+	// lost asks for the drop at the next flush.
+	lost   bool
+	routes rib.Table[route]
+	hops   map[netip.Addr]resolution
+
+	// queue has the prefixes whose route is not as it should be; clearing those
+	// that are withdrawn from servers and still in the table of a lost peer.
+	queue, clearing []netip.Prefix
+	// leftover counts routes in the table that nobody advertises. While there are
+	// some, a closed SID stays closed.
+	leftover int
+	// gone are objects that lost their last route.
+	gone  []kernel.Nexthop
+	count counts
+}
+
+type counts struct {
+	ipv6, ipv4 int // advertised
+	refused    int // beyond max_prefixes
+}
+
+// endpoint is the state of a SID in the kernel.
+type endpoint uint8
+
+const (
+	closed  endpoint = iota // no route of its own
+	dropped                 // a blackhole
+	open
+)
+
+type resolution struct {
+	hop Hop
+	err error
+}
+
+// route is what is known of one prefix of a peer.
+type route struct {
+	// want is what the peer advertises, nil for nothing.
+	want *speaker.Attributes
+	// have is the object that the table's route points to, 0 without one.
+	have kernel.NexthopID
+	// told is what servers were told.
+	told announcement
+	// stale: a former run put it there, and the peer has not yet said all.
+	stale  bool
+	queued bool
+}
+
+type announcement uint8
+
+const (
+	nothing announcement = iota
+	current
+	outdated
+)
+
+// usable tells whether the peer's routes may be in use.
+func (p *peer) usable() bool { return p.up && p.failed == nil }
+
+// wanted is what the table and the servers shall have.
+func (p *peer) wanted(r route) *speaker.Attributes {
+	if !p.usable() {
+		return nil
+	}
+	return r.want
+}
+
+func (p *peer) isLeftover(r route) bool { return r.have != 0 && p.wanted(r) == nil && !r.stale }
+
+// store replaces what is known of a prefix; was is what [rib.Table.Get] gave.
+func (p *peer) store(prefix netip.Prefix, was, now route) {
+	if p.isLeftover(was) {
+		p.leftover--
+	}
+	if p.isLeftover(now) {
+		p.leftover++
+	}
+	p.tally(prefix, was, -1)
+	p.tally(prefix, now, +1)
+	if now.want == nil && now.have == 0 && now.told == nothing && !now.queued {
+		p.routes.Delete(prefix)
+		return
+	}
+	p.routes.Set(prefix, now)
+}
+
+func (p *peer) tally(prefix netip.Prefix, r route, n int) {
+	switch {
+	case r.want == nil:
+	case prefix.Addr().Is4():
+		p.count.ipv4 += n
+	default:
+		p.count.ipv6 += n
+	}
+}
+
+// enqueue stores a route whose state differs from what it should be.
+func (p *peer) enqueue(prefix netip.Prefix, was, now route) {
+	if !was.queued {
+		p.queue = append(p.queue, prefix)
+	}
+	now.queued = true
+	p.store(prefix, was, now)
+}
+
+// requeue makes change apply to every route and plans all of them anew. It also
+// counts what is left over, since that depends on the peer's state.
+func (p *peer) requeue(change func(*route)) {
+	p.queue, p.clearing = p.queue[:0], nil
+	p.leftover = 0
+	for prefix, was := range p.routes.All() {
+		now := was
+		change(&now)
+		now.queued = true
+		p.tally(prefix, was, -1)
+		p.tally(prefix, now, +1)
+		if p.isLeftover(now) {
+			p.leftover++
+		}
+		p.routes.Set(prefix, now)
+		p.queue = append(p.queue, prefix)
+	}
+}
+
+// take removes up to limit prefixes from a queue.
+func take(queue *[]netip.Prefix, limit int) []netip.Prefix {
+	n := min(limit, len(*queue))
+	batch := (*queue)[:n:n]
+	*queue = (*queue)[n:]
+	return batch
+}

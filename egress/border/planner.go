@@ -1,0 +1,328 @@
+package border
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+
+	"hikyaku/egress/config"
+	"hikyaku/egress/kernel"
+	"hikyaku/egress/nexthop"
+	"hikyaku/egress/speaker"
+)
+
+// Hop is where a next hop's packets go: by a device, to a neighbour on it.
+type Hop struct {
+	Device  string
+	Gateway netip.Addr
+}
+
+// Options of a [Planner].
+type Options struct {
+	// Anchor is the device that endpoints hang on; see [kernel.Applier.EnsureAnchor].
+	Anchor string
+	// VRF tells which peers have a VRF device: their SIDs take both families.
+	VRF func(*config.Peer) bool
+	// Resolve finds the way to a peer's next hop. It is asked once for each next
+	// hop and session. An error means that routes with it are not used.
+	Resolve func(peer *config.Peer, nextHop netip.Addr) (Hop, error)
+}
+
+// Planner turns what BGP says into steps. It does no I/O besides Options.Resolve,
+// and is not safe for concurrent use.
+type Planner struct {
+	config *config.Border
+	opts   Options
+	pool   *nexthop.Pool
+	peers  map[string]*peer
+	best   best
+}
+
+// New returns a planner that goes on from what is in the kernel: have is all of
+// ours there. Make [Planner.Want] the kernel's state first.
+func New(c *config.Border, opts Options, have kernel.State) *Planner {
+	p := &Planner{config: c, opts: opts, pool: nexthop.NewPool(have.Nexthops), peers: make(map[string]*peer)}
+	byTable := make(map[uint32]*peer)
+	for i := range c.Peers {
+		state := &peer{config: &c.Peers[i], reason: "the session has not come up yet", hops: make(map[netip.Addr]resolution)}
+		p.peers[state.config.Name] = state
+		byTable[state.config.Table] = state
+		p.adoptEndpoint(state, have.Routes)
+	}
+	for _, r := range have.Routes {
+		// With its SID closed nothing in a table is in use: it is made anew.
+		state := byTable[r.Table]
+		if state == nil || state.sid != open || r.Nexthop == 0 || !p.pool.Use(r.Nexthop) {
+			continue
+		}
+		state.routes.Set(r.Prefix, route{have: r.Nexthop, stale: true})
+	}
+	p.adoptBest(have.Routes)
+	p.pool.Prune()
+	return p
+}
+
+// adoptEndpoint finds out whether a former run left the peer's SID open.
+func (p *Planner) adoptEndpoint(state *peer, routes []kernel.Route) {
+	local := p.local(state)
+	id := p.pool.Find(local)
+	i := slices.IndexFunc(routes, func(r kernel.Route) bool {
+		return r.Table == kernel.MainTable && r.Prefix == host(state.config.SID)
+	})
+	if i < 0 || id == 0 || routes[i].Nexthop != id {
+		return
+	}
+	state.local, _ = p.pool.Acquire(local)
+	state.sid = open
+}
+
+// PeerUp says that the session with a peer is established.
+func (p *Planner) PeerUp(name string) {
+	if state := p.peers[name]; state != nil {
+		state.up, state.failed, state.reason = true, nil, ""
+		state.hops = make(map[netip.Addr]resolution)
+		state.requeue(func(*route) {})
+	}
+}
+
+// PeerDown says that the session ended, and why: nothing that the peer advertised
+// holds any more.
+func (p *Planner) PeerDown(name, reason string) {
+	if state := p.peers[name]; state != nil {
+		state.up, state.reason = false, reason
+		state.count.refused = 0
+		state.stop()
+	}
+}
+
+// Fail says that the kernel refused the peer's routes: the peer is out of use until
+// [Planner.Retry].
+func (p *Planner) Fail(name string, err error) {
+	if name == MainTable {
+		p.setBestFailed(err)
+	}
+	if state := p.peers[name]; state != nil && state.failed == nil {
+		state.failed = err
+		state.lost = state.sid == open
+		state.requeue(func(r *route) { r.stale = false })
+	}
+}
+
+// Retry takes a peer that has failed into use again.
+func (p *Planner) Retry(name string) {
+	if name == MainTable {
+		p.setBestFailed(nil)
+	}
+	if state := p.peers[name]; state != nil && state.failed != nil {
+		state.failed = nil
+		state.hops = make(map[netip.Addr]resolution)
+		state.requeue(func(*route) {})
+	}
+}
+
+// stop takes everything back.
+func (p *peer) stop() {
+	p.lost = p.sid == open
+	p.requeue(func(r *route) { r.want, r.stale = nil, false })
+}
+
+// Learned takes what a peer announced.
+func (p *Planner) Learned(event speaker.Learned) {
+	state := p.peers[event.Peer]
+	if state == nil || !state.up {
+		return
+	}
+	for _, prefix := range event.Prefixes {
+		was, known := state.routes.Get(prefix)
+		if !p.accepts(state, prefix, was, event.Attributes) {
+			if known {
+				state.withdraw(prefix, was)
+			}
+			continue
+		}
+		now := was
+		now.stale = false
+		if now.told == current && (now.want == nil || *now.want != *event.Attributes) {
+			now.told = outdated
+		}
+		now.want = event.Attributes
+		state.enqueue(prefix, was, now)
+	}
+}
+
+// accepts tells whether a route is taken.
+func (p *Planner) accepts(state *peer, prefix netip.Prefix, was route, a *speaker.Attributes) bool {
+	if !p.config.Import.Accepts(prefix) || (prefix.Addr().Is4() && !p.opts.VRF(state.config)) {
+		return false
+	}
+	if was.want == nil && state.count.ipv6+state.count.ipv4 >= int(state.config.MaxPrefixes) {
+		state.count.refused++
+		return false
+	}
+	return p.resolve(state, a.NextHop).err == nil
+}
+
+func (p *Planner) resolve(state *peer, nextHop netip.Addr) resolution {
+	found, ok := state.hops[nextHop]
+	if !ok {
+		found.hop, found.err = p.opts.Resolve(state.config, nextHop)
+		state.hops[nextHop] = found
+	}
+	return found
+}
+
+// Withdrawn takes what a peer announces no more.
+func (p *Planner) Withdrawn(event speaker.Withdrawn) {
+	state := p.peers[event.Peer]
+	if state == nil {
+		return
+	}
+	for _, prefix := range event.Prefixes {
+		if was, known := state.routes.Get(prefix); known {
+			state.withdraw(prefix, was)
+		}
+	}
+}
+
+func (p *peer) withdraw(prefix netip.Prefix, was route) {
+	now := was
+	now.want, now.stale = nil, false
+	p.enqueue(prefix, was, now)
+}
+
+// EndOfRIB says that the peer has sent all of a family: what is stale goes.
+func (p *Planner) EndOfRIB(name string, family speaker.Family) {
+	state := p.peers[name]
+	if state == nil {
+		return
+	}
+	for prefix, was := range state.routes.All() {
+		if was.stale && prefix.Addr().Is4() == (family == speaker.IPv4Unicast) {
+			state.withdraw(prefix, was)
+		}
+	}
+}
+
+// Expire ends the patience with what a former run left: peers that did not come
+// back are lost, and what the others have not announced goes.
+func (p *Planner) Expire() {
+	p.expireBest()
+	for _, state := range p.peers {
+		if !state.up && state.sid == open {
+			state.stop()
+			continue
+		}
+		for prefix, was := range state.routes.All() {
+			if was.stale {
+				state.withdraw(prefix, was)
+			}
+		}
+	}
+}
+
+// gracefulShutdown is GRACEFUL_SHUTDOWN (RFC 8326 §5).
+const gracefulShutdown = 65535 << 16
+
+// SetDrain tells servers to begin nothing new over a peer, by the community
+// GRACEFUL_SHUTDOWN (RFC 8326) on its routes, or ends that. What is in flight goes on.
+func (p *Planner) SetDrain(name string, drain bool) error {
+	state := p.peers[name]
+	if state == nil {
+		return fmt.Errorf("draining %q: no peer has this name", name)
+	}
+	if state.drain != drain {
+		state.drain = drain
+		state.requeue(func(r *route) {
+			if r.told == current {
+				r.told = outdated
+			}
+		})
+	}
+	return nil
+}
+
+// Names returns the names of all peers, sorted.
+func (p *Planner) Names() []string {
+	names := make([]string, 0, len(p.peers))
+	for name := range p.peers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Want returns all that the kernel shall hold now.
+func (p *Planner) Want() kernel.State {
+	state := kernel.State{Nexthops: p.pool.List()}
+	if p.config.SRv6.LocatorRoute {
+		state.Routes = append(state.Routes, p.locatorRoute())
+	}
+	for _, name := range p.Names() {
+		peer := p.peers[name]
+		switch peer.sid {
+		case open:
+			state.Routes = append(state.Routes, p.base(peer)...)
+			state.Routes = append(state.Routes, sidRoute(peer, peer.local.ID))
+		case dropped:
+			if peer.local.ID != 0 {
+				state.Routes = append(state.Routes, p.base(peer)...)
+			}
+			state.Routes = append(state.Routes, sidRoute(peer, 0))
+		}
+		for prefix, r := range peer.routes.All() {
+			if r.have != 0 {
+				state.Routes = append(state.Routes, tableRoute(peer, prefix, r.have))
+			}
+		}
+	}
+	for prefix, r := range p.best.routes.All() {
+		if r.have != 0 {
+			state.Routes = append(state.Routes, mainRoute(prefix, r.have))
+		}
+	}
+	return state
+}
+
+func (p *Planner) locatorRoute() kernel.Route {
+	return kernel.Route{Prefix: p.config.SRv6.Locator, Table: kernel.MainTable, Type: kernel.Blackhole}
+}
+
+// base are the routes that catch what the peer does not advertise. Without them a
+// lookup by VRF would go on to the main table.
+func (p *Planner) base(state *peer) []kernel.Route {
+	kind := dropTypes[p.config.Kernel.Drop]
+	routes := []kernel.Route{{Prefix: allIPv6, Table: state.config.Table, Metric: math.MaxUint32, Type: kind}}
+	if p.opts.VRF(state.config) {
+		routes = append(routes, kernel.Route{Prefix: allIPv4, Table: state.config.Table, Metric: math.MaxUint32, Type: kind})
+	}
+	return routes
+}
+
+// local is the object behind a peer's open SID, without its number.
+func (p *Planner) local(state *peer) kernel.Nexthop {
+	local := kernel.Local{Action: kernel.EndDT6, Table: state.config.Table}
+	if p.opts.VRF(state.config) {
+		local.Action, local.VRF = kernel.EndDT46, true
+	}
+	return kernel.Nexthop{Family: kernel.IPv6, Device: p.opts.Anchor, Local: local}
+}
+
+func sidRoute(state *peer, id kernel.NexthopID) kernel.Route {
+	r := kernel.Route{Prefix: host(state.config.SID), Table: kernel.MainTable, Nexthop: id}
+	if id == 0 {
+		r.Type = kernel.Blackhole
+	}
+	return r
+}
+
+func tableRoute(state *peer, prefix netip.Prefix, id kernel.NexthopID) kernel.Route {
+	return kernel.Route{Prefix: prefix, Table: state.config.Table, Nexthop: id}
+}
+
+func host(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+
+var (
+	allIPv6 = netip.MustParsePrefix("::/0")
+	allIPv4 = netip.MustParsePrefix("0.0.0.0/0")
+)

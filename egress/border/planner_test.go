@@ -1,0 +1,312 @@
+package border_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"hikyaku/egress/border"
+	"hikyaku/egress/kernel"
+	"hikyaku/egress/speaker"
+)
+
+func TestStepsInOrder(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		before func(*world)
+		event  func(*world)
+		want   []string
+	}{
+		{"a peer that comes up gets its SID", func(*world) {}, func(w *world) { w.up("a") },
+			[]string{"put [2001:db8:b1:1::/128 ::/0]"}},
+		{"a route is in the table before it is announced", func(w *world) { w.up("a") },
+			func(w *world) { w.learn("a", attributes(0), prefix(1)) },
+			[]string{"put [2001:db8:c01::/48]", "announce [2001:db8:c01::/48]"}},
+		{"a route leaves the table before it is withdrawn",
+			func(w *world) { w.up("a"); w.learn("a", attributes(0), prefix(1), prefix(2)) },
+			func(w *world) { w.withdraw("a", prefix(1)) },
+			[]string{"remove [2001:db8:c01::/48]", "withdraw [2001:db8:c01::/48]"}},
+		{"the last route takes its nexthop along",
+			func(w *world) { w.up("a"); w.learn("a", attributes(0), prefix(1)) },
+			func(w *world) { w.withdraw("a", prefix(1)) },
+			[]string{"remove [2001:db8:c01::/48]", "withdraw [2001:db8:c01::/48]", "remove 1 nexthops []"}},
+		{"other attributes are announced, the kernel has nothing to do",
+			func(w *world) { w.up("a"); w.learn("a", attributes(0), prefix(1)) },
+			func(w *world) { w.learn("a", attributes(2), prefix(1)) },
+			[]string{"announce [2001:db8:c01::/48]"}},
+		{"the same again is nothing",
+			func(w *world) { w.up("a"); w.learn("a", attributes(0), prefix(1)) },
+			func(w *world) { w.learn("a", attributes(0), prefix(1)) }, nil},
+		{"a lost peer: drop, withdraw, clear, close",
+			func(w *world) { w.up("a"); w.learn("a", attributes(0), prefix(1), prefix(2)) },
+			func(w *world) { w.down("a") },
+			[]string{"drop 2001:db8:b1:1::/128", "withdraw [2001:db8:c01::/48 2001:db8:c02::/48]",
+				"remove [2001:db8:c01::/48 2001:db8:c02::/48]",
+				"remove 1 nexthops [2001:db8:b1:1::/128 ::/0]", "remove 1 nexthops []"}},
+		{"a peer that flaps: nothing of the former session is left when its SID opens",
+			func(w *world) { w.up("a"); w.learn("a", attributes(0), prefix(1), prefix(2)) },
+			func(w *world) { w.down("a"); w.up("a"); w.learn("a", attributes(0), prefix(2)) },
+			[]string{"drop 2001:db8:b1:1::/128", "remove [2001:db8:c01::/48]",
+				"withdraw [2001:db8:c01::/48]", "put [2001:db8:b1:1::/128 ::/0]", "announce [2001:db8:c02::/48]"}},
+		{"a withdrawal and an announcement together: the withdrawal goes first",
+			func(w *world) { w.up("a"); w.learn("a", attributes(0), prefix(1)) },
+			func(w *world) { w.learn("a", attributes(0), prefix(2)); w.withdraw("a", prefix(1)) },
+			[]string{"remove [2001:db8:c01::/48]", "withdraw [2001:db8:c01::/48]",
+				"put [2001:db8:c02::/48]", "announce [2001:db8:c02::/48]"}},
+	} {
+		w := newWorld(t)
+		test.before(w)
+		w.flush()
+		test.event(w)
+		var got []string
+		for w.planner.Pending("a") {
+			got = append(got, describe(w.planner.Flush("a", 100))...)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: steps\n  %s\nwant\n  %s", test.name, strings.Join(got, "\n  "), strings.Join(test.want, "\n  "))
+		}
+	}
+}
+
+func TestRoutesThatAreNotTaken(t *testing.T) {
+	unreachable := attributes(0)
+	unreachable.NextHop = netip.MustParseAddr("2001:db8::dead")
+	for _, test := range []struct {
+		name       string
+		prefix     string
+		attributes speaker.Attributes
+	}{
+		{"too long", "2001:db8:c::/56", attributes(0)},
+		{"the default route", "::/0", attributes(0)},
+		{"IPv4 without VRF devices", "198.51.100.0/24", attributes(0)},
+		{"a next hop without a way", "2001:db8:c::/48", unreachable},
+	} {
+		w := newWorld(t)
+		w.up("a")
+		w.flush()
+		w.planner.Learned(speaker.Learned{Peer: "a", Prefixes: []netip.Prefix{netip.MustParsePrefix(test.prefix)}, Attributes: &test.attributes})
+		if w.planner.Pending("a") {
+			t.Errorf("%s: leads to %v", test.name, describe(w.planner.Flush("a", 9)))
+		}
+	}
+}
+
+func TestMaxPrefixes(t *testing.T) {
+	w := newWorld(t)
+	w.up("a")
+	for n := range 9 {
+		a := attributes(0)
+		w.planner.Learned(speaker.Learned{Peer: "a", Prefixes: []netip.Prefix{prefix(n)}, Attributes: &a})
+	}
+	w.flush()
+	v, _ := w.planner.View("a")
+	if len(w.table("a")) != 8 || v.IPv6 != 8 || len(v.Problems) != 1 || !strings.Contains(v.Problems[0], "max_prefixes (8)") {
+		t.Errorf("of 9 routes with a limit of 8 the table has %d, the view %d; problems %q", len(w.table("a")), v.IPv6, v.Problems)
+	}
+}
+
+func TestAnnouncement(t *testing.T) {
+	w := newWorld(t)
+	w.up("a")
+	w.learn("a", attributes(0), prefix(1))
+	w.flush()
+	route := w.told["a"][prefix(1)]
+	peer := w.peer("a")
+	if route.Service.SID != peer.SID || route.Service.Structure != w.config.SRv6.SIDLocator().Structure() ||
+		!route.HasTarget(peer.RT) || route.Attributes.NextHop.IsValid() || route.Attributes.ASPath != attributes(0).ASPath {
+		t.Errorf("announced %+v", route)
+	}
+	if got := route.Attributes.Communities(); !slices.Equal(got, []uint32{64500<<16 | 7}) {
+		t.Errorf("communities %v", got)
+	}
+	if err := w.planner.SetDrain("a", true); err != nil {
+		t.Fatal(err)
+	}
+	w.flush()
+	if got := w.told["a"][prefix(1)].Attributes.Communities(); !slices.Contains(got, 65535<<16) {
+		t.Errorf("a drained peer's routes have communities %v, without GRACEFUL_SHUTDOWN", got)
+	}
+	if err := w.planner.SetDrain("nobody", true); err == nil {
+		t.Error("a peer that is not there can be drained")
+	}
+}
+
+func TestKernelRefuses(t *testing.T) {
+	w := newWorld(t)
+	w.up("a")
+	w.learn("a", attributes(0), prefix(1))
+	w.flush()
+	w.planner.Fail("a", errors.New("no buffer space"))
+	w.flush()
+	if w.open("a") || len(w.told["a"]) > 0 || len(w.table("a")) > 0 {
+		t.Errorf("after the kernel refused: SID open %v, announced %v, table %v", w.open("a"), w.told["a"], w.table("a"))
+	}
+	v, _ := w.planner.View("a")
+	if v.Usable || !strings.Contains(v.Reason, "no buffer space") {
+		t.Errorf("the view says %+v", v)
+	}
+	w.planner.Retry("a")
+	w.flush()
+	w.check("after a retry")
+}
+
+// TestPromiseHolds sends events at random, crashes included, and looks after each
+// flush whether table, announcements and what peers advertise agree.
+func TestPromiseHolds(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 5))
+		w := newWorld(t)
+		up := map[string]bool{}
+		for range 60 {
+			name := []string{"a", "b"}[random.IntN(2)]
+			switch random.IntN(12) {
+			case 0:
+				if !up[name] {
+					up[name] = true
+					w.up(name)
+				}
+			case 1:
+				if up[name] {
+					up[name] = false
+					w.down(name)
+				}
+			case 2:
+				if up[name] {
+					w.endOfRIB(name)
+				}
+			case 3:
+				if random.IntN(4) == 0 {
+					clear(up)
+					w.start()
+				}
+			case 4:
+				if up[name] {
+					w.planner.Fail(name, errors.New("test"))
+					w.planner.Retry(name)
+				}
+			case 5, 6, 7:
+				if up[name] {
+					w.withdraw(name, prefix(random.IntN(6)))
+				}
+			case 8:
+				w.flushSome(name)
+			default:
+				if up[name] {
+					w.learn(name, attributes(random.IntN(4)), prefix(random.IntN(6)), prefix(random.IntN(6)))
+				}
+			}
+			if random.IntN(3) == 0 {
+				w.flush()
+				w.check("in between")
+			}
+		}
+		w.planner.Expire()
+		clear(w.stale)
+		w.flush()
+		w.check("at the end")
+	}
+}
+
+func TestNothingIsLeftOfLostPeers(t *testing.T) {
+	w := newWorld(t)
+	w.up("a")
+	w.learn("a", attributes(0), prefix(1), prefix(2), prefix(3), prefix(4), prefix(5))
+	w.flush()
+	w.down("a")
+	w.flush()
+	if len(w.nexthops) > 0 || len(w.routes) != 1 {
+		t.Errorf("left are nexthops %v and routes %v, want the locator's alone", w.nexthops, w.routes)
+	}
+}
+
+func TestCrashedBorderWithoutPeer(t *testing.T) {
+	w := newWorld(t)
+	w.up("a")
+	w.learn("a", attributes(0), prefix(1))
+	w.flush()
+	w.start()
+	if !w.open("a") || len(w.table("a")) != 1 {
+		t.Fatal("a restart interrupts what was there")
+	}
+	w.planner.Expire()
+	w.flush()
+	if w.open("a") || len(w.table("a")) > 0 {
+		t.Error("a peer that does not come back is still in use")
+	}
+}
+
+func TestBestPaths(t *testing.T) {
+	w := newWorld(t)
+	w.config.Router.BestPaths = true
+	w.start()
+	w.up("a")
+	a := attributes(0)
+	w.planner.Best(speaker.BestPath{Prefix: prefix(1), Peer: "a", Attributes: &a})
+	w.flush()
+	key := kernel.RouteKey{Prefix: prefix(1), Table: kernel.MainTable, Metric: 20}
+	if w.nexthops[w.routes[key].Nexthop].Gateway != a.NextHop {
+		t.Errorf("the main table has %v", w.routes)
+	}
+	w.start()
+	if w.routes[key].Nexthop == 0 {
+		t.Error("a restart takes best paths out of the main table")
+	}
+	w.planner.Best(speaker.BestPath{Prefix: prefix(1)})
+	w.flush()
+	if _, ok := w.routes[key]; ok {
+		t.Error("a best path that is gone stays in the main table")
+	}
+}
+
+func TestLocatorStaysShutWithoutItsRoute(t *testing.T) {
+	w := newWorld(t)
+	w.config = parse(t, strings.Replace(borderTOML, "[srv6]", "[srv6]\nlocator_route = false", 1))
+	w.start()
+	w.up("a")
+	w.flush()
+	w.down("a")
+	w.flush()
+	if r := w.routes[border.Drop(w.peer("a")).Key()]; r.Type != kernel.Blackhole || len(w.routes) != 1 {
+		t.Errorf("without a route for the locator the lost peer's SID must stay a blackhole; routes %v", w.routes)
+	}
+}
+
+func describe(steps []border.Step) []string {
+	var lines []string
+	prefixes := func(routes []kernel.Route) string {
+		words := []string{}
+		for _, r := range routes {
+			words = append(words, r.Prefix.String())
+		}
+		slices.Sort(words)
+		return "[" + strings.Join(words, " ") + "]"
+	}
+	joined := func(list []netip.Prefix) string {
+		words := []string{}
+		for _, p := range list {
+			words = append(words, p.String())
+		}
+		slices.Sort(words)
+		return "[" + strings.Join(words, " ") + "]"
+	}
+	for _, s := range steps {
+		switch {
+		case s.Drop != nil:
+			lines = append(lines, "drop "+s.Drop.Prefix.String())
+		case s.Withdraw != nil:
+			lines = append(lines, "withdraw "+joined(s.Withdraw.Prefixes))
+		case s.Announce != nil:
+			lines = append(lines, "announce "+joined(s.Announce.Prefixes))
+		case len(s.Change.Put.Routes) > 0:
+			lines = append(lines, "put "+prefixes(s.Change.Put.Routes))
+		case len(s.Change.Remove.Nexthops) > 0:
+			lines = append(lines, "remove 1 nexthops "+prefixes(s.Change.Remove.Routes))
+		default:
+			lines = append(lines, "remove "+prefixes(s.Change.Remove.Routes))
+		}
+	}
+	return lines
+}

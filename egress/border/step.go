@@ -1,0 +1,57 @@
+package border
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"hikyaku/egress/kernel"
+	"hikyaku/egress/speaker"
+	"hikyaku/egress/srv6"
+)
+
+// Step is one thing to do. Exactly one of Drop, Change, Withdraw and Announce is
+// set. The steps of a peer must be done in the order in which they come.
+type Step struct {
+	// Drop is a route that must stop at once, before anything that waits.
+	Drop *kernel.Route
+	// Change is one of the kernel's state.
+	Change *kernel.Change
+	// Withdraw are VPN routes that servers must not use any more.
+	Withdraw *Withdrawal
+	// Announce are VPN routes that are new or changed.
+	Announce *speaker.VPNAnnouncement
+}
+
+// Withdrawal is a batch of VPN routes to withdraw.
+type Withdrawal struct {
+	RD       srv6.RouteDistinguisher
+	Prefixes []netip.Prefix
+}
+
+// String tells what the step does, for logs.
+func (s Step) String() string {
+	switch {
+	case s.Drop != nil:
+		return fmt.Sprintf("drop what is sent to %s", s.Drop.Prefix)
+	case s.Withdraw != nil:
+		return fmt.Sprintf("withdraw %s: %s", s.Withdraw.RD, list(s.Withdraw.Prefixes))
+	case s.Announce != nil:
+		return fmt.Sprintf("announce %s via SID %s: %s", s.Announce.RD, s.Announce.Route.Service.SID, list(s.Announce.Prefixes))
+	default:
+		return fmt.Sprintf("change the kernel: put %d routes, remove %d", len(s.Change.Put.Routes), len(s.Change.Remove.Routes))
+	}
+}
+
+// list names some prefixes and counts the others.
+func list(prefixes []netip.Prefix) string {
+	const named = 4
+	var words []string
+	for _, p := range prefixes[:min(len(prefixes), named)] {
+		words = append(words, p.String())
+	}
+	if more := len(prefixes) - named; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,66 @@
+package border
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"hikyaku/egress/config"
+	"hikyaku/egress/speaker"
+)
+
+// View is what is known of a peer, for people.
+type View struct {
+	Config *config.Peer
+	// Usable: the session is up and the kernel has the peer's routes.
+	Usable bool
+	// Reason why it is not usable, a sentence.
+	Reason string
+	// Draining: servers are asked to begin nothing new.
+	Draining bool
+	// Open: packets to the SID reach the peer. After a restart that may be so
+	// before the session is up again.
+	Open bool
+	// IPv6 and IPv4 count the prefixes that the peer advertises.
+	IPv6, IPv4 int
+	// Problems that an operator should know of, as sentences.
+	Problems []string
+}
+
+// View returns what is known of a peer.
+func (p *Planner) View(name string) (View, bool) {
+	state := p.peers[name]
+	if state == nil {
+		return View{}, false
+	}
+	v := View{
+		Config: state.config, Usable: state.usable(), Draining: state.drain, Open: state.sid == open,
+		IPv6: state.count.ipv6, IPv4: state.count.ipv4, Reason: state.reason,
+	}
+	if state.failed != nil {
+		v.Reason = fmt.Sprintf("the kernel does not take its routes: %s", state.failed)
+		v.Problems = append(v.Problems, fmt.Sprintf("peer %s: %s", name, v.Reason))
+	}
+	if state.count.refused > 0 {
+		v.Problems = append(v.Problems, fmt.Sprintf(
+			"peer %s: %d announcements beyond max_prefixes (%d) were refused; raise it, or ask the peer why",
+			name, state.count.refused, state.config.MaxPrefixes))
+	}
+	for hop, found := range state.hops {
+		if found.err != nil {
+			v.Problems = append(v.Problems, fmt.Sprintf("peer %s: routes via next hop %s are not used: %s", name, hop, found.err))
+		}
+	}
+	slices.Sort(v.Problems)
+	return v, true
+}
+
+// Lookup returns what a usable peer advertises for all of a prefix.
+func (p *Planner) Lookup(name string, within netip.Prefix) (netip.Prefix, *speaker.Attributes, bool) {
+	state := p.peers[name]
+	if state == nil || !state.usable() {
+		return netip.Prefix{}, nil, false
+	}
+	prefix, r, ok := state.routes.Longest(within, func(r route) bool { return r.want != nil })
+	return prefix, r.want, ok
+}

@@ -1,0 +1,106 @@
+/* What the program and user space share: the tables, which user space maps into
+ * its memory, and the constants it sets before loading. The Go side is
+ * layout.go; a test compares both by BTF. Every entry is one cache line. */
+#pragma once
+#include "kernel.h"
+
+/* State of an entry. The program takes FREE to CLAIMED by compare-and-swap,
+ * writes the key and publishes LIVE. User space alone takes LIVE to RETIRED
+ * (the program no longer finds it) and, once no CPU can still be adding to it,
+ * RETIRED to FREE. */
+enum {
+	STATE_FREE = 0,
+	STATE_CLAIMED = 1,
+	STATE_LIVE = 2,
+	STATE_RETIRED = 3,
+};
+
+/* Words of a flow's key: source, destination (IPv4 in the first four bytes, the
+ * rest zero), and ports in network order | SID index << 32 | protocol << 48 |
+ * family (4 or 6) << 56. */
+enum { KEY_WORDS = 5 };
+
+struct key {
+	__u64 word[KEY_WORDS];
+};
+
+struct address {
+	__u64 word[2];
+};
+
+struct flow {
+	struct key key;
+	__u32 state;
+	__u32 reserved;
+	__u64 packets;
+	__u64 bytes;
+};
+_Static_assert(sizeof(struct flow) == 64, "a flow is one cache line");
+
+struct sid {
+	struct address address;
+	__u32 state;
+	__u32 reserved;
+	__u64 overflow_packets; /* of flows without room in the table */
+	__u64 overflow_bytes;
+	__u64 opaque_packets; /* without a readable 5-tuple */
+	__u64 opaque_bytes;
+	__u64 reserved2;
+};
+_Static_assert(sizeof(struct sid) == 64, "a SID is one cache line");
+
+/* A packet, or a train of one flow, that waits on its CPU to be added to its
+ * flow. growth is what it adds, and 0 when the entry is empty; by its sequence
+ * number it differs from what the entry had before. Who exchanges or
+ * compares-and-swaps it to 0 has to add it. */
+struct pending {
+	struct key key;
+	__u64 growth; /* sequence << 41 | packets << 24 | bytes */
+	__u32 home;   /* where to look first, before masking */
+	__u32 reserved;
+	__u64 reserved2;
+};
+_Static_assert(sizeof(struct pending) == 64, "a waiting packet is one cache line");
+
+enum {
+	BATCH = 16, /* power of two; as many cache misses can be under way at once */
+	GROWTH_PACKETS_SHIFT = 24,
+	GROWTH_SEQUENCE_SHIFT = 41,
+	MAX_BYTES = 1 << GROWTH_PACKETS_SHIFT,
+	MAX_PACKETS = 1 << (GROWTH_SEQUENCE_SHIFT - GROWTH_PACKETS_SHIFT),
+};
+
+/* One for each CPU. */
+struct batch {
+	__u64 next; /* number of the next packet */
+	__u64 reserved[7];
+	struct pending entry[BATCH];
+};
+
+enum {
+	SID_SLOTS = 1024, /* power of two */
+	SID_NONE = 0,     /* packets without SRv6 */
+	SID_UNKNOWN = 1,  /* SIDs without room in the table */
+	SID_WINDOW = 16,  /* places looked at for a SID */
+	FLOW_WINDOW = 64, /* places looked at for a flow */
+	MAX_CPUS = 4096,
+	HASH_KEYS = 2 * KEY_WORDS + 1,
+};
+
+/* Set by user space before loading. */
+const volatile __u64 hash_keys[HASH_KEYS];        /* random */
+const volatile __u32 flow_mask = (1 << 18) - 1;   /* places in the flow table - 1 */
+const volatile __u32 link_header = 14;            /* bytes; 0 without Ethernet */
+const volatile __u32 cpus = 1;                    /* possible ones */
+const volatile __u8 count_plain;                  /* packets without SRv6, too */
+
+/* A frame on its way from the headers to the tables; not shared. */
+struct frame {
+	struct key flow;
+	struct address sid;
+	__u64 packets, bytes; /* on the wire */
+	__u32 header;         /* bytes read as headers so far */
+	__u32 tunnel;         /* sent to a SID */
+	__u32 index;          /* that SID's */
+	__u32 proto;          /* PROTO_IPV6 or PROTO_IPV4: the packet with the 5-tuple */
+};

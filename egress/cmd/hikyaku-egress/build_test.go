@@ -1,0 +1,35 @@
+package main_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// binary is the real command, built once for all tests of this package. These tests are beside the command and not
+// beside package agent so that go test knows what their result depends on.
+var binary string
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == transitArgument {
+		os.Exit(runTransit(os.Args[2:], os.Stdin, os.Stdout))
+	}
+	os.Exit(build(m))
+}
+
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "hikyaku-egress-test")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "hikyaku-egress")
+	if out, err := exec.Command("go", "build", "-o", binary, "hikyaku/egress/cmd/hikyaku-egress").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building hikyaku-egress: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"hikyaku/egress/config"
+	"hikyaku/egress/flows"
+)
+
+const flowsUsage = `Usage: hikyaku-egress flows --config FILE [--check]
+
+SRv6 FlowStats: counts what leaves by SID and inner 5-tuple, in bytes and packets as on
+the wire. Writes differences to where the section [flows] says; on a terminal it
+also shows a live view.
+
+Options:
+  --config FILE  configuration of a border or a server; its section [flows] counts
+  --check        check the configuration and exit
+
+SIGHUP opens the files of json and csv anew.
+`
+
+// runFlows counts flows until ctx ends.
+func runFlows(ctx context.Context, args []string, out, errs io.Writer) error {
+	flags := newFlags("flows", flowsUsage, out)
+	file := flags.String("config", "", "")
+	check := flags.Bool("check", false, "")
+	if err := parse(flags, args, 0); err != nil {
+		return err
+	}
+	loaded, err := load(*file, "")
+	if err != nil {
+		return err
+	}
+	if *check {
+		fmt.Fprintf(out, "%s: the configuration is right\n", *file)
+		return nil
+	}
+	c := loaded.Common().Flows
+	log := logger(loaded.Common().Log, errs)
+	sinks, closeSinks, err := flowSinks(ctx, c, out)
+	if err != nil {
+		return err
+	}
+	defer closeSinks()
+	if len(sinks) == 0 {
+		return errors.New("nothing to write to: set flows.json, flows.csv or flows.metrics, or run it on a terminal")
+	}
+	counters, err := attach(c)
+	if err != nil {
+		return err
+	}
+	results := make(chan error, len(counters))
+	for _, counter := range counters {
+		go func() {
+			results <- errors.Join(flows.Run(ctx, counter, c.Interval, log, sinks...), counter.Close())
+		}()
+	}
+	for range counters {
+		err = errors.Join(err, <-results)
+	}
+	return err
+}
+
+// attach begins to count on every interface, or on none.
+func attach(c config.Flows) ([]*flows.Counter, error) {
+	var counters []*flows.Counter
+	for _, name := range c.Interfaces {
+		counter, err := flows.Attach(flows.Options{
+			Interface: name, MaxFlows: int(c.MaxFlows), Idle: c.Idle, Plain: c.Plain,
+		})
+		if err != nil {
+			for _, attached := range counters {
+				err = errors.Join(err, attached.Close())
+			}
+			return nil, fmt.Errorf("counting flows on %s: %w", name, err)
+		}
+		counters = append(counters, counter)
+	}
+	return counters, nil
+}
+
+// flowSinks opens what the configuration names, and a live view on a terminal.
+func flowSinks(ctx context.Context, c config.Flows, out io.Writer) (sinks []flows.Sink, closeAll func(), err error) {
+	var files []*output
+	closeAll = func() {
+		for _, f := range files {
+			f.close()
+		}
+	}
+	open := func(o config.Output) (io.Writer, error) {
+		if o == config.OutputStdout {
+			return out, nil
+		}
+		f, err := openOutput(ctx, o.File())
+		if err == nil {
+			files = append(files, f)
+		}
+		return f, err
+	}
+	for _, kind := range []struct {
+		to   config.Output
+		sink func(io.Writer) flows.Sink
+	}{
+		{c.JSON, func(w io.Writer) flows.Sink { return flows.NewJSONLines(w) }},
+		{c.CSV, func(w io.Writer) flows.Sink { return flows.NewCSV(w) }},
+	} {
+		if kind.to == config.OutputOff {
+			continue
+		}
+		w, err := open(kind.to)
+		if err != nil {
+			closeAll()
+			return nil, nil, err
+		}
+		sinks = append(sinks, &shared{sink: kind.sink(w)})
+	}
+	if c.Metrics.IsValid() {
+		registry := prometheus.NewRegistry()
+		metrics, err := flows.NewMetrics(registry)
+		if err == nil {
+			err = serveMetrics(ctx, c.Metrics.String(), promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+		}
+		if err != nil {
+			closeAll()
+			return nil, nil, err
+		}
+		sinks = append(sinks, &shared{sink: metrics})
+	}
+	if c.JSON != config.OutputStdout && c.CSV != config.OutputStdout && isTerminal(os.Stdout) {
+		sinks = append(sinks, &shared{sink: flows.NewTerminal(os.Stdout)})
+	}
+	return sinks, closeAll, nil
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// shared lets several interfaces write to one sink.
+type shared struct {
+	mu   sync.Mutex
+	sink flows.Sink
+}
+
+// Write implements [flows.Sink].
+func (s *shared) Write(sample *flows.Sample) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sink.Write(sample)
+}
+
+// output is a file that is opened anew on SIGHUP, so that it can be rotated.
+type output struct {
+	path string
+	mu   sync.Mutex
+	file *os.File
+}
+
+func openOutput(ctx context.Context, path string) (*output, error) {
+	o := &output{path: path}
+	if err := o.reopen(); err != nil {
+		return nil, err
+	}
+	hangUps := make(chan os.Signal, 1)
+	signal.Notify(hangUps, syscall.SIGHUP)
+	go func() {
+		defer signal.Stop(hangUps)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-hangUps:
+				// The old file stays in use when the new one cannot be opened.
+				if err := o.reopen(); err != nil {
+					fmt.Fprintln(os.Stderr, "error:", err)
+				}
+			}
+		}
+	}()
+	return o, nil
+}
+
+func (o *output) reopen() error {
+	file, err := os.OpenFile(o.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
+	if err != nil {
+		return fmt.Errorf("opening %s for flows: %w", o.path, err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.file != nil {
+		o.file.Close()
+	}
+	o.file = file
+	return nil
+}
+
+// Write implements [io.Writer].
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.file.Write(p)
+}
+
+func (o *output) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.file.Close()
+}
+
+// serveMetrics answers /metrics until ctx ends.
+func serveMetrics(ctx context.Context, address string, handler http.Handler) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listening for metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", handler)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { server.Close() })
+	go server.Serve(listener) // ends with ctx
+	return nil
+}

@@ -1,0 +1,232 @@
+// Command hikyaku-egress is the BGP, SRv6 and MPTCP control plane of hikyaku: the
+// agents of border routers and content servers, flow statistics, and a view of the
+// paths. Run it with --help.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"hikyaku/egress/agent"
+	"hikyaku/egress/config"
+	"hikyaku/egress/kernel"
+)
+
+const usage = `Usage: hikyaku-egress COMMAND [OPTIONS]
+
+The egress plane of hikyaku: uses all BGP paths out of an AS, by SRv6.
+
+Commands:
+  border   the agent of a border router
+  server   the agent of a content server
+  flows    count what leaves by SRv6 SID and inner 5-tuple (SRv6 FlowStats)
+  paths    show and drain the paths of a running agent
+  version  print the version
+
+hikyaku-egress COMMAND --help tells more of each.
+`
+
+// Exit codes.
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// usageError is what the caller did wrong, as opposed to what went wrong.
+type usageError struct{ error }
+
+// run executes one command and returns the exit code.
+func run(ctx context.Context, args []string, out, errs io.Writer) int {
+	commands := map[string]func(context.Context, []string, io.Writer, io.Writer) error{
+		"border": runAgent(config.RoleBorder), "server": runAgent(config.RoleServer),
+		"flows": runFlows, "paths": runPaths, "version": printVersion,
+	}
+	if len(args) == 0 {
+		fmt.Fprint(errs, usage)
+		return exitUsage
+	}
+	if args[0] == "--help" || args[0] == "-h" || args[0] == "help" {
+		fmt.Fprint(out, usage)
+		return 0
+	}
+	command, ok := commands[args[0]]
+	if !ok {
+		fmt.Fprintf(errs, "error: there is no command %q\n\n%s", args[0], usage)
+		return exitUsage
+	}
+	return report(command(ctx, args[1:], out, errs), args[0], errs)
+}
+
+// report prints an error with a hint where one is known, and gives the exit code.
+func report(err error, command string, errs io.Writer) int {
+	var wrong usageError
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.As(err, &wrong):
+		fmt.Fprintf(errs, "error: %s\nhint: hikyaku-egress %s --help tells the options\n", err, command)
+		return exitUsage
+	}
+	fmt.Fprintf(errs, "error: %s\n", err)
+	if hint := hintFor(err); hint != "" {
+		fmt.Fprintf(errs, "hint: %s\n", hint)
+	}
+	return exitFailure
+}
+
+// hintFor says what to do about an error.
+func hintFor(err error) string {
+	var problems *config.Errors
+	switch {
+	case errors.As(err, &problems):
+		return "conf/egress-border.toml and conf/egress-server.toml explain every key"
+	case errors.Is(err, kernel.ErrForeign):
+		return "the agent never overwrites what others made; `ip route show table all` and `ip rule` tell whose it is"
+	case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
+		return "is the agent running, and is the path right?"
+	case errors.Is(err, unix.EADDRINUSE):
+		return "another BGP daemon has the port: give `bgp.port` another number, or leave `bgp.listen` empty"
+	case errors.Is(err, fs.ErrPermission):
+		return "run as root, or with CAP_NET_ADMIN, CAP_SYS_ADMIN and, below port 1024, CAP_NET_BIND_SERVICE"
+	}
+	return ""
+}
+
+const agentUsage = `Usage: hikyaku-egress %[1]s --config FILE [--check | --dry-run]
+
+%[2]s
+
+Options:
+  --config FILE  configuration in TOML; conf/egress-%[1]s.toml explains every key
+  --check        check the configuration and exit
+  --dry-run      speak BGP to learn, print the commands and announcements that would
+                 follow, change nothing, and end when all neighbours have sent
+                 everything, or after bgp.stale_time. Not beside a running agent:
+                 neighbours take only one session.
+
+SIGTERM and SIGINT withdraw everything and remove it from the kernel. A crash or
+kill -9 leaves the kernel as it is, and the next start goes on from there.
+`
+
+var agentPurpose = map[config.Role]string{
+	config.RoleBorder: `The agent of a border router: gives each egress peer an SRv6 SID and a routing
+table with the peer's routes alone, and announces these to route reflectors.`,
+	config.RoleServer: `The agent of a content server: learns from route reflectors which peers reach
+which clients, and makes each a path that an address or a mark selects.`,
+}
+
+// runAgent returns the command of a role.
+func runAgent(role config.Role) func(context.Context, []string, io.Writer, io.Writer) error {
+	return func(ctx context.Context, args []string, out, errs io.Writer) error {
+		flags := newFlags(string(role), fmt.Sprintf(agentUsage, role, agentPurpose[role]), out)
+		file := flags.String("config", "", "")
+		check := flags.Bool("check", false, "")
+		dryRun := flags.Bool("dry-run", false, "")
+		if err := parse(flags, args, 0); err != nil {
+			return err
+		}
+		loaded, err := load(*file, role)
+		if err != nil {
+			return err
+		}
+		if *check {
+			fmt.Fprintf(out, "%s: the configuration is right\n", *file)
+			return nil
+		}
+		common := loaded.Common()
+		opts := agent.Options{Version: version(), Log: logger(common.Log, errs)}
+		slog.SetDefault(opts.Log)
+		if *dryRun {
+			opts.DryRun = out
+		}
+		if loaded.Border != nil {
+			return agent.RunBorder(ctx, loaded.Border, opts)
+		}
+		return agent.RunServer(ctx, loaded.Server, opts)
+	}
+}
+
+// newFlags returns a flag set that prints its usage to out.
+func newFlags(name, usage string, out io.Writer) *flag.FlagSet {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.Usage = func() { fmt.Fprint(out, usage) }
+	return flags
+}
+
+// parse reads options, and allows for so many arguments.
+func parse(flags *flag.FlagSet, args []string, arguments int) error {
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return err
+	case err != nil:
+		return usageError{err}
+	case flags.NArg() > arguments:
+		return usageError{fmt.Errorf("unexpected argument %q", flags.Arg(arguments))}
+	}
+	return nil
+}
+
+// load reads a configuration; an empty role takes either.
+func load(file string, role config.Role) (*config.File, error) {
+	if file == "" {
+		return nil, usageError{errors.New("--config FILE is missing")}
+	}
+	loaded, err := config.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	if has := loaded.Common().Role; role != "" && has != role {
+		return nil, usageError{fmt.Errorf("%s is for a %s, not for a %s", file, has, role)}
+	}
+	return loaded, nil
+}
+
+func logger(c config.Log, out io.Writer) *slog.Logger {
+	levels := map[config.Level]slog.Level{
+		config.LevelError: slog.LevelError, config.LevelWarn: slog.LevelWarn,
+		config.LevelInfo: slog.LevelInfo, config.LevelDebug: slog.LevelDebug,
+	}
+	options := &slog.HandlerOptions{Level: levels[c.Level]}
+	if c.Format == config.LogJSON {
+		return slog.New(slog.NewJSONHandler(out, options))
+	}
+	return slog.New(slog.NewTextHandler(out, options))
+}
+
+func printVersion(_ context.Context, _ []string, out, _ io.Writer) error {
+	_, err := fmt.Fprintln(out, "hikyaku-egress", version())
+	return err
+}
+
+// version is the module's, or the revision that it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value[:min(len(s.Value), 12)]
+		}
+	}
+	return info.Main.Version
+}

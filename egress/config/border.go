@@ -1,0 +1,156 @@
+package config
+
+import (
+	"net/netip"
+
+	"hikyaku/egress/srv6"
+)
+
+// Border configures the agent of a border router.
+type Border struct {
+	Common
+	Router Router       `toml:"router"`
+	SRv6   BorderSRv6   `toml:"srv6"`
+	Kernel BorderKernel `toml:"kernel"`
+	Import Import       `toml:"import"`
+	// Peers are the egress peers. At least one is needed.
+	Peers []Peer `toml:"peer"`
+}
+
+// Router is what the agent does besides SRv6, where no other BGP daemon is.
+type Router struct {
+	// BestPaths makes the agent an ordinary border router, too: it selects best
+	// paths among its peers, puts them into the main table, and gives them to the
+	// reflectors with itself as next hop. Default false.
+	BestPaths bool `toml:"best_paths"`
+	// Announce holds the own prefixes that peers are told; they are never told
+	// anything else. Default none.
+	Announce []netip.Prefix `toml:"announce"`
+}
+
+// BorderSRv6 is the border's part of the SRv6 domain.
+type BorderSRv6 struct {
+	// Locator that SIDs are issued from (RFC 8986 §3.1). Needed. Its length is
+	// that of block and node together.
+	Locator netip.Prefix `toml:"locator"`
+	// BlockLength is the length of the SRv6 domain's prefix in bits. Default 32.
+	BlockLength uint8 `toml:"block_length"`
+	// FunctionLength is the length of a SID's function in bits, 8 to 32.
+	// Default 16.
+	FunctionLength uint8 `toml:"function_length"`
+	// Interfaces that packets of content servers come in by. At least one is
+	// needed.
+	Interfaces []string `toml:"interfaces"`
+	// VRF: "on" makes a VRF device for each peer and issues End.DT46, so that
+	// one SID takes IPv6 and IPv4; "off" needs no VRF devices and issues
+	// End.DT6, for IPv6 alone; "auto" is "on" where the kernel has VRF devices
+	// and a peer has both families. Default "auto".
+	VRF Toggle `toml:"vrf"`
+	// LocatorRoute puts a blackhole route for the locator into the main table,
+	// so that packets to SIDs which are not in use die here and an IGP daemon
+	// has something to announce. Default true.
+	LocatorRoute bool `toml:"locator_route"`
+}
+
+// SIDLocator returns the locator with its lengths.
+func (s BorderSRv6) SIDLocator() srv6.Locator {
+	return srv6.Locator{
+		Prefix:       s.Locator,
+		BlockBits:    s.BlockLength,
+		NodeBits:     uint8(max(s.Locator.Bits()-int(s.BlockLength), 0)),
+		FunctionBits: s.FunctionLength,
+	}
+}
+
+// BorderKernel is what is put into the kernel of a border router.
+type BorderKernel struct {
+	// Tables that routes of peers are put into: peer number N has table First+N.
+	// Default "10000-10999".
+	Tables Tables `toml:"tables"`
+	// RulePriority is the first of ten priorities for policy rules.
+	// Default 10000.
+	RulePriority uint32 `toml:"rule_priority"`
+	// Drop is what happens to packets whose peer is lost or does not advertise
+	// their prefix. Default "blackhole".
+	Drop Drop `toml:"drop"`
+	// SetSysctls lets the agent set the sysctls that it needs; otherwise it says
+	// which are wrong and does not start. Default true.
+	SetSysctls bool `toml:"set_sysctls"`
+}
+
+// Import says which routes of egress peers are taken; see [Import.Accepts].
+type Import struct {
+	// Refuse holds prefixes that are never taken from a peer, nor anything
+	// within them: above all the own ones. Default none.
+	Refuse []netip.Prefix `toml:"refuse"`
+	// IPv6MaxLength is the longest IPv6 prefix taken. Default 48.
+	IPv6MaxLength uint8 `toml:"ipv6_max_length"`
+	// IPv4MaxLength is the longest IPv4 prefix taken. Default 24.
+	IPv4MaxLength uint8 `toml:"ipv4_max_length"`
+	// DefaultRoute: take ::/0 and 0.0.0.0/0. Default false.
+	DefaultRoute bool `toml:"default_route"`
+}
+
+// Family is an address family of client prefixes.
+type Family string
+
+// The address families.
+const (
+	FamilyIPv6 Family = "ipv6"
+	FamilyIPv4 Family = "ipv4"
+)
+
+// Peer is an egress peer: a neighbouring AS that packets can leave to.
+type Peer struct {
+	Session
+	// Number of the peer at this border, from 1 up, never given to another one.
+	// Needed.
+	Number uint32 `toml:"number"`
+	// ASN of the neighbour. Needed.
+	ASN uint32 `toml:"asn"`
+	// Multihop is the number of hops that the neighbour may be away (eBGP);
+	// 1 is directly connected. Default 1.
+	Multihop uint8 `toml:"multihop"`
+	// TTLSecurity drops packets of the session from farther than one hop
+	// (RFC 5082); the neighbour must send with a TTL of 255. Not with Multihop
+	// above 1. Default false.
+	TTLSecurity bool `toml:"ttl_security"`
+	// Families that routes are exchanged for. Default ["ipv6"].
+	Families []Family `toml:"families"`
+	// Interface that the peer's next hops are on. Default the one that the main
+	// table's route to Address names.
+	Interface string `toml:"interface"`
+	// MaxPrefixes from which on further ones are refused, and the log says so.
+	// Default 1500000.
+	MaxPrefixes uint32 `toml:"max_prefixes"`
+	// Communities are added to the routes that servers get.
+	Communities []Community `toml:"communities"`
+	// SID is the whole SID. Default the locator with Number as its function.
+	SID netip.Addr `toml:"sid"`
+	// Table that holds this peer's routes alone. Default by Number.
+	Table uint32 `toml:"table"`
+	// RD is the route distinguisher. Default "ROUTER_ID:NUMBER".
+	RD srv6.RouteDistinguisher `toml:"rd"`
+	// RT is the route target. Default "ROUTER_ID:NUMBER".
+	RT srv6.RouteTarget `toml:"rt"`
+}
+
+// Accepts tells whether a route for a prefix may be taken from a peer.
+func (i Import) Accepts(prefix netip.Prefix) bool {
+	if prefix.Bits() == 0 {
+		return i.DefaultRoute
+	}
+	longest := i.IPv6MaxLength
+	if prefix.Addr().Is4() {
+		longest = i.IPv4MaxLength
+	}
+	if prefix.Bits() > int(longest) {
+		return false
+	}
+	for _, refused := range i.Refuse {
+		if refused.Bits() <= prefix.Bits() && refused.Contains(prefix.Addr()) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,180 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+
+	"hikyaku/egress/srv6"
+)
+
+func (d *decoder) checkBorder(b *Border) {
+	d.checkCommon(&b.Common)
+	sessions := d.newSessionChecker(&b.Common)
+	sessions.reflectors()
+	d.checkLocator(b.SRv6)
+	if len(b.SRv6.Interfaces) == 0 && !d.wrong["srv6.interfaces"] {
+		d.report("srv6.interfaces", "`interfaces` is missing: name those that packets of content servers come in by")
+	}
+	d.checkInterfaces("srv6.interfaces", b.SRv6.Interfaces)
+	d.checkTables("kernel.tables", b.Kernel.Tables)
+	d.checkRulePriority(b.Kernel.RulePriority)
+	d.checkImport(b.Import)
+	if len(b.Peers) == 0 && !d.wrong["peer"] {
+		d.report("peer", "no [[peer]]: name at least one egress peer")
+	}
+	peers := peerChecker{
+		sessionChecker: sessions,
+		border:         b,
+		numbers:        newUnique[uint32]("number"),
+		tables:         newUnique[uint32]("table"),
+		sids:           newUnique[netip.Addr]("SID"),
+		rds:            newUnique[srv6.RouteDistinguisher]("RD"),
+		rts:            newUnique[srv6.RouteTarget]("RT"),
+	}
+	for i := range b.Peers {
+		peers.check(&b.Peers[i], fmt.Sprintf("peer[%d]", i))
+	}
+}
+
+func (d *decoder) checkLocator(s BorderSRv6) {
+	d.need("srv6.locator", "the prefix that SIDs are issued from, such as \"2001:db8:b1::/48\"")
+	if !d.usable("srv6.locator") || d.wrong["srv6.block_length"] || d.wrong["srv6.function_length"] {
+		return
+	}
+	bits := s.Locator.Bits()
+	if s.BlockLength == 0 || int(s.BlockLength) > bits {
+		d.report("srv6.block_length", "`block_length` is %d: it must be 1 to the locator's length, %d", s.BlockLength, bits)
+		return
+	}
+	if err := s.SIDLocator().Validate(); err != nil {
+		d.report("srv6.locator", "%s", err)
+	}
+}
+
+func (d *decoder) checkImport(i Import) {
+	if i.IPv6MaxLength > 128 {
+		d.report("import.ipv6_max_length", "`ipv6_max_length` is %d: an IPv6 prefix has at most 128 bits", i.IPv6MaxLength)
+	}
+	if i.IPv4MaxLength > 32 {
+		d.report("import.ipv4_max_length", "`ipv4_max_length` is %d: an IPv4 prefix has at most 32 bits", i.IPv4MaxLength)
+	}
+}
+
+// peerChecker checks egress peers, each alone and against the others.
+type peerChecker struct {
+	sessionChecker
+	border  *Border
+	numbers unique[uint32]
+	tables  unique[uint32]
+	sids    unique[netip.Addr]
+	rds     unique[srv6.RouteDistinguisher]
+	rts     unique[srv6.RouteTarget]
+}
+
+func (c peerChecker) check(p *Peer, path string) {
+	owner := named(path, p.Name)
+	c.session(&p.Session, path)
+	c.peerNumber(path+".number", p.Number, "the peer's number at this border, from 1 up, never given to another one")
+	c.numbers.add(c.decoder, path+".number", owner, p.Number)
+	c.as(p, path, owner)
+	c.families(p, path, owner)
+	if p.MaxPrefixes == 0 {
+		c.report(path+".max_prefixes", "`max_prefixes` is 0: no route of %s would be taken", owner)
+	}
+	if c.given(path + ".interface") {
+		c.checkInterface(path+".interface", p.Interface)
+	}
+	c.sid(p, path, owner)
+	c.derivedTable(c.border.Kernel.Tables, path, owner, p.Table)
+	c.tables.add(c.decoder, keyOr(c.decoder, path, "table"), owner, p.Table)
+	c.rds.add(c.decoder, keyOr(c.decoder, path, "rd"), owner, p.RD)
+	c.rts.add(c.decoder, keyOr(c.decoder, path, "rt"), owner, p.RT)
+}
+
+// peerNumber checks what RD and RT have 16 bits for.
+func (d *decoder) peerNumber(key string, number uint32, why string) {
+	d.need(key, why)
+	if d.usable(key) && (number == 0 || number > math.MaxUint16) {
+		d.report(key, "`%s` is %d: it must be 1 to %d, since it becomes part of the route distinguisher",
+			leaf(key), number, math.MaxUint16)
+	}
+}
+
+func (c peerChecker) as(p *Peer, path, owner string) {
+	key := path + ".asn"
+	c.need(key, "the neighbour's AS number")
+	if !c.usable(key) || !c.usable("asn") {
+		return
+	}
+	c.checkASN(key, p.ASN)
+	if p.ASN == c.border.ASN {
+		c.report(key, "%s has the own AS %d, so it is no way out of it: give the neighbour's AS "+
+			"(docs/egress-deploy.md tells how an own router hands on a peer's routes)", owner, p.ASN)
+	}
+	if p.Multihop == 0 {
+		c.report(path+".multihop", "`multihop` is 0: 1 is directly connected")
+	}
+	if p.TTLSecurity && p.Multihop > 1 {
+		c.report(path+".ttl_security", "`ttl_security` and `multihop` %d exclude each other (RFC 5082 §3)", p.Multihop)
+	}
+}
+
+func (c peerChecker) families(p *Peer, path, owner string) {
+	key := path + ".families"
+	if len(p.Families) == 0 {
+		c.report(key, "`families` is empty: name \"ipv6\", \"ipv4\" or both")
+	}
+	seen := newUnique[Family]("family")
+	for i, family := range p.Families {
+		seen.add(c.decoder, fmt.Sprintf("%s[%d]", key, i), fmt.Sprintf("entry %d", i+1), family)
+	}
+	if slices.Contains(p.Families, FamilyIPv4) && c.border.SRv6.VRF == ToggleOff {
+		c.report(key, "%s has \"ipv4\", but without VRF devices (`srv6.vrf = \"off\"`) SIDs take IPv6 alone: "+
+			"say `vrf = \"auto\"` or leave \"ipv4\" out", owner)
+	}
+}
+
+func (c peerChecker) sid(p *Peer, path, owner string) {
+	locator := c.border.SRv6.SIDLocator()
+	if c.wrong["srv6.locator"] || locator.Validate() != nil {
+		return
+	}
+	key := path + ".sid"
+	switch _, ours := locator.Function(p.SID); {
+	case c.usable(key) && !ours:
+		c.report(key, "`sid` %s is no SID of the locator %s: after its %d bits comes a function of %d bits, "+
+			"not zero, and then zeros only", p.SID, locator.Prefix, locator.Prefix.Bits(), locator.FunctionBits)
+	case !c.given(key) && c.usable(path+".number") && !p.SID.IsValid():
+		c.report(path+".number", "number %d of %s does not fit the SID's function of %d bits: take a smaller one, "+
+			"or give it a `sid`", p.Number, owner, locator.FunctionBits)
+	}
+	c.sids.add(c.decoder, keyOr(c.decoder, path, "sid"), owner, p.SID)
+	if address := path + ".address"; c.usable(address) && locator.Prefix.Contains(p.Address) {
+		c.report(address, "`address` %s of %s lies in the locator %s, which is for SIDs alone", p.Address, owner, locator.Prefix)
+	}
+}
+
+// derivedTable checks a table that was given or derived.
+func (d *decoder) derivedTable(tables Tables, path, owner string, table uint32) {
+	if d.given(path + ".table") {
+		if d.usable(path + ".table") {
+			d.checkTable(path+".table", owner, table)
+		}
+		return
+	}
+	if table != 0 && !tables.Contains(table) && d.usable(path+".number") && !d.wrong["kernel.tables"] {
+		d.report(path+".number", "table %d of %s is outside `kernel.tables` %d-%d: take a smaller number or a longer range",
+			table, owner, tables.First, tables.Last)
+	}
+}
+
+// keyOr returns a key of an entry, or that of its number where the value was
+// derived from it.
+func keyOr(d *decoder, path, name string) string {
+	if d.given(path + "." + name) {
+		return path + "." + name
+	}
+	return path + ".number"
+}

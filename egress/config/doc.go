@@ -1,0 +1,23 @@
+// Package config reads the configuration of the egress agents: one TOML file
+// for a border router ([Border]) or a content server ([Server]).
+//
+// Everything that can be wrong with a file is told at once, each with its line
+// and a caret: unknown keys, values of a wrong kind, and keys that do not fit
+// together. What a file leaves out has the default that conf/egress-border.toml
+// and conf/egress-server.toml show. After [Load] every derived value (tables,
+// marks, SIDs, route distinguishers and targets, ports, hold times) is filled
+// in, so that no other package derives anything from a number again.
+//
+// # Numbers
+//
+// An egress peer has a number at its border, and a path has a number at a
+// server. All else follows from them, stays the same over restarts and changes
+// of the file, and can be read by people:
+//
+//	border, peer 7:  SID       LOCATOR:7::   (the function bits of the SID)
+//	                 table     tables.first + 7
+//	                 RD, RT    ROUTER_ID:7
+//	server, path 3:  table     tables.first + 3
+//	                 mark      mark_base + 3
+//	                 RD, RT    BORDER:PEER, as the border derives them
+package config

@@ -1,0 +1,90 @@
+package config
+
+import (
+	"math"
+
+	"hikyaku/egress/srv6"
+)
+
+// resolve fills in what the file leaves to be derived. It runs before the
+// checks, which then see what will be used; what can't be derived stays zero.
+func (b *Border) resolve() {
+	b.Common.resolve(b.SRv6.Interfaces)
+	for i := range b.Peers {
+		p := &b.Peers[i]
+		p.Session.resolve(b.BGP)
+		if p.Number == 0 || p.Number > math.MaxUint16 {
+			continue
+		}
+		if p.Table == 0 {
+			p.Table = derive(b.Kernel.Tables.First, p.Number)
+		}
+		if !p.SID.IsValid() && b.SRv6.SIDLocator().Validate() == nil {
+			// The check tells when the number does not fit.
+			p.SID, _ = b.SRv6.SIDLocator().SID(p.Number)
+		}
+		if !b.RouterID.Is4() {
+			continue
+		}
+		if p.RD == (srv6.RouteDistinguisher{}) {
+			p.RD = srv6.NewRouteDistinguisher(b.RouterID, uint16(p.Number))
+		}
+		if p.RT == (srv6.RouteTarget{}) {
+			p.RT = srv6.NewRouteTarget(b.RouterID, uint16(p.Number))
+		}
+	}
+}
+
+func (s *Server) resolve() {
+	var interfaces []string
+	if s.SRv6.Interface != "" {
+		interfaces = []string{s.SRv6.Interface}
+	}
+	s.Common.resolve(interfaces)
+	for i := range s.Paths {
+		p := &s.Paths[i]
+		if p.Number != 0 {
+			if p.Table == 0 {
+				p.Table = derive(s.Kernel.Tables.First, p.Number)
+			}
+			if p.Mark == 0 {
+				p.Mark = derive(s.Kernel.MarkBase, p.Number)
+			}
+		}
+		if !p.Border.Is4() || p.Peer == 0 || p.Peer > math.MaxUint16 {
+			continue
+		}
+		if p.RD == (srv6.RouteDistinguisher{}) {
+			p.RD = srv6.NewRouteDistinguisher(p.Border, uint16(p.Peer))
+		}
+		if p.RT == (srv6.RouteTarget{}) {
+			p.RT = srv6.NewRouteTarget(p.Border, uint16(p.Peer))
+		}
+	}
+}
+
+func (c *Common) resolve(interfaces []string) {
+	for i := range c.Reflectors {
+		c.Reflectors[i].Session.resolve(c.BGP)
+	}
+	if len(c.Flows.Interfaces) == 0 {
+		c.Flows.Interfaces = interfaces
+	}
+}
+
+func (s *Session) resolve(bgp BGP) {
+	if s.Port == 0 {
+		s.Port = bgp.Port
+	}
+	if s.HoldTime == 0 {
+		s.HoldTime = bgp.HoldTime
+	}
+}
+
+// derive returns base+number, or 0 where that is no number of 32 bits.
+func derive(base, number uint32) uint32 {
+	if sum := uint64(base) + uint64(number); sum <= math.MaxUint32 {
+		return uint32(sum)
+	}
+	return 0
+}

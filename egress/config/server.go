@@ -1,0 +1,124 @@
+package config
+
+import (
+	"net/netip"
+
+	"hikyaku/egress/srv6"
+)
+
+// Server configures the agent of a content server.
+type Server struct {
+	Common
+	SRv6   ServerSRv6   `toml:"srv6"`
+	Kernel ServerKernel `toml:"kernel"`
+	MPTCP  MPTCP        `toml:"mptcp"`
+	Limits Limits       `toml:"limits"`
+	// Paths out of the AS. At least one is needed.
+	Paths []Path `toml:"path"`
+}
+
+// ServerSRv6 is the server's part of the SRv6 domain.
+type ServerSRv6 struct {
+	// Interface towards the AS: encapsulated packets leave by it, and it has the
+	// EPE addresses. Needed.
+	Interface string `toml:"interface"`
+	// TunnelSource is the outer source address, the server's own default one.
+	// Needed.
+	TunnelSource netip.Addr `toml:"tunnel_source"`
+	// MTU of the way from here to the borders in bytes, outer header included;
+	// 0, written "auto", is that of Interface. Inner packets get 64 bytes less.
+	// Default "auto".
+	MTU MTU `toml:"mtu"`
+	// Locators of the borders. Routes with a SID elsewhere are refused.
+	// Default [], any.
+	Locators []netip.Prefix `toml:"locators"`
+}
+
+// MTU in bytes, or 0 for the interface's own.
+type MTU uint32
+
+// EncapOverhead is the room in bytes that SRv6 takes from each packet: an IPv6
+// header (40) and a segment routing header with one SID (24; RFC 8754 §2).
+const EncapOverhead = 64
+
+// ServerKernel is what is put into the kernel of a content server.
+type ServerKernel struct {
+	// Tables that routes of paths are put into: path number N has table First+N.
+	// Default "10000-10999".
+	Tables Tables `toml:"tables"`
+	// RulePriority is the first of ten priorities for policy rules.
+	// Default 10000.
+	RulePriority uint32 `toml:"rule_priority"`
+	// MarkBase: path number N has the socket mark MarkBase+N. Default 0x680000.
+	MarkBase uint32 `toml:"mark_base"`
+	// MarkMask are the bits of a mark that rules look at. Default 0xffffffff.
+	MarkMask uint32 `toml:"mark_mask"`
+	// Drop is what happens to packets from an EPE address whose path does not
+	// reach the client. Default "unreachable".
+	Drop Drop `toml:"drop"`
+	// SetSysctls lets the agent set the sysctls that it needs; otherwise it says
+	// which are wrong and does not start. Default true.
+	SetSysctls bool `toml:"set_sysctls"`
+}
+
+// MPTCPMode says who manages the paths of MPTCP connections.
+type MPTCPMode string
+
+// The modes of MPTCP.
+const (
+	// MPTCPOff leaves MPTCP alone.
+	MPTCPOff MPTCPMode = "off"
+	// MPTCPKernel gives all connections the same endpoints.
+	MPTCPKernel MPTCPMode = "kernel"
+	// MPTCPUserspace decides for each connection alone.
+	MPTCPUserspace MPTCPMode = "userspace"
+)
+
+// MPTCP says which addresses clients are told of.
+type MPTCP struct {
+	// Mode is who manages paths. Default "off".
+	Mode MPTCPMode `toml:"mode"`
+	// Addresses that one client is told of at most, 1 to 8. Default 2.
+	Addresses uint8 `toml:"addresses"`
+	// Subflows of one connection besides its first, 1 to 8. Default 4.
+	Subflows uint8 `toml:"subflows"`
+	// Ports of the server whose connections are managed, in mode "userspace".
+	// Default [], all.
+	Ports []uint16 `toml:"ports"`
+}
+
+// Limits bound the memory of a content server's agent.
+type Limits struct {
+	// RoutesPerPath from which on further ones are refused, and the log says so.
+	// Default 1500000.
+	RoutesPerPath uint32 `toml:"routes_per_path"`
+	// Connections of MPTCP that are managed at once; further ones keep their
+	// first subflow alone. Default 200000.
+	Connections uint32 `toml:"connections"`
+}
+
+// Path is a way out of the AS: one egress peer of one border router.
+type Path struct {
+	// Name is for people, logs, the API and the edge server's
+	// `policy.path`. Needed.
+	Name string `toml:"name"`
+	// Number of the path on this server, from 1 up. Needed.
+	Number uint32 `toml:"number"`
+	// Border is the router ID of the path's border. Needed.
+	Border netip.Addr `toml:"border"`
+	// Peer is the number that the peer has at that border. Needed.
+	Peer uint32 `toml:"peer"`
+	// Addresses are the EPE addresses: at least an IPv6 one, at most one for
+	// each family. Needed.
+	Addresses []netip.Addr `toml:"addresses"`
+	// Backup: MPTCP uses the path only while it has no other. Default false.
+	Backup bool `toml:"backup"`
+	// Mark of sockets that shall take the path. Default by Number.
+	Mark uint32 `toml:"mark"`
+	// Table that holds the path's routes. Default by Number.
+	Table uint32 `toml:"table"`
+	// RD that the path's routes have. Default "BORDER:PEER".
+	RD srv6.RouteDistinguisher `toml:"rd"`
+	// RT that the path's routes have. Default "BORDER:PEER".
+	RT srv6.RouteTarget `toml:"rt"`
+}

@@ -1,0 +1,97 @@
+package endpoint
+
+import (
+	"net/netip"
+
+	"hikyaku/egress/config"
+	"hikyaku/egress/kernel"
+	"hikyaku/egress/rib"
+	"hikyaku/egress/speaker"
+)
+
+// path is the state of one path.
+type path struct {
+	config *config.Path
+	// blocked is why the path's routes must not be in use, nil when they may.
+	blocked error
+	drain   bool
+	routes  rib.Table[route]
+	queue   []netip.Prefix
+	gone    []kernel.Nexthop
+	sid     netip.Addr
+	count   counts
+}
+
+type counts struct {
+	ipv6, ipv4 int // reached
+	draining   int // of these, marked by the border as about to go
+	refused    int // beyond the limit
+	strange    int // with a SID outside the locators, or a foreign target
+}
+
+// route is what is known of one prefix of a path.
+type route struct {
+	// want is what is announced, nil for nothing.
+	want *speaker.VPNRoute
+	// have is the object that the table's route points to, 0 without one.
+	have kernel.NexthopID
+	// stale: a former run put it there, and nobody has confirmed it.
+	stale bool
+	// draining: the route has the community GRACEFUL_SHUTDOWN (RFC 8326).
+	draining bool
+	queued   bool
+}
+
+func (p *path) wanted(r route) *speaker.VPNRoute {
+	if p.blocked != nil {
+		return nil
+	}
+	return r.want
+}
+
+func (p *path) store(prefix netip.Prefix, was, now route) {
+	p.tally(prefix, was, -1)
+	p.tally(prefix, now, +1)
+	if now.want == nil && now.have == 0 && !now.queued {
+		p.routes.Delete(prefix)
+		return
+	}
+	p.routes.Set(prefix, now)
+}
+
+func (p *path) tally(prefix netip.Prefix, r route, n int) {
+	if r.want == nil {
+		return
+	}
+	if prefix.Addr().Is4() {
+		p.count.ipv4 += n
+	} else {
+		p.count.ipv6 += n
+	}
+	if r.draining {
+		p.count.draining += n
+	}
+}
+
+func (p *path) enqueue(prefix netip.Prefix, was, now route) {
+	if !was.queued {
+		p.queue = append(p.queue, prefix)
+	}
+	now.queued = true
+	p.store(prefix, was, now)
+}
+
+func (p *path) withdraw(prefix netip.Prefix) {
+	if was, known := p.routes.Get(prefix); known {
+		now := was
+		now.want, now.stale, now.draining = nil, false, false
+		p.enqueue(prefix, was, now)
+	}
+}
+
+// requeue plans every route anew.
+func (p *path) requeue() {
+	for prefix, was := range p.routes.All() {
+		p.enqueue(prefix, was, was)
+	}
+}

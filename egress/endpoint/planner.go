@@ -1,0 +1,228 @@
+package endpoint
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"hikyaku/egress/config"
+	"hikyaku/egress/kernel"
+	"hikyaku/egress/nexthop"
+	"hikyaku/egress/speaker"
+	"hikyaku/egress/srv6"
+)
+
+// Options of a [Planner].
+type Options struct {
+	// Anchor is the device that SRv6 nexthops hang on; see
+	// [kernel.Applier.EnsureAnchor].
+	Anchor string
+}
+
+// Planner turns VPN routes into kernel changes. It does no I/O and is not safe for
+// concurrent use.
+type Planner struct {
+	config *config.Server
+	opts   Options
+	pool   *nexthop.Pool
+	paths  map[string]*path
+	byRD   map[srv6.RouteDistinguisher]*path
+}
+
+// New returns a planner that goes on from what is in the kernel: have is all of
+// ours there. Make [Planner.Want] the kernel's state first.
+func New(c *config.Server, opts Options, have kernel.State) *Planner {
+	p := &Planner{
+		config: c, opts: opts, pool: nexthop.NewPool(have.Nexthops),
+		paths: make(map[string]*path), byRD: make(map[srv6.RouteDistinguisher]*path),
+	}
+	objects := make(map[kernel.NexthopID]kernel.Nexthop)
+	for _, n := range have.Nexthops {
+		objects[n.ID] = n
+	}
+	byTable := make(map[uint32]*path)
+	for i := range c.Paths {
+		state := &path{config: &c.Paths[i]}
+		p.paths[state.config.Name] = state
+		p.byRD[state.config.RD] = state
+		byTable[state.config.Table] = state
+	}
+	for _, r := range have.Routes {
+		state, object := byTable[r.Table], objects[r.Nexthop]
+		if state == nil || object != p.object(r.Prefix, object.SID, object.ID) || !p.trusted(object.SID) {
+			continue
+		}
+		p.pool.Use(r.Nexthop)
+		state.sid = object.SID
+		state.routes.Set(r.Prefix, route{have: r.Nexthop, stale: true})
+	}
+	p.pool.Prune()
+	return p
+}
+
+// object is the nexthop of a path's routes.
+func (p *Planner) object(prefix netip.Prefix, sid netip.Addr, id kernel.NexthopID) kernel.Nexthop {
+	return kernel.Nexthop{
+		ID: id, Family: kernel.FamilyOf(prefix.Addr()), Device: p.opts.Anchor, Encap: kernel.Encap, SID: sid,
+	}
+}
+
+// trusted tells whether a SID lies in one of the borders' locators.
+func (p *Planner) trusted(sid netip.Addr) bool {
+	locators := p.config.SRv6.Locators
+	return len(locators) == 0 || slices.ContainsFunc(locators, func(l netip.Prefix) bool { return l.Contains(sid) })
+}
+
+// gracefulShutdown is GRACEFUL_SHUTDOWN (RFC 8326 §5).
+const gracefulShutdown = 65535 << 16
+
+// Learned takes VPN routes that are new or changed. Those of no path of ours are
+// ignored.
+func (p *Planner) Learned(event speaker.VPNLearned) {
+	state := p.byRD[event.RD]
+	if state == nil {
+		return
+	}
+	if !event.Route.HasTarget(state.config.RT) || !p.trusted(event.Route.Service.SID) {
+		state.count.strange += len(event.Prefixes)
+		p.withdraw(state, event.Prefixes)
+		return
+	}
+	draining := slices.Contains(event.Route.Attributes.Communities(), gracefulShutdown)
+	for _, prefix := range event.Prefixes {
+		was, _ := state.routes.Get(prefix)
+		if was.want == nil && state.count.ipv6+state.count.ipv4 >= int(p.config.Limits.RoutesPerPath) {
+			state.count.refused++
+			continue
+		}
+		now := was
+		now.want, now.draining, now.stale = event.Route, draining, false
+		state.enqueue(prefix, was, now)
+	}
+	state.sid = event.Route.Service.SID
+}
+
+// Withdrawn takes VPN routes that nobody announces any more. They carry no target,
+// so the distinguisher tells the path.
+func (p *Planner) Withdrawn(event speaker.VPNWithdrawn) {
+	if state := p.byRD[event.RD]; state != nil {
+		p.withdraw(state, event.Prefixes)
+	}
+}
+
+func (p *Planner) withdraw(state *path, prefixes []netip.Prefix) {
+	for _, prefix := range prefixes {
+		state.withdraw(prefix)
+	}
+}
+
+// EndOfRIB says that a reflector has sent all of a family: what is stale goes.
+func (p *Planner) EndOfRIB(family speaker.Family) {
+	p.expire(func(prefix netip.Prefix) bool { return prefix.Addr().Is4() == (family == speaker.VPNv4) })
+}
+
+// Expire ends the patience with what a former run left.
+func (p *Planner) Expire() { p.expire(func(netip.Prefix) bool { return true }) }
+
+func (p *Planner) expire(concerns func(netip.Prefix) bool) {
+	for _, state := range p.paths {
+		for prefix, was := range state.routes.All() {
+			if was.stale && concerns(prefix) {
+				state.withdraw(prefix)
+			}
+		}
+	}
+}
+
+// Block takes a path out of use, whatever is announced, because its border cannot be
+// reached or the kernel does not take its routes; a nil reason ends that.
+func (p *Planner) Block(name string, reason error) {
+	state := p.paths[name]
+	if state == nil {
+		return
+	}
+	changed := (state.blocked == nil) != (reason == nil)
+	state.blocked = reason
+	if changed {
+		state.requeue()
+	}
+}
+
+// SetDrain asks for nothing new over a path. The kernel's routes stay as they are,
+// for what uses the path already.
+func (p *Planner) SetDrain(name string, drain bool) error {
+	state := p.paths[name]
+	if state == nil {
+		return fmt.Errorf("draining %q: no path has this name", name)
+	}
+	state.drain = drain
+	return nil
+}
+
+// Names returns the names of all paths, sorted.
+func (p *Planner) Names() []string {
+	names := make([]string, 0, len(p.paths))
+	for name := range p.paths {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Want returns all that the kernel shall hold now.
+func (p *Planner) Want() kernel.State {
+	state := kernel.State{
+		Nexthops:     p.pool.List(),
+		TunnelSource: kernel.TunnelSource{Addr: p.config.SRv6.TunnelSource},
+	}
+	for _, name := range p.Names() {
+		path := p.paths[name]
+		for _, a := range path.config.Addresses {
+			state.Addresses = append(state.Addresses, kernel.Address{
+				Device: p.config.SRv6.Interface, Prefix: netip.PrefixFrom(a, a.BitLen()),
+				Deprecated: true, NoDAD: a.Is6(),
+			})
+		}
+		state.Rules = append(state.Rules, p.rules(path.config)...)
+		for prefix, r := range path.routes.All() {
+			if r.have != 0 {
+				state.Routes = append(state.Routes, kernel.Route{Prefix: prefix, Table: path.config.Table, Nexthop: r.have})
+			}
+		}
+	}
+	return state
+}
+
+// Priorities of rules, counted from the configured one.
+const (
+	fromAddress = iota // what comes from an EPE address takes its path
+	stop               // or none
+	byMark             // what is marked takes its path or the plain way
+)
+
+var dropActions = map[config.Drop]kernel.RuleAction{
+	config.DropBlackhole:   kernel.RuleBlackhole,
+	config.DropUnreachable: kernel.RuleUnreachable,
+	config.DropProhibit:    unix.FR_ACT_PROHIBIT,
+}
+
+func (p *Planner) rules(c *config.Path) []kernel.Rule {
+	first := p.config.Kernel.RulePriority
+	var rules []kernel.Rule
+	for _, a := range c.Addresses {
+		from := netip.PrefixFrom(a, a.BitLen())
+		rules = append(rules,
+			kernel.Rule{Family: kernel.FamilyOf(a), Priority: first + fromAddress, From: from, Table: c.Table, Action: kernel.Lookup},
+			kernel.Rule{Family: kernel.FamilyOf(a), Priority: first + stop, From: from, Action: dropActions[p.config.Kernel.Drop]},
+		)
+	}
+	for _, family := range []kernel.Family{kernel.IPv6, kernel.IPv4} {
+		rules = append(rules, kernel.Rule{
+			Family: family, Priority: first + byMark, Mark: c.Mark, Mask: p.config.Kernel.MarkMask,
+			Table: c.Table, Action: kernel.Lookup,
+		})
+	}
+	return rules
+}

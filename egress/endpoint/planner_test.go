@@ -1,0 +1,367 @@
+package endpoint_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"hikyaku/egress/config"
+	"hikyaku/egress/endpoint"
+	"hikyaku/egress/kernel"
+	"hikyaku/egress/speaker"
+	"hikyaku/egress/srv6"
+)
+
+const serverTOML = `
+role = "server"
+asn = 64500
+router_id = "192.0.2.11"
+[srv6]
+interface = "eth0"
+tunnel_source = "2001:db8:5::10"
+locators = ["2001:db8:b1::/48"]
+[limits]
+routes_per_path = 6
+[[reflector]]
+name = "rr"
+address = "2001:db8::53"
+[[path]]
+name = "a"
+number = 1
+border = "192.0.2.1"
+peer = 1
+addresses = ["2001:db8:5::a1", "198.51.100.1"]
+[[path]]
+name = "b"
+number = 2
+border = "192.0.2.1"
+peer = 2
+addresses = ["2001:db8:5::a2"]
+`
+
+// world does what a planner says.
+type world struct {
+	t        *testing.T
+	config   *config.Server
+	planner  *endpoint.Planner
+	routes   map[kernel.RouteKey]kernel.Route
+	nexthops map[kernel.NexthopID]kernel.Nexthop
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	file, err := config.Parse("server.toml", []byte(serverTOML))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, config: file.Server, routes: map[kernel.RouteKey]kernel.Route{}, nexthops: map[kernel.NexthopID]kernel.Nexthop{}}
+	w.start()
+	return w
+}
+
+func (w *world) start() {
+	var have kernel.State
+	for _, r := range w.routes {
+		have.Routes = append(have.Routes, r)
+	}
+	for _, n := range w.nexthops {
+		have.Nexthops = append(have.Nexthops, n)
+	}
+	w.planner = endpoint.New(w.config, endpoint.Options{Anchor: "anchor"}, have)
+	clear(w.routes)
+	clear(w.nexthops)
+	w.apply(kernel.Change{Put: w.planner.Want()})
+}
+
+func (w *world) apply(c kernel.Change) {
+	w.t.Helper()
+	for _, n := range c.Put.Nexthops {
+		w.nexthops[n.ID] = n
+	}
+	for _, r := range c.Put.Routes {
+		if _, ok := w.nexthops[r.Nexthop]; !ok {
+			w.t.Fatalf("%s points to nexthop %d, which is not there", r.Prefix, r.Nexthop)
+		}
+		w.routes[r.Key()] = r
+	}
+	for _, r := range c.Remove.Routes {
+		delete(w.routes, r.Key())
+	}
+	for _, n := range c.Remove.Nexthops {
+		delete(w.nexthops, n.ID)
+		for _, r := range w.routes {
+			if r.Nexthop == n.ID {
+				w.t.Fatalf("nexthop %d goes while %s uses it", n.ID, r.Prefix)
+			}
+		}
+	}
+}
+
+func (w *world) flush() (changed []netip.Prefix) {
+	for _, name := range w.planner.Names() {
+		for w.planner.Pending(name) {
+			for _, step := range w.planner.Flush(name, 2) {
+				w.apply(step.Change)
+				changed = append(changed, step.Prefixes...)
+			}
+		}
+	}
+	return changed
+}
+
+// sids returns the SIDs that the prefixes of a path's table lead to.
+func (w *world) sids(number uint32) map[string]string {
+	sids := map[string]string{}
+	for _, r := range w.routes {
+		if r.Table == 10000+number {
+			sids[r.Prefix.String()] = w.nexthops[r.Nexthop].SID.String()
+		}
+	}
+	return sids
+}
+
+func rd(peer uint16) srv6.RouteDistinguisher {
+	return srv6.NewRouteDistinguisher(netip.MustParseAddr("192.0.2.1"), peer)
+}
+
+func rt(peer uint16) srv6.RouteTarget {
+	return srv6.NewRouteTarget(netip.MustParseAddr("192.0.2.1"), peer)
+}
+
+func route(peer uint16, sid string, a speaker.Attributes) *speaker.VPNRoute {
+	r := speaker.NewVPNRoute(srv6.Service{SID: netip.MustParseAddr(sid)}, a, rt(peer))
+	return &r
+}
+
+func prefixes(texts ...string) []netip.Prefix {
+	var list []netip.Prefix
+	for _, text := range texts {
+		list = append(list, netip.MustParsePrefix(text))
+	}
+	return list
+}
+
+func learned(peer uint16, r *speaker.VPNRoute, texts ...string) speaker.VPNLearned {
+	return speaker.VPNLearned{RD: rd(peer), Route: r, Prefixes: prefixes(texts...)}
+}
+
+func TestTables(t *testing.T) {
+	const client, other = "2001:db8:c::/48", "2001:db8:d::/48"
+	const sid, newSID = "2001:db8:b1:1::", "2001:db8:b1:9::"
+	plain := speaker.Attributes{}
+	foreign := speaker.NewVPNRoute(srv6.Service{SID: netip.MustParseAddr(sid)}, plain, rt(9))
+	for _, test := range []struct {
+		name   string
+		events func(*endpoint.Planner)
+		want   map[string]string
+	}{
+		{"a route", func(p *endpoint.Planner) { p.Learned(learned(1, route(1, sid, plain), client)) },
+			map[string]string{client: sid}},
+		{"a withdrawal, by its distinguisher", func(p *endpoint.Planner) {
+			p.Learned(learned(1, route(1, sid, plain), client, other))
+			p.Withdrawn(speaker.VPNWithdrawn{RD: rd(1), Prefixes: prefixes(client)})
+		}, map[string]string{other: sid}},
+		{"another SID", func(p *endpoint.Planner) {
+			p.Learned(learned(1, route(1, sid, plain), client, other))
+			p.Learned(learned(1, route(1, newSID, plain), client))
+		}, map[string]string{client: newSID, other: sid}},
+		{"a distinguisher of no path", func(p *endpoint.Planner) { p.Learned(learned(9, route(1, sid, plain), client)) },
+			map[string]string{}},
+		{"the target of another path", func(p *endpoint.Planner) { p.Learned(learned(1, &foreign, client)) },
+			map[string]string{}},
+		{"a route that loses its target", func(p *endpoint.Planner) {
+			p.Learned(learned(1, route(1, sid, plain), client))
+			p.Learned(learned(1, &foreign, client))
+		}, map[string]string{}},
+		{"a SID outside the locators", func(p *endpoint.Planner) { p.Learned(learned(1, route(1, "2001:db8:bad::1", plain), client)) },
+			map[string]string{}},
+		{"more than the limit", func(p *endpoint.Planner) {
+			p.Learned(learned(1, route(1, sid, plain), "2001:db8:1::/48", "2001:db8:2::/48", "2001:db8:3::/48",
+				"2001:db8:4::/48", "2001:db8:5::/48", "2001:db8:6::/48", "2001:db8:7::/48"))
+			p.Withdrawn(speaker.VPNWithdrawn{RD: rd(1), Prefixes: prefixes("2001:db8:1::/48", "2001:db8:2::/48", "2001:db8:3::/48",
+				"2001:db8:4::/48", "2001:db8:5::/48")})
+		}, map[string]string{"2001:db8:6::/48": sid}},
+		{"a blocked path", func(p *endpoint.Planner) {
+			p.Learned(learned(1, route(1, sid, plain), client))
+			p.Block("a", errors.New("test"))
+		}, map[string]string{}},
+		{"a path that is blocked no more", func(p *endpoint.Planner) {
+			p.Block("a", errors.New("test"))
+			p.Learned(learned(1, route(1, sid, plain), client))
+			p.Block("a", nil)
+		}, map[string]string{client: sid}},
+		{"IPv4 clients", func(p *endpoint.Planner) { p.Learned(learned(1, route(1, sid, plain), "198.51.100.0/24")) },
+			map[string]string{"198.51.100.0/24": sid}},
+	} {
+		for _, flushBetween := range []bool{false, true} {
+			w := newWorld(t)
+			if flushBetween {
+				test.events(w.planner)
+				w.flush()
+			}
+			test.events(w.planner)
+			w.flush()
+			got := w.sids(1)
+			if len(got) != len(test.want) {
+				t.Errorf("%s: the table is %v, want %v", test.name, got, test.want)
+			}
+			for p, sid := range test.want {
+				if got[p] != sid {
+					t.Errorf("%s: %s leads to SID %q, want %q", test.name, p, got[p], sid)
+				}
+			}
+		}
+	}
+}
+
+func TestRules(t *testing.T) {
+	w := newWorld(t)
+	got := []string{}
+	for _, r := range w.planner.Want().Rules {
+		got = append(got, strings.TrimSpace(kernel.Op{Verb: kernel.Add, Object: r}.String()))
+	}
+	for _, want := range []string{
+		"ip -6 rule add pref 10000 from 2001:db8:5::a1/128 lookup 10001 protocol 200",
+		"ip -6 rule add pref 10001 from 2001:db8:5::a1/128 unreachable protocol 200",
+		"ip -4 rule add pref 10000 from 198.51.100.1/32 lookup 10001 protocol 200",
+		"ip -6 rule add pref 10002 from all fwmark 0x680002/0xffffffff lookup 10002 protocol 200",
+		"ip -4 rule add pref 10002 from all fwmark 0x680002/0xffffffff lookup 10002 protocol 200",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no rule is %q; there are\n%s", want, strings.Join(got, "\n"))
+		}
+	}
+	for _, a := range w.planner.Want().Addresses {
+		if !a.Deprecated || a.Device != "eth0" || !a.Prefix.IsSingleIP() {
+			t.Errorf("EPE address %+v: must be a host address that is never a default source", a)
+		}
+	}
+}
+
+func TestBestPath(t *testing.T) {
+	path := speaker.NewASPath
+	for _, test := range []struct {
+		name string
+		a, b speaker.Attributes
+		// wide makes b's route a shorter prefix.
+		wide bool
+		want string
+	}{
+		{"the higher LOCAL_PREF", speaker.Attributes{LocalPref: 90}, speaker.Attributes{ASPath: path(1, 2, 3)}, false, "b"},
+		{"the shorter AS path", speaker.Attributes{ASPath: path(1)}, speaker.Attributes{ASPath: path(2, 3)}, false, "a"},
+		{"the lower origin", speaker.Attributes{Origin: 2, ASPath: path(1)}, speaker.Attributes{Origin: 1, ASPath: path(2)}, false, "b"},
+		{"the lower MED of one neighbour", speaker.Attributes{ASPath: path(1), HasMED: true, MED: 5}, speaker.Attributes{ASPath: path(1)}, false, "b"},
+		{"MED of different neighbours says nothing", speaker.Attributes{ASPath: path(1), HasMED: true, MED: 5}, speaker.Attributes{ASPath: path(2)}, false, ""},
+		{"a longer prefix before all", speaker.Attributes{ASPath: path(1, 2, 3)}, speaker.Attributes{LocalPref: 900}, true, "a"},
+	} {
+		w := newWorld(t)
+		w.planner.Learned(learned(1, route(1, "2001:db8:b1:1::", test.a), "2001:db8:c::/48"))
+		wider := "2001:db8:c::/48"
+		if test.wide {
+			wider = "2001:db8::/32"
+		}
+		w.planner.Learned(learned(2, route(2, "2001:db8:b1:2::", test.b), wider))
+		reaches, best := w.planner.Lookup(netip.MustParsePrefix("2001:db8:c::1/128"))
+		if len(reaches) != 2 || best != test.want {
+			t.Errorf("%s: of %d paths best is %q, want %q", test.name, len(reaches), best, test.want)
+		}
+	}
+}
+
+func TestDraining(t *testing.T) {
+	w := newWorld(t)
+	shutdown := speaker.Attributes{}.WithCommunities(65535 << 16)
+	w.planner.Learned(learned(1, route(1, "2001:db8:b1:1::", shutdown), "2001:db8:c::/48"))
+	if v, _ := w.planner.View("a"); !v.Up || !v.Draining || !v.ByBorder {
+		t.Errorf("a path whose routes have GRACEFUL_SHUTDOWN is %+v", v)
+	}
+	w.planner.Learned(learned(1, route(1, "2001:db8:b1:1::", speaker.Attributes{}), "2001:db8:c::/48"))
+	if v, _ := w.planner.View("a"); v.Draining {
+		t.Error("the border's drain does not end")
+	}
+	if err := w.planner.SetDrain("a", true); err != nil {
+		t.Fatal(err)
+	}
+	w.flush()
+	reaches, _ := w.planner.Lookup(netip.MustParsePrefix("2001:db8:c::/48"))
+	if len(w.sids(1)) != 1 || len(reaches) != 1 || !reaches[0].Draining {
+		t.Errorf("a drained path has the routes %v, the lookup says %+v", w.sids(1), reaches)
+	}
+}
+
+// TestRestart keeps what is confirmed and removes the rest at the End-of-RIB.
+func TestRestart(t *testing.T) {
+	w := newWorld(t)
+	r := route(1, "2001:db8:b1:1::", speaker.Attributes{})
+	w.planner.Learned(learned(1, r, "2001:db8:c::/48", "2001:db8:d::/48", "198.51.100.0/24"))
+	w.flush()
+	w.start()
+	w.planner.Learned(learned(1, r, "2001:db8:c::/48"))
+	w.flush()
+	if len(w.sids(1)) != 3 {
+		t.Errorf("a restart interrupts what was there: the table is %v", w.sids(1))
+	}
+	w.planner.EndOfRIB(speaker.VPNv6)
+	w.flush()
+	if got := w.sids(1); len(got) != 2 || got["2001:db8:d::/48"] != "" {
+		t.Errorf("after the End-of-RIB of VPNv6 the table is %v", got)
+	}
+	w.planner.Expire()
+	w.flush()
+	if got := w.sids(1); len(got) != 1 {
+		t.Errorf("when patience ends the table is %v", got)
+	}
+	w.planner.Withdrawn(speaker.VPNWithdrawn{RD: rd(1), Prefixes: prefixes("2001:db8:c::/48")})
+	w.flush()
+	if len(w.nexthops) != 0 {
+		t.Errorf("nexthops %v are left without a route", w.nexthops)
+	}
+}
+
+// TestTableFollows sends events at random, restarts included, and compares the tables
+// with what is announced.
+func TestTableFollows(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		w := newWorld(t)
+		want := map[string]string{}
+		for range 60 {
+			p := []string{"2001:db8:1::/48", "2001:db8:2::/48", "2001:db8:3::/48", "198.51.100.0/24"}[random.IntN(4)]
+			sid := []string{"2001:db8:b1:1::", "2001:db8:b1:2::"}[random.IntN(2)]
+			switch random.IntN(8) {
+			case 0, 1, 2:
+				w.planner.Withdrawn(speaker.VPNWithdrawn{RD: rd(1), Prefixes: prefixes(p)})
+				delete(want, p)
+			case 3:
+				w.flush()
+			case 4:
+				w.planner.Block("a", errors.New("test"))
+				w.flush()
+				w.planner.Block("a", nil)
+			case 5:
+				w.flush()
+				w.start()
+				for p, sid := range want {
+					w.planner.Learned(learned(1, route(1, sid, speaker.Attributes{}), p))
+				}
+			default:
+				w.planner.Learned(learned(1, route(1, sid, speaker.Attributes{}), p))
+				want[p] = sid
+			}
+		}
+		w.planner.Expire()
+		w.flush()
+		got := w.sids(1)
+		if len(got) != len(want) {
+			t.Fatalf("seed %d: the table is %v, want %v", seed, got, want)
+		}
+		for p, sid := range want {
+			if got[p] != sid {
+				t.Fatalf("seed %d: %s leads to %q, want %q", seed, p, got[p], sid)
+			}
+		}
+	}
+}

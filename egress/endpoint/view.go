@@ -1,0 +1,183 @@
+package endpoint
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"hikyaku/egress/config"
+	"hikyaku/egress/speaker"
+)
+
+// View is what is known of a path, for people.
+type View struct {
+	Config *config.Path
+	// Up: the path has routes and the kernel has them.
+	Up bool
+	// Draining: nothing new shall begin. ByBorder: because its border said so.
+	Draining, ByBorder bool
+	// Reason for the state, a sentence.
+	Reason string
+	// Blocked is what [Planner.Block] was told last.
+	Blocked error
+	// SID of the path; the zero address until one is announced.
+	SID netip.Addr
+	// IPv6 and IPv4 count the prefixes that the path reaches.
+	IPv6, IPv4 int
+	// Problems that an operator should know of, as sentences.
+	Problems []string
+}
+
+// View returns what is known of a path.
+func (p *Planner) View(name string) (View, bool) {
+	state := p.paths[name]
+	if state == nil {
+		return View{}, false
+	}
+	c := state.count
+	v := View{Config: state.config, SID: state.sid, Blocked: state.blocked, IPv6: c.ipv6, IPv4: c.ipv4}
+	v.ByBorder = c.draining > 0 && c.draining == c.ipv6+c.ipv4
+	v.Draining = state.drain || v.ByBorder
+	v.Up = state.blocked == nil && state.routes.Len() > 0
+	v.Reason = state.reason(v)
+	if state.blocked != nil {
+		v.Problems = append(v.Problems, fmt.Sprintf("path %s: %s", name, v.Reason))
+	}
+	if c.refused > 0 {
+		v.Problems = append(v.Problems, fmt.Sprintf("path %s: %d routes beyond limits.routes_per_path (%d) were refused",
+			name, c.refused, p.config.Limits.RoutesPerPath))
+	}
+	if c.strange > 0 {
+		v.Problems = append(v.Problems, fmt.Sprintf(
+			"path %s: %d routes were refused, since their SID is in none of srv6.locators or their target is not %s",
+			name, c.strange, state.config.RT))
+	}
+	return v, true
+}
+
+func (p *path) reason(v View) string {
+	switch {
+	case p.blocked != nil:
+		return p.blocked.Error()
+	case p.routes.Len() == 0:
+		return "no reflector has a route of the path"
+	case p.drain:
+		return "an operator drains it"
+	case v.ByBorder:
+		return "its border drains it"
+	default:
+		return "routes are in the kernel"
+	}
+}
+
+// Reach is a path's route to a client.
+type Reach struct {
+	Path   string
+	Prefix netip.Prefix
+	Route  *speaker.VPNRoute
+	// Draining: the path or this route shall be used for nothing new.
+	Draining bool
+}
+
+// Lookup returns the paths that reach all of a prefix, by name, each with its
+// longest route, and the one that plain packets take, where BGP's attributes tell.
+func (p *Planner) Lookup(client netip.Prefix) (reaches []Reach, best string) {
+	for _, name := range p.Names() {
+		state := p.paths[name]
+		if state.blocked != nil {
+			continue
+		}
+		prefix, r, ok := state.routes.Longest(client, func(r route) bool { return r.want != nil })
+		if ok {
+			reaches = append(reaches, Reach{Path: name, Prefix: prefix, Route: r.want, Draining: r.draining || state.drain})
+		}
+	}
+	return reaches, bestOf(reaches)
+}
+
+// bestOf is BGP's decision process (RFC 4271 §9.1.2) as far as a server can follow:
+// the longest prefix, then LOCAL_PREF, AS_PATH length, ORIGIN, and MED between routes
+// of one neighbouring AS. What remains then depends on IGP costs and router IDs of the
+// plain way, so of several nothing is said.
+func bestOf(reaches []Reach) string {
+	var best []Reach
+	for _, r := range reaches {
+		switch order := preference(r, best); {
+		case order < 0:
+			best = []Reach{r}
+		case order == 0:
+			best = append(best, r)
+		}
+	}
+	best = lowestMED(best)
+	if len(best) != 1 {
+		return ""
+	}
+	return best[0].Path
+}
+
+// preference compares a route with the best ones so far: below zero it is better.
+func preference(r Reach, best []Reach) int {
+	if len(best) == 0 {
+		return -1
+	}
+	a, b := r.Route.Attributes, best[0].Route.Attributes
+	for _, difference := range []int{
+		best[0].Prefix.Bits() - r.Prefix.Bits(),
+		int(int64(localPref(b)) - int64(localPref(a))),
+		a.ASPath.Len() - b.ASPath.Len(),
+		int(a.Origin) - int(b.Origin),
+	} {
+		if difference != 0 {
+			return difference
+		}
+	}
+	return 0
+}
+
+// defaultLocalPref is what routers take where none was set.
+const defaultLocalPref = 100
+
+func localPref(a speaker.Attributes) uint32 {
+	if a.LocalPref == 0 {
+		return defaultLocalPref
+	}
+	return a.LocalPref
+}
+
+// lowestMED leaves routes out that have a higher MED than another one of the same
+// neighbouring AS (RFC 4271 §9.1.2.2 c); none counts as 0.
+func lowestMED(routes []Reach) []Reach {
+	var left []Reach
+	for i, r := range routes {
+		beaten := false
+		for j, other := range routes {
+			beaten = beaten || (i != j && neighbour(r) == neighbour(other) && neighbour(r) != 0 &&
+				other.Route.Attributes.MED < r.Route.Attributes.MED)
+		}
+		if !beaten {
+			left = append(left, r)
+		}
+	}
+	return left
+}
+
+func neighbour(r Reach) uint32 {
+	if path := ASes(r.Route.Attributes.ASPath); len(path) > 0 {
+		return path[0]
+	}
+	return 0
+}
+
+// ASes lists the AS numbers of a path in order; a set stands as its members.
+func ASes(path speaker.ASPath) []uint32 {
+	ases := []uint32{}
+	words := strings.FieldsFunc(path.String(), func(r rune) bool { return r < '0' || r > '9' })
+	for _, word := range words {
+		// AS numbers have 32 bits (RFC 6793), so this cannot fail.
+		number, _ := strconv.ParseUint(word, 10, 32)
+		ases = append(ases, uint32(number))
+	}
+	return ases
+}

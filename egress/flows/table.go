@@ -1,0 +1,203 @@
+package flows
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"hikyaku/egress/bpf"
+)
+
+// table reads the tables in place and ages the flow table. Its two slices are
+// memory that the program on other CPUs changes at any time.
+type table struct {
+	flows []bpf.Flow
+	sids  []bpf.SID
+	idle  time.Duration
+
+	kernel kernel
+
+	seen     []place
+	seenSIDs []sidCounts
+	retiring []uint32
+	used     int // places not free at the last read
+	nextAge  time.Time
+}
+
+// kernel is what the table needs of the program besides its memory.
+type kernel interface {
+	// drain has packets that still wait on some CPU added to their flows.
+	drain() error
+	// settle returns once no CPU runs the program as it was entered before the
+	// call: nobody can still be adding to a place retired before.
+	settle() error
+}
+
+// place is what was last read from a place of the flow table.
+type place struct {
+	counts Counts
+	grew   int64 // when, in nanoseconds of the Unix epoch; 0 for never
+}
+
+type sidCounts struct{ overflow, opaque Counts }
+
+// Ageing looks at all places at most this often: waiting for the CPUs to settle
+// takes milliseconds, which need not be spent at each read.
+const ageEvery = time.Second
+
+func newTable(flows []bpf.Flow, sids []bpf.SID, idle time.Duration, kernel kernel) *table {
+	// The program must not give these two to a SID.
+	sids[bpf.SIDNone].State = bpf.StateLive
+	sids[bpf.SIDUnknown].State = bpf.StateLive
+	return &table{
+		flows: flows, sids: sids, idle: idle, kernel: kernel,
+		seen: make([]place, len(flows)), seenSIDs: make([]sidCounts, len(sids)),
+	}
+}
+
+// read appends what grew to records.
+func (t *table) read(now time.Time, records []Record) ([]Record, error) {
+	// What waits is read by the next call at the latest; the rest is sound.
+	drained := t.kernel.drain()
+	limit := now.Add(-t.idleLimit()).UnixNano()
+	t.used = 0
+	ageing := !now.Before(t.nextAge)
+	at := now.UnixNano()
+	for i := range t.flows {
+		flow := &t.flows[i]
+		if atomic.LoadUint32(&flow.State) != bpf.StateLive {
+			continue
+		}
+		t.used++
+		var grew bool
+		if records, grew = t.grown(i, at, records); grew || !ageing {
+			continue
+		}
+		if t.seen[i].grew == 0 {
+			// Its first packet is between claiming the place and counting.
+			t.seen[i].grew = at
+		}
+		if t.seen[i].grew < limit && atomic.CompareAndSwapUint32(&flow.State, bpf.StateLive, bpf.StateRetired) {
+			t.retiring = append(t.retiring, uint32(i))
+		}
+	}
+	records = t.readSIDs(records)
+	if !ageing {
+		return records, drained
+	}
+	t.nextAge = now.Add(ageEvery)
+	records, err := t.free(at, records)
+	return records, errors.Join(drained, err)
+}
+
+// idleLimit is how long a flow may be idle: less while the table is nearly full,
+// as in a flood of connection attempts, each a flow of one packet.
+func (t *table) idleLimit() time.Duration {
+	if t.used > len(t.flows)/4*3 {
+		return t.idle / 8
+	}
+	return t.idle
+}
+
+// grown appends a record if place i counts more than when last read.
+func (t *table) grown(i int, at int64, records []Record) ([]Record, bool) {
+	flow, seen := &t.flows[i], &t.seen[i]
+	counts := Counts{Packets: atomic.LoadUint64(&flow.Packets), Bytes: atomic.LoadUint64(&flow.Bytes)}
+	if counts == seen.counts {
+		return records, false
+	}
+	records = append(records, Record{
+		Key:   t.key(flow.Key),
+		Delta: Counts{Packets: counts.Packets - seen.counts.Packets, Bytes: counts.Bytes - seen.counts.Bytes},
+		Total: counts,
+	})
+	*seen = place{counts: counts, grew: at}
+	return records, true
+}
+
+// free gives retired places back to the program. It first waits until nobody can
+// add to them, and reports what was still added.
+func (t *table) free(at int64, records []Record) ([]Record, error) {
+	if len(t.retiring) == 0 {
+		return records, nil
+	}
+	if err := t.kernel.settle(); err != nil {
+		// They stay retired, neither lost nor reused, until the next try.
+		return records, err
+	}
+	for _, i := range t.retiring {
+		records, _ = t.grown(int(i), at, records)
+		flow := &t.flows[i]
+		flow.Key = [5]uint64{}
+		atomic.StoreUint64(&flow.Packets, 0)
+		atomic.StoreUint64(&flow.Bytes, 0)
+		t.seen[i] = place{}
+		atomic.StoreUint32(&flow.State, bpf.StateFree)
+	}
+	t.retiring = t.retiring[:0]
+	return records, nil
+}
+
+// readSIDs appends what could not be counted by flow.
+func (t *table) readSIDs(records []Record) []Record {
+	for i := range t.sids {
+		sid := &t.sids[i]
+		if atomic.LoadUint32(&sid.State) != bpf.StateLive {
+			continue
+		}
+		now := sidCounts{
+			overflow: Counts{atomic.LoadUint64(&sid.OverflowPackets), atomic.LoadUint64(&sid.OverflowBytes)},
+			opaque:   Counts{atomic.LoadUint64(&sid.OpaquePackets), atomic.LoadUint64(&sid.OpaqueBytes)},
+		}
+		before := t.seenSIDs[i]
+		t.seenSIDs[i] = now
+		kinds := [2]Kind{Overflow, Opaque}
+		if i == bpf.SIDUnknown {
+			kinds = [2]Kind{UnknownSID, UnknownSID}
+		}
+		key := Key{SID: t.sid(i)}
+		records = appendGrown(records, key, kinds[0], before.overflow, now.overflow)
+		records = appendGrown(records, key, kinds[1], before.opaque, now.opaque)
+	}
+	return records
+}
+
+func appendGrown(records []Record, key Key, kind Kind, before, now Counts) []Record {
+	if now == before {
+		return records
+	}
+	delta := Counts{Packets: now.Packets - before.Packets, Bytes: now.Bytes - before.Bytes}
+	return append(records, Record{Key: key, Kind: kind, Delta: delta, Total: now})
+}
+
+// sid returns the address of the SID with this index; the zero Addr for those
+// with a meaning of their own.
+func (t *table) sid(index int) netip.Addr {
+	if index == bpf.SIDNone || index == bpf.SIDUnknown || index >= len(t.sids) {
+		return netip.Addr{}
+	}
+	return netip.AddrFrom16(t.sids[index].Address)
+}
+
+// key decodes the key of a flow; see flows.h for its words.
+func (t *table) key(words [5]uint64) Key {
+	var raw [40]byte
+	for i, word := range words {
+		// The program copies packet bytes into words on a little-endian CPU.
+		binary.LittleEndian.PutUint64(raw[8*i:], word)
+	}
+	key := Key{
+		SID:     t.sid(int(binary.LittleEndian.Uint16(raw[36:]))),
+		Proto:   raw[38],
+		SrcPort: binary.BigEndian.Uint16(raw[32:]),
+		DstPort: binary.BigEndian.Uint16(raw[34:]),
+	}
+	if raw[39] == 4 {
+		key.Src, key.Dst = netip.AddrFrom4([4]byte(raw[0:4])), netip.AddrFrom4([4]byte(raw[16:20]))
+	} else {
+		key.Src, key.Dst = netip.AddrFrom16([16]byte(raw[0:16])), netip.AddrFrom16([16]byte(raw[16:32]))
+	}
+	return key
+}

@@ -1,0 +1,178 @@
+package flows
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"hikyaku/egress/bpf"
+)
+
+// fakeKernel stands for the program on other CPUs.
+type fakeKernel struct {
+	settling func() error
+	drained  error
+}
+
+func (k fakeKernel) drain() error { return k.drained }
+
+func (k fakeKernel) settle() error {
+	if k.settling == nil {
+		return nil
+	}
+	return k.settling()
+}
+
+var start = time.Unix(1_000_000, 0)
+
+// fakeTable has four places; place 1 is a flow that sent one packet.
+func fakeTable(idle time.Duration, k kernel) *table {
+	t := newTable(make([]bpf.Flow, 4), make([]bpf.SID, bpf.SIDSlots), idle, k)
+	t.flows[1] = bpf.Flow{Key: [5]uint64{1, 2, 3, 4, 6<<56 | 6<<48}, State: bpf.StateLive, Packets: 1, Bytes: 100}
+	return t
+}
+
+func mustRead(t *testing.T, table *table, after time.Duration) []Record {
+	t.Helper()
+	records, err := table.read(start.Add(after), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return records
+}
+
+func deltas(records []Record) []Counts {
+	var all []Counts
+	for _, r := range records {
+		all = append(all, r.Delta)
+	}
+	return all
+}
+
+func TestReadGivesDifferencesAndTotals(t *testing.T) {
+	table := fakeTable(time.Minute, fakeKernel{})
+	if got := deltas(mustRead(t, table, 0)); !slices.Equal(got, []Counts{{1, 100}}) {
+		t.Errorf("first read: got %v", got)
+	}
+	if got := mustRead(t, table, time.Second); len(got) != 0 {
+		t.Errorf("nothing grew: got %v", got)
+	}
+	table.flows[1].Packets, table.flows[1].Bytes = 4, 350
+	got := mustRead(t, table, 2*time.Second)
+	if len(got) != 1 || got[0].Delta != (Counts{3, 250}) || got[0].Total != (Counts{4, 350}) {
+		t.Errorf("after growth: got %+v", got)
+	}
+}
+
+func TestIdleFlowGivesItsPlaceBack(t *testing.T) {
+	table := fakeTable(10*time.Second, fakeKernel{})
+	states := []struct {
+		name  string
+		after time.Duration
+		state uint32
+		used  int
+	}{
+		{"new", 0, bpf.StateLive, 1},
+		{"idle for less than the limit", 9 * time.Second, bpf.StateLive, 1},
+		{"idle for longer", 11 * time.Second, bpf.StateFree, 1},
+		{"gone", 12 * time.Second, bpf.StateFree, 0},
+	}
+	for _, s := range states {
+		mustRead(t, table, s.after)
+		if got := table.flows[1].State; got != s.state || table.used != s.used {
+			t.Errorf("%s: state %d, %d places used; want %d, %d", s.name, got, table.used, s.state, s.used)
+		}
+	}
+	if table.flows[1] != (bpf.Flow{}) {
+		t.Errorf("the place given back is not clean: %+v", table.flows[1])
+	}
+}
+
+// A CPU that found the flow just before it was retired still adds to it.
+func TestAgeingKeepsWhatIsAddedWhileItWaits(t *testing.T) {
+	var table *table
+	table = fakeTable(10*time.Second, fakeKernel{settling: func() error {
+		if table.flows[1].State != bpf.StateRetired {
+			t.Error("the place is not retired while CPUs settle")
+		}
+		table.flows[1].Packets++
+		table.flows[1].Bytes += 60
+		return nil
+	}})
+	mustRead(t, table, 0)
+	if got := deltas(mustRead(t, table, 11*time.Second)); !slices.Equal(got, []Counts{{1, 60}}) {
+		t.Errorf("got %v, want what was added late", got)
+	}
+}
+
+func TestPlaceStaysRetiredUntilCPUsSettle(t *testing.T) {
+	settled := errors.New("no settling")
+	table := fakeTable(10*time.Second, fakeKernel{settling: func() error { return settled }})
+	mustRead(t, table, 0)
+	if _, err := table.read(start.Add(11*time.Second), nil); !errors.Is(err, settled) {
+		t.Errorf("got error %v, want %v", err, settled)
+	}
+	if got := table.flows[1].State; got != bpf.StateRetired {
+		t.Errorf("state %d, want retired", got)
+	}
+	settled = nil
+	table.flows[1].Packets++
+	if got := deltas(mustRead(t, table, 13*time.Second)); !slices.Equal(got, []Counts{{1, 0}}) {
+		t.Errorf("got %v, want what was added meanwhile", got)
+	}
+	if got := table.flows[1].State; got != bpf.StateFree {
+		t.Errorf("state %d, want free", got)
+	}
+}
+
+// A CPU takes the place first and counts afterwards.
+func TestPlaceTakenButNotYetCountedIsNotRetiredAtOnce(t *testing.T) {
+	table := fakeTable(10*time.Second, fakeKernel{})
+	table.flows[2].State = bpf.StateLive
+	mustRead(t, table, 0)
+	mustRead(t, table, 2*time.Second)
+	if got := table.flows[2].State; got != bpf.StateLive {
+		t.Errorf("state %d, want live", got)
+	}
+}
+
+func TestFullTableForgetsSooner(t *testing.T) {
+	table := fakeTable(16*time.Second, fakeKernel{})
+	for i := range table.flows {
+		table.flows[i] = bpf.Flow{State: bpf.StateLive, Packets: 1, Bytes: 60}
+	}
+	mustRead(t, table, 0)
+	mustRead(t, table, 3*time.Second)
+	if got := table.flows[1].State; got != bpf.StateFree {
+		t.Errorf("idle for 3 s of 16 s in a full table: state %d, want free", got)
+	}
+}
+
+func TestReadThatCannotDrainReportsTheRest(t *testing.T) {
+	broken := errors.New("no draining")
+	table := fakeTable(time.Minute, fakeKernel{drained: broken})
+	records, err := table.read(start, nil)
+	if !errors.Is(err, broken) || len(records) != 1 {
+		t.Errorf("got %v and error %v, want the flow and %v", records, err, broken)
+	}
+}
+
+func TestSIDRecordsSayWhatTheyCount(t *testing.T) {
+	table := newTable(nil, make([]bpf.SID, bpf.SIDSlots), time.Minute, fakeKernel{})
+	table.sids[7] = bpf.SID{Address: sidA.As16(), State: bpf.StateLive, OverflowPackets: 2, OverflowBytes: 200, OpaquePackets: 3, OpaqueBytes: 300}
+	table.sids[bpf.SIDNone].OpaquePackets, table.sids[bpf.SIDNone].OpaqueBytes = 1, 42
+	table.sids[bpf.SIDUnknown].OverflowPackets, table.sids[bpf.SIDUnknown].OverflowBytes = 5, 500
+	want := []Record{
+		{Kind: Opaque, Delta: Counts{1, 42}, Total: Counts{1, 42}},
+		{Kind: UnknownSID, Delta: Counts{5, 500}, Total: Counts{5, 500}},
+		{Key: Key{SID: sidA}, Kind: Overflow, Delta: Counts{2, 200}, Total: Counts{2, 200}},
+		{Key: Key{SID: sidA}, Kind: Opaque, Delta: Counts{3, 300}, Total: Counts{3, 300}},
+	}
+	if got := mustRead(t, table, 0); !slices.Equal(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	if got := mustRead(t, table, time.Second); len(got) != 0 {
+		t.Errorf("nothing grew: got %+v", got)
+	}
+}

@@ -1,0 +1,80 @@
+package rtnl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrOverrun says that notifications were lost: what is watched must be read again.
+var ErrOverrun = errors.New("the kernel's notifications came faster than they were read")
+
+// Watch joins a multicast group and calls each for every message, until ctx is done
+// or reading fails. It holds the socket.
+func (c *Conn) Watch(ctx context.Context, group int, each func(kind uint16, body []byte)) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := unix.SetsockoptInt(c.fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group); err != nil {
+		return fmt.Errorf("joining netlink group %d: %w", group, err)
+	}
+	defer unix.SetsockoptInt(c.fd, unix.SOL_NETLINK, unix.NETLINK_DROP_MEMBERSHIP, group)
+	wake, release, err := wakeOnDone(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	for {
+		if err := wait(c.fd, wake); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		messages, err := c.receive()
+		if errors.Is(err, unix.ENOBUFS) {
+			return ErrOverrun
+		}
+		if err != nil {
+			return err
+		}
+		for _, m := range messages {
+			each(m.kind, m.body)
+		}
+	}
+}
+
+// wakeOnDone returns a descriptor that can be read when ctx is done.
+func wakeOnDone(ctx context.Context) (wake int, release func(), err error) {
+	wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return 0, nil, os.NewSyscallError("eventfd", err)
+	}
+	written := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(written)
+		_, _ = unix.Write(wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // cannot fail: the counter is 0
+	})
+	return wake, func() {
+		if !stop() {
+			<-written // the number must not be reused before
+		}
+		unix.Close(wake)
+	}, nil
+}
+
+// wait blocks until either descriptor can be read.
+func wait(fds ...int) error {
+	polled := make([]unix.PollFd, len(fds))
+	for i, fd := range fds {
+		polled[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+	}
+	for {
+		_, err := unix.Poll(polled, -1)
+		if err != unix.EINTR {
+			return os.NewSyscallError("poll", err)
+		}
+	}
+}

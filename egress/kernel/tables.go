@@ -1,0 +1,180 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"hikyaku/egress/kernel/internal/rtnl"
+)
+
+// Change is a step from one state to the next: Put is to exist as given, Remove is to
+// be gone. Of what is removed only the keys matter: a route's table, prefix and
+// metric, a nexthop's ID, an address's device and address; all fields of a rule.
+//
+// What is in both is put. Removing a nexthop removes its routes.
+type Change struct {
+	Put, Remove State
+}
+
+// ErrFamily is wrapped when a [Change] would give a nexthop another family, under
+// routes that it does not name.
+var ErrFamily = errors.New("a nexthop in use cannot change its family: remove it first")
+
+// Tables remembers what is in the kernel and applies changes at the cost of what they
+// change.
+//
+// It is safe for concurrent use: a large change is applied in batches, between which
+// others get their turn. Changes that run at the same time must not concern the same
+// objects (one goroutine for each peer fits).
+type Tables struct {
+	applier *Applier
+	mu      sync.Mutex
+	held    index
+	// stale is set when an answer of the kernel was lost, so that held may be wrong.
+	stale bool
+}
+
+// LoadTables reads the kernel once.
+func LoadTables(ctx context.Context, applier *Applier) (*Tables, error) {
+	t := &Tables{applier: applier}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t, t.reload(ctx)
+}
+
+// Apply makes one change, in the order of [Diff]: what must be gone soonest, as a
+// withdrawn prefix, goes into a change of its own. What is already as wanted costs
+// nothing. After an error the rest is not done, and Tables knows what was.
+func (t *Tables) Apply(ctx context.Context, change Change) error {
+	ops, err := t.plan(ctx, change)
+	if err != nil {
+		return err
+	}
+	return t.execute(ctx, t.applier.writing, ops)
+}
+
+// Drop makes the route's prefix a blackhole at once, past every change that is being
+// applied, by a single message on a socket of its own. Its table, prefix and metric
+// count. End the change that may be putting this route first (cancel its context):
+// Drop outlasts the batch which that one is in.
+func (t *Tables) Drop(ctx context.Context, route Route) error {
+	drop := []Op{route.Drop()}
+	if err := t.execute(ctx, t.applier.urgent, drop); err != nil {
+		return err
+	}
+	return t.execute(ctx, t.applier.writing, drop)
+}
+
+// Reset makes want the whole state: it reads the kernel again and applies the
+// difference. No change may run meanwhile.
+func (t *Tables) Reset(ctx context.Context, want State) error {
+	t.mu.Lock()
+	err := t.reload(ctx)
+	ops := []Op(nil)
+	if err == nil {
+		ops = Diff(t.held.state(), want)
+	}
+	t.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return t.execute(ctx, t.applier.writing, ops)
+}
+
+// Repair writes again what is remembered and the kernel has lost, as after a device
+// was down, and removes what else carries our mark. No change may run meanwhile.
+func (t *Tables) Repair(ctx context.Context) error { return t.Reset(ctx, t.Snapshot()) }
+
+// Snapshot returns what is remembered, sorted.
+func (t *Tables) Snapshot() State {
+	t.mu.Lock()
+	s := t.held.state()
+	t.mu.Unlock() // sorting takes long enough to hold others up
+	s.sort()
+	return s
+}
+
+// Routes returns how many routes are remembered in a table.
+func (t *Tables) Routes(table uint32) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.held.routes(table))
+}
+
+// Route returns the route with this key and whether there is one.
+func (t *Tables) Route(key RouteKey) (Route, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.held.route(key)
+}
+
+// plan compares the objects that the change names, and no others.
+func (t *Tables) plan(ctx context.Context, change Change) ([]Op, error) {
+	have, err := t.named(ctx, change)
+	if err != nil {
+		return nil, err
+	}
+	for _, routes := range [][]Route{change.Put.Routes, change.Remove.Routes} {
+		for some := range slices.Chunk(routes, batchSize) {
+			t.mu.Lock()
+			have.Routes = t.held.namedRoutes(have.Routes, some)
+			t.mu.Unlock()
+		}
+	}
+	return Diff(have, change.Put), nil
+}
+
+// named returns what is held of the change's objects, but for the routes: they are
+// many, and others wait meanwhile.
+func (t *Tables) named(ctx context.Context, change Change) (State, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stale {
+		if err := t.reload(ctx); err != nil {
+			return State{}, err
+		}
+	}
+	for _, n := range change.Put.Nexthops {
+		if old, ok := t.held.nexthops[n.ID]; ok && old.Family != n.Family {
+			return State{}, &ApplyError{Failed: []Failure{{Op: Op{Replace, n}, Err: ErrFamily}}}
+		}
+	}
+	return t.held.named(change), nil
+}
+
+func (t *Tables) execute(ctx context.Context, conn *rtnl.Conn, ops []Op) error {
+	err := t.applier.apply(ctx, conn, ops, t.record)
+	var failed *ApplyError
+	if errors.As(err, &failed) && failed.Lost != nil {
+		t.mu.Lock()
+		t.stale = true
+		t.mu.Unlock()
+	}
+	return err
+}
+
+func (t *Tables) record(ops []Op, failed []Failure) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	refused := 0
+	for _, op := range ops {
+		if refused < len(failed) && failed[refused].Op == op {
+			refused++ // failures come in the order of their operations
+			continue
+		}
+		t.held.record(op)
+	}
+}
+
+func (t *Tables) reload(ctx context.Context) error {
+	state, err := t.applier.Read(ctx)
+	if err != nil {
+		return err
+	}
+	t.held = newIndex()
+	t.held.load(state)
+	t.stale = false
+	return nil
+}

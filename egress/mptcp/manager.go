@@ -1,0 +1,314 @@
+package mptcp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ErrUnknownConnection: no MPTCP connection with that token is known.
+var ErrUnknownConnection = errors.New("no such MPTCP connection")
+
+// Config is what a Manager starts with.
+type Config struct {
+	// Policy decides; nil makes every connection plain.
+	Policy *Policy
+	Paths  []Path
+	// Router answers which paths reach a client; nil means that all reach
+	// everybody and that none is BGP's best.
+	Router Router
+	// Logger is slog.Default() when nil.
+	Logger *slog.Logger
+	// OnEvent and OnCommand, when set, see what comes in and what goes out, in
+	// order. They are called with the Manager locked: they must be quick and
+	// must not call it.
+	OnEvent   func(Event)
+	OnCommand func(Command, error)
+}
+
+// Manager keeps the MPTCP connections of one network namespace as the policy
+// wants them. Its methods are safe for concurrent use; those which change
+// something return when the commands have been executed.
+//
+// It survives its restart: [Start] reads connections, subflows and
+// announcements back from the kernel. What is lost is the content class of
+// existing connections, see [Connection.Adopted], and when they began.
+type Manager struct {
+	cfg    Config
+	log    *slog.Logger
+	source eventSource
+	kernel commander
+
+	mu     sync.Mutex
+	policy *Policy
+	paths  []Path
+	ids    map[netip.Addr]uint8
+	conns  *connections
+	hints  map[tuple]hint
+	// pending are the connections of which something is due later.
+	pending map[Token]struct{}
+	wake    chan struct{}
+}
+
+// eventSource is a [Listener], or a fake.
+type eventSource interface {
+	Receive(context.Context) ([]Event, error)
+	Close() error
+}
+
+// commander is the kernel, or a fake.
+type commander interface {
+	Do(Command) error
+	Announced(Token) ([]Announcement, error)
+	Connections() ([]Connection, error)
+	Close() error
+}
+
+// namespace is the kernel's side for one network namespace.
+type namespace struct {
+	*Client
+	*diag
+}
+
+func (n namespace) Connections() ([]Connection, error) { return n.diag.connections() }
+
+func (n namespace) Close() error {
+	n.diag.close()
+	return n.Client.Close()
+}
+
+// Start subscribes to the events of the calling thread's network namespace,
+// reads what is there and brings it to what the policy wants. Call
+// [Manager.Run] next. The namespace must have the user-space path manager, see
+// [Settings]. It needs CAP_NET_ADMIN.
+func Start(cfg Config) (*Manager, error) {
+	settings, err := ReadSettings()
+	if err != nil {
+		return nil, fmt.Errorf("starting the MPTCP manager: %w", err)
+	}
+	if settings.PathManager != UserSpace {
+		return nil, fmt.Errorf("starting the MPTCP manager: net.mptcp.pm_type is %d; set it to %d first",
+			settings.PathManager, UserSpace)
+	}
+	client, err := Dial()
+	if err != nil {
+		return nil, fmt.Errorf("starting the MPTCP manager: %w", err)
+	}
+	sockets, err := dialDiag()
+	if err != nil {
+		return nil, fmt.Errorf("starting the MPTCP manager: %w", errors.Join(err, client.Close()))
+	}
+	kernel := namespace{client, sockets}
+	listener, err := Listen()
+	if err != nil {
+		return nil, fmt.Errorf("starting the MPTCP manager: %w", errors.Join(err, kernel.Close()))
+	}
+	m, err := newManager(cfg, listener, kernel)
+	if err != nil {
+		return nil, fmt.Errorf("starting the MPTCP manager: %w", errors.Join(err, m.close()))
+	}
+	return m, nil
+}
+
+func newManager(cfg Config, source eventSource, kernel commander) (*Manager, error) {
+	m := &Manager{
+		cfg: cfg, log: cfg.Logger, source: source, kernel: kernel,
+		policy: cfg.Policy, conns: newConnections(),
+		ids: make(map[netip.Addr]uint8), hints: make(map[tuple]hint),
+		pending: make(map[Token]struct{}), wake: make(chan struct{}, 1),
+	}
+	if m.log == nil {
+		m.log = slog.Default()
+	}
+	if err := m.number(cfg.Paths); err != nil {
+		return m, err
+	}
+	m.paths = slices.Clone(cfg.Paths)
+	return m, m.resync()
+}
+
+func (m *Manager) close() error { return errors.Join(m.source.Close(), m.kernel.Close()) }
+
+// number gives each EPE address an address ID that it keeps as long as the
+// Manager runs. IDs need only be unique within a connection; the same ones
+// everywhere are easier to read in logs.
+func (m *Manager) number(paths []Path) error {
+	for _, path := range paths {
+		for _, addr := range path.Addresses {
+			if m.ids[addr] != 0 {
+				continue
+			}
+			if len(m.ids) == 255 {
+				return fmt.Errorf("path %q: no address ID is left for %s; restart to free those of removed paths", path.Name, addr)
+			}
+			m.ids[addr] = uint8(len(m.ids) + 1)
+		}
+	}
+	return nil
+}
+
+// Run follows the kernel until the context ends, which leaves connections as
+// they are and is no error. The Manager cannot be used afterwards.
+func (m *Manager) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	received := make(chan batch)
+	var receiver sync.WaitGroup
+	receiver.Go(func() { m.receive(ctx, received) })
+	err := m.loop(ctx, received)
+	cancel()
+	receiver.Wait()
+	return errors.Join(err, m.close())
+}
+
+type batch struct {
+	events []Event
+	err    error
+}
+
+func (m *Manager) receive(ctx context.Context, received chan<- batch) {
+	for {
+		events, err := m.source.Receive(ctx)
+		select {
+		case received <- batch{events, err}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (m *Manager) loop(ctx context.Context, received <-chan batch) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		timer.Reset(m.untilDue())
+		select {
+		case <-ctx.Done():
+			return nil
+		case b := <-received:
+			if err := m.handle(b); err != nil {
+				return err
+			}
+		case <-timer.C:
+			m.retry(time.Now())
+		case <-m.wake:
+		}
+	}
+}
+
+func (m *Manager) handle(b batch) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	for _, e := range b.events {
+		m.onEvent(e, now)
+	}
+	if errors.Is(b.err, ErrOverrun) {
+		m.log.Warn("reading MPTCP connections anew", "cause", b.err)
+		return m.resync()
+	}
+	return b.err
+}
+
+func (m *Manager) onEvent(e Event, now time.Time) {
+	if m.cfg.OnEvent != nil {
+		m.cfg.OnEvent(e)
+	}
+	c, closed := m.conns.apply(e, now)
+	if c == nil || closed {
+		return
+	}
+	switch e.Kind {
+	case EventSubClosed:
+		// Most often the connection is closing, and its end follows.
+		c.commands.soon(now)
+		m.noteDue(c)
+		return
+	case EventCreated, EventEstablished:
+		m.takeHint(c, now)
+	}
+	m.settle(c, now)
+}
+
+// SetPolicy replaces the policy and brings all connections to it.
+func (m *Manager) SetPolicy(p *Policy) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.policy = p
+	m.settleAll(nil)
+}
+
+// SetPaths replaces the paths and brings all connections to them. It refuses
+// paths that bring the EPE addresses ever given to more than 255.
+func (m *Manager) SetPaths(paths []Path) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.number(paths); err != nil {
+		return err
+	}
+	m.paths = slices.Clone(paths)
+	m.settleAll(nil)
+	return nil
+}
+
+// Reconsider decides anew for clients in the prefixes, after the Router's
+// answers for them changed; without prefixes for all.
+func (m *Manager) Reconsider(prefixes ...netip.Prefix) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(prefixes) == 0 {
+		m.settleAll(nil)
+		return
+	}
+	m.settleAll(newPrefixSet(prefixes))
+}
+
+// SetClass tells the content class which a connection carries from now on.
+func (m *Manager) SetClass(token Token, class string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.conns.byToken[token]
+	if c == nil {
+		return fmt.Errorf("setting class %q of connection %s: %w", class, token, ErrUnknownConnection)
+	}
+	m.setClass(c, class, time.Now())
+	return nil
+}
+
+func (m *Manager) setClass(c *Connection, class string, now time.Time) {
+	if c.Class == class && !c.Adopted {
+		return
+	}
+	c.Class, c.Adopted = class, false
+	m.settle(c, now)
+}
+
+// Connections returns a copy of all connections, oldest first.
+func (m *Manager) Connections() []Connection {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]Connection, 0, len(m.conns.byToken))
+	for _, c := range m.conns.byToken {
+		all = append(all, c.clone())
+	}
+	slices.SortFunc(all, func(a, b Connection) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Token, b.Token))
+	})
+	return all
+}
+
+// Explain returns what is decided for a connection, and why.
+func (m *Manager) Explain(token Token) (Decision, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.conns.byToken[token]
+	if c == nil {
+		return Decision{}, fmt.Errorf("explaining connection %s: %w", token, ErrUnknownConnection)
+	}
+	return m.decide(c), nil
+}

@@ -1,0 +1,241 @@
+package mptcp
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"hikyaku/egress/netnstest"
+)
+
+var (
+	epeA = netip.MustParseAddr("2001:db8:5::a")
+	epeB = netip.MustParseAddr("2001:db8:5::b")
+	epeC = netip.MustParseAddr("2001:db8:5::c")
+	v4A  = netip.MustParseAddr("198.51.100.100")
+	v4B  = netip.MustParseAddr("198.51.100.101")
+	v4C  = netip.MustParseAddr("198.51.100.102")
+)
+
+func labPaths(states ...PathState) []Path {
+	paths := []Path{
+		{Name: "a", Addresses: []netip.Addr{epeA, v4A}},
+		{Name: "b", Addresses: []netip.Addr{epeB, v4B}},
+		{Name: "c", Addresses: []netip.Addr{epeC, v4C}},
+	}
+	for i, s := range states {
+		paths[i].State = s
+	}
+	return paths[:len(states)]
+}
+
+// bestRouter says that all paths reach everybody and that one is the best.
+type bestRouter struct {
+	best  string
+	paths []string
+}
+
+func (r bestRouter) Routes(netip.Addr) Routes { return Routes{Best: r.best, Paths: r.paths} }
+
+var bestA = bestRouter{best: "a", paths: []string{"a", "b", "c"}}
+
+func policy(t *testing.T, rules ...Rule) *Policy {
+	t.Helper()
+	p, err := NewPolicy(nil, rules)
+	must(t, err)
+	return p
+}
+
+// on returns the subflows of the only connection at an address.
+func on(m *Manager, addr netip.Addr) []Subflow {
+	var found []Subflow
+	for _, c := range m.Connections() {
+		for _, s := range c.Subflows {
+			if s.Local.Addr().Unmap() == addr {
+				found = append(found, s)
+			}
+		}
+	}
+	return found
+}
+
+func TestSubflowOnAnnouncedAddressCarriesData(t *testing.T) {
+	l := newLab(t)
+	m, _ := l.manage(Config{
+		Policy: policy(t, Rule{Name: "all", Mode: Aggregated}), Paths: labPaths(PathUp, PathUp), Router: bestA,
+	})
+	l.limit("a", 40)
+	l.limit("b", 40)
+	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
+	netnstest.Eventually(t, "a subflow joins on path b", func() bool { return len(on(m, epeB)) == 1 })
+	beforeA, beforeB := l.sent("a"), l.sent("b")
+	s.flow()
+	netnstest.Eventually(t, "8 MB have arrived", func() bool { return s.received.Load() > 8<<20 })
+	sentA, sentB := l.sent("a")-beforeA, l.sent("b")-beforeB
+	if sentB < (sentA+sentB)/4 {
+		t.Errorf("path b carried %d of %d bytes, want at least a quarter", sentB, sentA+sentB)
+	}
+	if len(on(m, epeA)) != 0 {
+		t.Error("the address of the client's best path was announced, which doubles the initial subflow")
+	}
+}
+
+func TestTimeFromConnectionToJoin(t *testing.T) {
+	l := newLab(t)
+	var seen record
+	m, _ := l.manage(Config{
+		Policy: policy(t, Rule{Name: "all", Mode: Aggregated}), Paths: labPaths(PathUp, PathUp), Router: bestA,
+		OnEvent: seen.event,
+	})
+	listener := l.listen()
+	var times []time.Duration
+	for range 20 {
+		s := l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
+		netnstest.Eventually(t, "a subflow joins on path b", func() bool { return len(on(m, epeB)) == 1 })
+		created, ok := seen.last(EventCreated)
+		joined, joinedOK := seen.last(EventSubEstablished)
+		if !ok || !joinedOK || created.Token != joined.Token {
+			t.Fatalf("events of unlike connections: created %v, joined %v", created.Token, joined.Token)
+		}
+		times = append(times, joined.at.Sub(created.at))
+		_, _ = s.client.Close(), s.server.Close()
+		netnstest.Eventually(t, "the connection is gone", func() bool { return len(m.Connections()) == 0 })
+	}
+	slices.Sort(times)
+	t.Logf("from connection to join: median %v, longest %v of %d", times[len(times)/2], times[len(times)-1], len(times))
+}
+
+func TestBackupCarriesNothingUntilItMust(t *testing.T) {
+	l := newLab(t)
+	standby := policy(t, Rule{Name: "standby", Mode: Aggregated, Paths: []PathUse{{Path: "b", Backup: true}}})
+	active := policy(t, Rule{Name: "active", Mode: Aggregated})
+	m, _ := l.manage(Config{Policy: standby, Paths: labPaths(PathUp, PathUp), Router: bestA})
+	l.limit("a", 40)
+	l.limit("b", 40)
+	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
+	netnstest.Eventually(t, "a backup subflow joins on path b", func() bool {
+		b := on(m, epeB)
+		return len(b) == 1 && b[0].LocalBackup
+	})
+	s.flow()
+	idle := func(when string) {
+		t.Helper()
+		before, received := l.sent("b"), s.received.Load()
+		netnstest.Eventually(t, "4 MB more have arrived", func() bool { return s.received.Load() > received+4<<20 })
+		if sent := l.sent("b") - before; sent > 100<<10 {
+			t.Errorf("%s: the backup path carried %d bytes of 4 MB, want next to none", when, sent)
+		}
+	}
+	idle("from the start")
+
+	m.SetPolicy(active)
+	before := l.sent("b")
+	netnstest.Eventually(t, "path b carries data after it became active", func() bool { return l.sent("b")-before > 1<<20 })
+
+	m.SetPolicy(standby)
+	time.Sleep(100 * time.Millisecond) // what was queued on b drains at 40 Mbit/s
+	idle("after it became backup again")
+
+	s.mark()
+	before = l.sent("b")
+	l.blackhole("a")
+	netnstest.Eventually(t, "path b carries data after path a went silent", func() bool { return l.sent("b")-before > 1<<20 })
+	received := s.received.Load()
+	netnstest.Eventually(t, "data arrive over the backup", func() bool { return s.received.Load() > received+1<<20 })
+	t.Logf("gap until the backup carries data after a silent loss of path a, by the kernel alone: %v", s.longestGap())
+}
+
+func TestPathRemovalAndReturn(t *testing.T) {
+	l := newLab(t)
+	m, _ := l.manage(Config{
+		Policy: policy(t, Rule{Name: "all", Mode: Aggregated}), Paths: labPaths(PathUp, PathUp), Router: bestA,
+	})
+	clientEvents := l.observe(l.client)
+	l.limit("a", 40)
+	l.limit("b", 40)
+	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
+	s.flow()
+	var gaps, returns []time.Duration
+	for round := range 5 {
+		before := l.sent("b")
+		netnstest.Eventually(t, "path b carries data", func() bool { return l.sent("b")-before > 512<<10 })
+		time.Sleep(100 * time.Millisecond) // beyond slow start
+		s.mark()
+		l.route("b", false)
+		must(t, m.SetPaths(labPaths(PathUp, PathDown)))
+		if got := on(m, epeB); len(got) != 0 {
+			t.Fatalf("subflows on a path that is down: %v", got)
+		}
+		received := s.received.Load()
+		netnstest.Eventually(t, "2 MB arrive over path a alone", func() bool { return s.received.Load() > received+2<<20 })
+		gaps = append(gaps, s.longestGap())
+		if removals := len(clientEvents.all(EventRemoved)); removals != round+1 {
+			t.Errorf("the client got RM_ADDR %d times, want %d", removals, round+1)
+		}
+
+		l.route("b", true)
+		start := time.Now()
+		before = l.sent("b")
+		must(t, m.SetPaths(labPaths(PathUp, PathUp)))
+		netnstest.Eventually(t, "path b carries data again", func() bool { return l.sent("b")-before > 100<<10 })
+		returns = append(returns, time.Since(start))
+	}
+	slices.Sort(gaps)
+	slices.Sort(returns)
+	t.Logf("longest pause at path removal: median %v, longest %v", gaps[2], gaps[4])
+	t.Logf("from the path's return to 100 kB on it: median %v, longest %v", returns[2], returns[4])
+}
+
+func TestPlainClientsAreNeverToldAnAddress(t *testing.T) {
+	l := newLab(t)
+	p := policy(t,
+		Rule{Name: "all", Mode: Aggregated},
+		Rule{Name: "slower with MPTCP", Mode: Plain, Clients: []netip.Prefix{netip.MustParsePrefix("2001:db8:c::2/128")}})
+	var seen record
+	m, _ := l.manage(Config{Policy: p, Paths: labPaths(PathUp, PathUp, PathUp), Router: bestA, OnCommand: seen.command})
+	clientEvents := l.observe(l.client)
+	listener := l.listen()
+	plain := l.connect(listener, "2001:db8:c::2", "2001:db8:5::1")
+	other := l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
+	joined := func() bool { return len(find(t, m, other).Subflows) == 3 }
+	netnstest.Eventually(t, "the other client joins both paths", joined)
+	// All that could make the Manager think again.
+	must(t, m.SetPaths(labPaths(PathUp, PathDown, PathUp)))
+	must(t, m.SetPaths(labPaths(PathUp, PathUp, PathUp)))
+	must(t, m.SetClassByAddress(plain.local(), plain.remote(), "bulk"))
+	m.Reconsider()
+	netnstest.Eventually(t, "the other client joins again", joined)
+
+	c := find(t, m, plain)
+	if len(c.Announced) != 0 || len(c.Subflows) != 1 || c.Class != "bulk" {
+		t.Errorf("plain connection has %+v", c)
+	}
+	for _, cmd := range seen.sent() {
+		if cmd.Token == c.Token {
+			t.Errorf("command for the plain connection: %s", cmd)
+		}
+	}
+	for _, e := range clientEvents.all(EventAnnounced) {
+		if e.Token != clientEvents.tokenOf(other) {
+			t.Errorf("the client was told %s on another connection than the aggregated one", e.Remote)
+		}
+	}
+}
+
+func TestClassToldLater(t *testing.T) {
+	l := newLab(t)
+	p := policy(t, Rule{Name: "live alone", Mode: Plain}, Rule{Name: "bulk", Class: "bulk", Mode: Aggregated})
+	m, _ := l.manage(Config{Policy: p, Paths: labPaths(PathUp, PathUp), Router: bestA})
+	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
+	netnstest.Eventually(t, "the connection is known", func() bool { return len(m.Connections()) == 1 })
+	if c := m.Connections()[0]; len(c.Announced) != 0 {
+		t.Fatalf("announced before the class was told: %+v", c)
+	}
+	must(t, m.SetClassByAddress(s.local(), s.remote(), "bulk"))
+	netnstest.Eventually(t, "a subflow joins for the class", func() bool { return len(on(m, epeB)) == 1 })
+	must(t, m.SetClass(m.Connections()[0].Token, "live"))
+	if c := m.Connections()[0]; len(c.Announced) != 0 || len(c.Subflows) != 1 {
+		t.Errorf("after a plain class was told the connection still has %+v", c)
+	}
+}

@@ -1,0 +1,362 @@
+package mptcp
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// fakeKernel is a kernel whose answers the test sets; it records commands.
+type fakeKernel struct {
+	events      chan batch
+	connections []Connection
+	announced   map[Token][]Announcement
+	announceErr error
+
+	mu       sync.Mutex
+	refusal  error // the answer to every command
+	commands []string
+}
+
+func newFakeKernel() *fakeKernel { return &fakeKernel{events: make(chan batch, 16)} }
+
+func (k *fakeKernel) Receive(ctx context.Context) ([]Event, error) {
+	select {
+	case b := <-k.events:
+		return b.events, b.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (k *fakeKernel) Do(c Command) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.commands = append(k.commands, c.String())
+	return k.refusal
+}
+
+// refuse makes every command fail from now on, with nil none.
+func (k *fakeKernel) refuse(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.refusal = err
+}
+
+func (k *fakeKernel) Announced(t Token) ([]Announcement, error) { return k.announced[t], k.announceErr }
+func (k *fakeKernel) Connections() ([]Connection, error)        { return slices.Clone(k.connections), nil }
+func (k *fakeKernel) Close() error                              { return nil }
+
+// took returns the commands since the last call.
+func (k *fakeKernel) took() []string {
+	synctest.Wait()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	commands := k.commands
+	k.commands = nil
+	return commands
+}
+
+func (k *fakeKernel) happen(events ...Event) {
+	k.events <- batch{events: events}
+	synctest.Wait()
+}
+
+// run starts a Manager over the fake inside a synctest bubble.
+func (k *fakeKernel) run(t *testing.T, cfg Config) *Manager {
+	t.Helper()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	m, err := newManager(cfg, k, k)
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- m.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		must(t, <-ended)
+	})
+	return m
+}
+
+func aggregatedConfig(t *testing.T) Config {
+	return Config{Policy: policy(t, Rule{Name: "all", Mode: Aggregated}), Paths: labPaths(PathUp, PathUp), Router: bestA}
+}
+
+var (
+	serverAddr = netip.MustParseAddrPort("[2001:db8:5::1]:443")
+	clientAddr = netip.MustParseAddrPort("[2001:db8:1::1]:40000")
+	created    = Event{Kind: EventCreated, Token: 1, Local: serverAddr, Remote: clientAddr, ServerSide: true}
+	settled    = Event{Kind: EventEstablished, Token: 1, Local: serverAddr, Remote: clientAddr, ServerSide: true}
+	joinB      = Event{Kind: EventSubEstablished, Token: 1, LocalID: 3,
+		Local: netip.AddrPortFrom(epeB, 443), Remote: netip.MustParseAddrPort("[2001:db8:1::1]:40001")}
+	lostInitial = Event{Kind: EventSubClosed, Token: 1, Local: serverAddr, Remote: clientAddr}
+	lostB       = Event{Kind: EventSubClosed, Token: 1, LocalID: 3, Local: joinB.Local, Remote: joinB.Remote, Error: syscall.ECONNRESET}
+)
+
+const announceB = "announce 2001:db8:5::b id 3 token 00000001"
+
+func expect(t *testing.T, when string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: commands %q, want %q", when, got, want)
+	}
+}
+
+func TestManagerRenewsALostSubflow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel()
+		m := k.run(t, aggregatedConfig(t))
+		k.happen(created)
+		expect(t, "before the client can join", k.took())
+		k.happen(settled)
+		expect(t, "established", k.took(), announceB)
+		k.happen(joinB)
+		expect(t, "joined", k.took())
+
+		var waits []time.Duration
+		for range retryAttempts {
+			k.happen(lostB)
+			start := time.Now()
+			var commands []string
+			for len(commands) == 0 && time.Since(start) < time.Minute {
+				time.Sleep(100 * time.Millisecond)
+				commands = k.took()
+			}
+			waits = append(waits, time.Since(start))
+			expect(t, "lost", commands, "remove id 3 token 00000001", announceB)
+			k.happen(joinB)
+		}
+		if want := []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}; !slices.Equal(waits, want) {
+			t.Errorf("renewed after %v, want %v", waits, want)
+		}
+		k.happen(lostB)
+		time.Sleep(time.Hour)
+		expect(t, "lost too often", k.took())
+
+		must(t, m.SetPaths(labPaths(PathUp, PathDown)))
+		must(t, m.SetPaths(labPaths(PathUp, PathUp)))
+		expect(t, "the path came back", k.took(), "remove id 3 token 00000001", announceB)
+		k.happen(joinB)
+		time.Sleep(retryForget)
+		k.happen(lostB)
+		time.Sleep(retryFirst)
+		expect(t, "lost after a sound life", k.took(), "remove id 3 token 00000001", announceB)
+	})
+}
+
+func TestManagerDoesNotRenew(t *testing.T) {
+	prohibited, later := lostB, joinB
+	prohibited.ResetReason = resetProhibited
+	later.Remote = netip.MustParseAddrPort("[2001:db8:1::2]:40002")
+	cases := []struct {
+		name   string
+		events []Event
+	}{
+		{"a subflow which the client prohibits", []Event{joinB, prohibited}},
+		{"while another subflow to the address remains", []Event{joinB, later, lostB}},
+		{"when the client came back by itself", []Event{joinB, lostB, later}},
+		{"a connection which closed", []Event{joinB, lostB, {Kind: EventClosed, Token: 1}}},
+		{"a connection which closes subflow by subflow", []Event{joinB, lostInitial, lostB, {Kind: EventClosed, Token: 1}}},
+	}
+	for _, c := range cases {
+		synctest.Test(t, func(t *testing.T) {
+			k := newFakeKernel()
+			k.run(t, aggregatedConfig(t))
+			k.happen(created, settled)
+			k.took()
+			k.happen(c.events...)
+			time.Sleep(time.Hour)
+			expect(t, c.name, k.took())
+		})
+	}
+}
+
+// The initial subflow took the best path; without it that path is open to the
+// path's own address.
+func TestManagerReplacesALostInitialSubflow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel()
+		k.run(t, aggregatedConfig(t))
+		k.happen(created, settled, joinB)
+		k.took()
+		k.happen(lostInitial)
+		expect(t, "at once", k.took())
+		time.Sleep(retryFirst)
+		expect(t, "when the connection goes on", k.took(), "announce 2001:db8:5::a id 1 token 00000001")
+	})
+}
+
+func TestManagerRetriesAFailedCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel()
+		k.refuse(syscall.ENOMEM)
+		k.run(t, aggregatedConfig(t))
+		k.happen(created, settled)
+		expect(t, "at once", k.took(), announceB)
+		time.Sleep(retryFirst)
+		expect(t, "after a second", k.took(), announceB)
+		k.refuse(nil)
+		time.Sleep(2 * retryFirst)
+		expect(t, "after two more", k.took(), announceB)
+		time.Sleep(time.Hour)
+		expect(t, "after success", k.took())
+	})
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel()
+		k.refuse(syscall.ENOMEM)
+		k.run(t, aggregatedConfig(t))
+		k.happen(created, settled)
+		time.Sleep(time.Hour)
+		if n := len(k.took()); n != 1+retryAttempts {
+			t.Errorf("a command that always fails was tried %d times, want %d", n, 1+retryAttempts)
+		}
+	})
+}
+
+func TestManagerReadsAnewAfterAnOverrun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel()
+		m := k.run(t, aggregatedConfig(t))
+		k.happen(created, settled, joinB)
+		must(t, m.SetClass(1, "bulk"))
+		k.took()
+		c := at("2001:db8:1::1") // the same connection, whose second subflow was lost unseen
+		other := at("2001:db8:1::2")
+		other.Token = 2
+		k.connections = []Connection{*c, *other}
+		k.announced = map[Token][]Announcement{1: {{ID: 3, Addr: epeB}}, 2: {}}
+		k.events <- batch{err: ErrOverrun}
+		expect(t, "after the overrun", k.took(), "announce 2001:db8:5::b id 3 token 00000002")
+		all := m.Connections()
+		if len(all) != 2 || all[0].Class != "bulk" || all[0].Adopted || !all[1].Adopted || len(all[0].Subflows) != 1 {
+			t.Errorf("after the overrun the connections are %+v", all)
+		}
+	})
+}
+
+func TestManagerOnAKernelThatCannotTellAnnouncements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel()
+		k.announceErr = ErrUnsupported
+		c := at("2001:db8:1::1")
+		c.Subflows = append(c.Subflows, Subflow{Local: joinB.Local, Remote: joinB.Remote, LocalID: 7})
+		k.connections = []Connection{*c}
+		m := k.run(t, aggregatedConfig(t))
+		expect(t, "a joined address is taken for announced", k.took())
+		must(t, m.SetPaths(labPaths(PathUp, PathDown)))
+		expect(t, "path down", k.took(), "remove id 7 token 00000001",
+			"destroy subflow [2001:db8:5::b]:443 to [2001:db8:1::1]:40001 token 00000001")
+	})
+}
+
+func TestClassBeforeTheConnectionIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel()
+		cfg := aggregatedConfig(t)
+		cfg.Policy = policy(t, Rule{Name: "bulk", Class: "bulk", Mode: Aggregated})
+		m := k.run(t, cfg)
+		must(t, m.SetClassByAddress(serverAddr, clientAddr, "bulk"))
+		k.happen(created, settled)
+		expect(t, "told just before", k.took(), announceB)
+
+		k.happen(Event{Kind: EventClosed, Token: 1})
+		must(t, m.SetClassByAddress(serverAddr, clientAddr, "bulk"))
+		time.Sleep(hintLife)
+		k.happen(created, settled)
+		expect(t, "told for an earlier connection of the same addresses", k.took())
+
+		if err := m.SetClass(9, "bulk"); !errors.Is(err, ErrUnknownConnection) {
+			t.Errorf("class for an unknown token: %v", err)
+		}
+		for i := range maxHints {
+			must(t, m.SetClassByAddress(serverAddr, netip.AddrPortFrom(epeA, uint16(i)), "bulk"))
+		}
+		if err := m.SetClassByAddress(serverAddr, netip.AddrPortFrom(epeC, 1), "bulk"); !errors.Is(err, ErrUnknownConnection) {
+			t.Errorf("class beyond the bound: %v", err)
+		}
+		time.Sleep(hintLife)
+		must(t, m.SetClassByAddress(serverAddr, netip.AddrPortFrom(epeC, 1), "bulk"))
+	})
+}
+
+func TestReconsiderTouchesOnlyThePrefixes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel()
+		routes := &mutableRouter{}
+		cfg := aggregatedConfig(t)
+		cfg.Router = routes
+		m := k.run(t, cfg)
+		second := created
+		second.Token, second.Remote = 2, netip.MustParseAddrPort("[2001:db8:2::1]:40000")
+		settled2 := second
+		settled2.Kind = EventEstablished
+		k.happen(created, settled, second, settled2)
+		expect(t, "no path reaches the clients", k.took())
+		routes.now = Routes{Best: "a", Paths: []string{"a", "b"}}
+		m.Reconsider(netip.MustParsePrefix("2001:db8:1::/48"))
+		expect(t, "one prefix", k.took(), announceB)
+		m.Reconsider()
+		expect(t, "all", k.took(), "announce 2001:db8:5::b id 3 token 00000002")
+		routes.now = Routes{Best: "a", Paths: []string{"a"}}
+		m.Reconsider(netip.MustParsePrefix("2001:db8:2::/48"))
+		expect(t, "the peer withdrew the prefix", k.took(), "remove id 3 token 00000002")
+		d, err := m.Explain(1)
+		if err != nil || d.Rule != "all" || d.Mode != Aggregated {
+			t.Errorf("explained as %+v, %v", d, err)
+		}
+		if _, err := m.Explain(3); !errors.Is(err, ErrUnknownConnection) {
+			t.Errorf("explaining an unknown connection: %v", err)
+		}
+	})
+}
+
+type mutableRouter struct{ now Routes }
+
+func (r *mutableRouter) Routes(netip.Addr) Routes { return r.now }
+
+func TestAddressIDsRunOut(t *testing.T) {
+	m, err := newManager(Config{}, newFakeKernel(), newFakeKernel())
+	must(t, err)
+	var many []Path
+	for i := range 256 {
+		many = append(many, Path{Name: "p", Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})}})
+	}
+	must(t, m.SetPaths(many[:255]))
+	must(t, m.SetPaths(many[:3]))
+	if err := m.SetPaths(many); err == nil {
+		t.Error("256 EPE addresses were accepted, but there are 255 address IDs")
+	}
+}
+
+// BenchmarkPathDown takes a path from 10,000 connections and gives it back;
+// the kernel's share is not in it.
+func BenchmarkPathDown(b *testing.B) {
+	k := newFakeKernel()
+	p, err := NewPolicy(nil, []Rule{{Name: "all", Mode: Aggregated}})
+	must(b, err)
+	var count int
+	m, err := newManager(Config{Policy: p, Paths: labPaths(PathUp, PathUp), Router: bestA,
+		OnCommand: func(Command, error) { count++ }}, k, k)
+	must(b, err)
+	for i := range 10_000 {
+		e := settled
+		e.Token = Token(i + 1)
+		e.Remote = netip.AddrPortFrom(netip.AddrFrom16([16]byte{0x20, 1, 14: byte(i >> 8), 15: byte(i)}), 40000)
+		m.onEvent(e, time.Now())
+	}
+	for b.Loop() {
+		k.commands, count = k.commands[:0], 0
+		must(b, m.SetPaths(labPaths(PathUp, PathDown)))
+		must(b, m.SetPaths(labPaths(PathUp, PathUp)))
+		if count != 20_000 {
+			b.Fatalf("%d commands, want 20,000", count)
+		}
+	}
+}

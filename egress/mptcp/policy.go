@@ -1,0 +1,260 @@
+package mptcp
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// Mode is how a connection is delivered.
+type Mode uint8
+
+const (
+	// Plain: nothing is announced; the initial subflow alone, on BGP's best path.
+	Plain Mode = iota
+	// Aggregated: EPE addresses are announced, so that a client which accepts
+	// them opens a subflow on each path.
+	Aggregated
+)
+
+// String returns the mode as it is written in the configuration.
+func (m Mode) String() string {
+	if m == Aggregated {
+		return "aggregated"
+	}
+	return "plain"
+}
+
+// PathUse names a path of a rule and its role.
+type PathUse struct {
+	Path string
+	// Backup: carries data only when no other subflow can.
+	Backup bool
+}
+
+// Rule is one line of a policy.
+type Rule struct {
+	// Name is for logs and for explaining a decision.
+	Name string
+	// Clients are the prefixes it is for; the longest match decides, as in
+	// routing. None means all clients of both families.
+	Clients []netip.Prefix
+	// Class is the content class it is for; "" is every class for which the
+	// same prefix has no rule of its own.
+	Class string
+	Mode  Mode
+	// Paths are those to use, in order of announcement; none means all, none
+	// of them backup. Ignored for Plain.
+	Paths []PathUse
+	// InitialBackup makes the initial subflow backup once another one carries
+	// data, for clients whose best path by BGP is poor.
+	InitialBackup bool
+	// UseBest announces the path which the initial subflow takes, too.
+	UseBest bool
+}
+
+// Policy decides what a connection may use. It is immutable and does no I/O.
+// Connections which no rule matches are Plain.
+type Policy struct {
+	ports []uint16
+	rules prefixMap[[]Rule]
+}
+
+// NewPolicy compiles rules. Connections to other local ports than those given
+// are Plain; without ports all are decided by the rules. It refuses two rules
+// for the same prefix and class, and unmasked prefixes.
+func NewPolicy(ports []uint16, rules []Rule) (*Policy, error) {
+	p := &Policy{ports: slices.Clone(ports)}
+	for _, rule := range rules {
+		clients := rule.Clients
+		if len(clients) == 0 {
+			clients = everybody()
+		}
+		for _, prefix := range clients {
+			if err := p.add(prefix, rule); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p, nil
+}
+
+func (p *Policy) add(prefix netip.Prefix, rule Rule) error {
+	if !prefix.IsValid() || prefix != prefix.Masked() || prefix.Addr().Is4In6() {
+		return fmt.Errorf("rule %q: %s is no network prefix; write it with its host bits zero", rule.Name, prefix)
+	}
+	same := p.rules.get(prefix)
+	for _, other := range same {
+		if other.Class == rule.Class {
+			return fmt.Errorf("rules %q and %q are both for clients %s and class %q; remove one",
+				other.Name, rule.Name, prefix, rule.Class)
+		}
+	}
+	p.rules.set(prefix, append(same, rule))
+	return nil
+}
+
+func everybody() []netip.Prefix {
+	return []netip.Prefix{
+		netip.PrefixFrom(netip.IPv4Unspecified(), 0),
+		netip.PrefixFrom(netip.IPv6Unspecified(), 0),
+	}
+}
+
+// Use is one EPE address which a connection shall have.
+type Use struct {
+	Path   string
+	Addr   netip.Addr
+	Backup bool
+}
+
+// Decision is what a connection shall have. What is neither in Announce nor in
+// Keep is taken back and its subflows destroyed.
+type Decision struct {
+	Mode Mode
+	// Rule is the name of the rule which decided, "" for none.
+	Rule string
+	// Reason says why in words, for people.
+	Reason string
+	// Announce lists the addresses that the client shall know.
+	Announce []Use
+	// Keep lists addresses which are not announced anew, but whose
+	// announcement and subflows stay.
+	Keep []Use
+	// InitialBackup: the initial subflow shall be backup once another carries
+	// data. InitialDown: it leads over a path that is down or to be avoided, and
+	// goes once there are others.
+	InitialBackup, InitialDown bool
+}
+
+// Decide says what a connection shall have, given the paths and what BGP knows
+// of its client.
+func (p *Policy) Decide(c *Connection, paths []Path, routes Routes) Decision {
+	if !c.ServerSide {
+		return Decision{Reason: "opened by this host"}
+	}
+	if len(p.ports) > 0 && !slices.Contains(p.ports, c.Local.Port()) {
+		return Decision{Reason: fmt.Sprintf("no rules for port %d", c.Local.Port())}
+	}
+	d := Decision{Reason: "no rule for this client"}
+	if rule, found := p.match(c); found {
+		d = decideByRule(c, rule, paths, routes)
+	}
+	switch initialState(c, paths, routes) {
+	case PathDraining:
+		d.InitialBackup = true
+	case PathDown:
+		d.InitialBackup, d.InitialDown = true, true
+	}
+	if c.Adopted {
+		d.Keep = append(d.Keep, p.keepAdopted(c, d, paths, routes)...)
+	}
+	return d
+}
+
+// match finds the rule of the longest prefix which has one for the class.
+func (p *Policy) match(c *Connection) (Rule, bool) {
+	for rules := range p.rules.matches(c.Client()) {
+		general := -1
+		for i, rule := range rules {
+			if rule.Class == c.Class {
+				return rule, true
+			}
+			if rule.Class == "" {
+				general = i
+			}
+		}
+		if general >= 0 {
+			return rules[general], true
+		}
+	}
+	return Rule{}, false
+}
+
+func decideByRule(c *Connection, rule Rule, paths []Path, routes Routes) Decision {
+	d := Decision{Mode: rule.Mode, Rule: rule.Name, Reason: fmt.Sprintf("rule %q", rule.Name)}
+	if rule.Mode == Plain {
+		return d
+	}
+	d.InitialBackup = rule.InitialBackup
+	for _, use := range usesOf(rule, paths) {
+		i := slices.IndexFunc(paths, func(p Path) bool { return p.Name == use.Path })
+		if i < 0 || !slices.Contains(routes.Paths, use.Path) || slices.Contains(routes.Avoid, use.Path) {
+			continue
+		}
+		if use.Path == routes.Best && !rule.UseBest && c.hasInitial() {
+			continue
+		}
+		addr, ok := addressFor(paths[i], c)
+		if !ok {
+			continue
+		}
+		entry := Use{Path: use.Path, Addr: addr, Backup: use.Backup}
+		switch paths[i].State {
+		case PathUp:
+			d.Announce = append(d.Announce, entry)
+		case PathDraining:
+			entry.Backup = true
+			d.Keep = append(d.Keep, entry)
+		}
+	}
+	return d
+}
+
+func usesOf(rule Rule, paths []Path) []PathUse {
+	if len(rule.Paths) > 0 {
+		return rule.Paths
+	}
+	all := make([]PathUse, 0, len(paths))
+	for _, path := range paths {
+		all = append(all, PathUse{Path: path.Name})
+	}
+	return all
+}
+
+// addressFor returns the path's address of the client's family, unless the
+// client connected to that very address and still has a subflow there.
+func addressFor(path Path, c *Connection) (netip.Addr, bool) {
+	for _, addr := range path.Addresses {
+		if addr.Is4() == c.Client().Is4() && (addr != c.Local.Addr().Unmap() || !c.hasInitial()) {
+			return addr, true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// initialState is that of the path which the initial subflow takes: by the EPE
+// address that the client connected to, else BGP's best. A best path that
+// drains loses its traffic by BGP.
+func initialState(c *Connection, paths []Path, routes Routes) PathState {
+	name, state := routes.Best, PathUp
+	for _, path := range paths {
+		if slices.Contains(path.Addresses, c.Local.Addr().Unmap()) {
+			name, state = path.Name, path.State
+		}
+	}
+	if slices.Contains(routes.Avoid, name) {
+		return PathDown
+	}
+	return state
+}
+
+// keepAdopted returns what some class of this client may use beyond the
+// decision. The class of an adopted connection may have been told to an earlier
+// Manager; until it is told again, nothing that a class may use is torn down.
+func (p *Policy) keepAdopted(c *Connection, d Decision, paths []Path, routes Routes) []Use {
+	var keep []Use
+	decided := slices.Concat(d.Announce, d.Keep)
+	for rules := range p.rules.matches(c.Client()) {
+		for _, rule := range rules {
+			other := decideByRule(c, rule, paths, routes)
+			for _, use := range slices.Concat(other.Announce, other.Keep) {
+				same := func(u Use) bool { return u.Addr == use.Addr }
+				if !slices.ContainsFunc(decided, same) && !slices.ContainsFunc(keep, same) {
+					keep = append(keep, use)
+				}
+			}
+		}
+	}
+	return keep
+}

@@ -1,0 +1,174 @@
+package mptcp
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// at returns a server-side connection of a client, established, with its
+// initial subflow.
+func at(client string) *Connection {
+	remote := netip.AddrPortFrom(netip.MustParseAddr(client), 40000)
+	local := netip.MustParseAddrPort("[2001:db8:5::1]:443")
+	if remote.Addr().Unmap().Is4() {
+		local = netip.MustParseAddrPort("198.51.100.1:443")
+	}
+	return &Connection{
+		Token: 1, Local: local, Remote: remote, ServerSide: true, Established: true,
+		Subflows: []Subflow{{Local: local, Remote: remote, confirmed: true}},
+	}
+}
+
+func change(c *Connection, f func(*Connection)) *Connection {
+	f(c)
+	return c
+}
+
+func addrs(uses []Use) string {
+	var s []string
+	for _, u := range uses {
+		text := u.Addr.String()
+		if u.Backup {
+			text += "/backup"
+		}
+		s = append(s, text)
+	}
+	return strings.Join(s, " ")
+}
+
+var (
+	toAll       = Routes{Paths: []string{"a", "b", "c"}}
+	toAllBestA  = Routes{Best: "a", Paths: []string{"a", "b", "c"}}
+	decideRules = []Rule{
+		{Name: "default", Mode: Aggregated},
+		{Name: "isp", Mode: Plain, Clients: prefixes("2001:db8:e::/48", "192.0.2.0/24")},
+		{Name: "isp bulk", Class: "bulk", Mode: Aggregated, Clients: prefixes("2001:db8:e::/48"),
+			Paths: []PathUse{{Path: "c"}, {Path: "b", Backup: true}, {Path: "gone"}}},
+		{Name: "host", Class: "live", Mode: Plain, Clients: prefixes("2001:db8:e::7/128")},
+		{Name: "poor best path", Mode: Aggregated, Clients: prefixes("2001:db8:f::/48"), InitialBackup: true, UseBest: true},
+	}
+	allUp       = labPaths(PathUp, PathUp, PathUp)
+	toEPE       = func(c *Connection) { c.Local = netip.AddrPortFrom(epeB, 443); c.Subflows[0].Local = c.Local }
+	adopted     = func(c *Connection) { c.Adopted = true }
+	bulk        = func(c *Connection) { c.Class = "bulk" }
+	decideCases = []struct {
+		name           string
+		conn           *Connection
+		paths          []Path
+		routes         Routes
+		rule           string
+		announce, keep string
+		initialBackup  bool
+		initialDown    bool
+	}{
+		{name: "all paths where none is the best", conn: at("2001:db8:1::1"), paths: allUp, routes: toAll,
+			rule: "default", announce: "2001:db8:5::a 2001:db8:5::b 2001:db8:5::c"},
+		{name: "not the best path, which the initial subflow takes", conn: at("2001:db8:1::1"), paths: allUp, routes: toAllBestA,
+			rule: "default", announce: "2001:db8:5::b 2001:db8:5::c"},
+		{name: "not a path that does not reach the client", conn: at("2001:db8:1::1"), paths: allUp,
+			routes: Routes{Best: "a", Paths: []string{"a", "c"}}, rule: "default", announce: "2001:db8:5::c"},
+		{name: "the client's family", conn: at("203.0.113.9"), paths: allUp, routes: toAllBestA,
+			rule: "default", announce: "198.51.100.101 198.51.100.102"},
+		{name: "an IPv4-mapped client", conn: at("::ffff:203.0.113.9"), paths: allUp, routes: toAllBestA,
+			rule: "default", announce: "198.51.100.101 198.51.100.102"},
+		{name: "the longest prefix decides", conn: at("2001:db8:e::1"), paths: allUp, routes: toAllBestA, rule: "isp"},
+		{name: "the longest prefix decides for IPv4-mapped clients", conn: at("::ffff:192.0.2.1"), paths: allUp, routes: toAllBestA, rule: "isp"},
+		{name: "the class's rule of the same prefix", conn: change(at("2001:db8:e::1"), bulk), paths: allUp, routes: toAllBestA,
+			rule: "isp bulk", announce: "2001:db8:5::c 2001:db8:5::b/backup"},
+		{name: "a longer prefix without a rule for the class is passed over", conn: change(at("2001:db8:e::7"), bulk), paths: allUp, routes: toAllBestA,
+			rule: "isp bulk", announce: "2001:db8:5::c 2001:db8:5::b/backup"},
+		{name: "the best path, too, where the rule says so", conn: at("2001:db8:f::1"), paths: allUp, routes: toAllBestA,
+			rule: "poor best path", announce: "2001:db8:5::a 2001:db8:5::b 2001:db8:5::c", initialBackup: true},
+		{name: "draining is kept as backup, down is not", conn: at("2001:db8:1::1"), paths: labPaths(PathUp, PathDraining, PathDown), routes: toAllBestA,
+			rule: "default", keep: "2001:db8:5::b/backup"},
+		{name: "the address that the client connected to is not announced", conn: change(at("2001:db8:1::1"), toEPE), paths: allUp, routes: toAllBestA,
+			rule: "default", announce: "2001:db8:5::c"},
+		{name: "that address is on a draining path", conn: change(at("2001:db8:1::1"), toEPE), paths: labPaths(PathUp, PathDraining, PathUp), routes: toAllBestA,
+			rule: "default", announce: "2001:db8:5::c", initialBackup: true},
+		{name: "that address is on a path that is down", conn: change(at("2001:db8:1::1"), toEPE), paths: labPaths(PathUp, PathDown, PathUp), routes: toAllBestA,
+			rule: "default", announce: "2001:db8:5::c", initialBackup: true, initialDown: true},
+		{name: "a path to avoid", conn: at("2001:db8:1::1"), paths: allUp, routes: Routes{Best: "a", Paths: toAllBestA.Paths, Avoid: []string{"b"}},
+			rule: "default", announce: "2001:db8:5::c"},
+		{name: "the best path is to avoid", conn: at("2001:db8:1::1"), paths: allUp, routes: Routes{Best: "a", Paths: toAllBestA.Paths, Avoid: []string{"a"}},
+			rule: "default", announce: "2001:db8:5::b 2001:db8:5::c", initialBackup: true, initialDown: true},
+		{name: "another path than that of the address is to avoid", conn: change(at("2001:db8:1::1"), toEPE), paths: allUp,
+			routes: Routes{Best: "a", Paths: toAllBestA.Paths, Avoid: []string{"a"}}, rule: "default", announce: "2001:db8:5::c"},
+		{name: "the best path's address once the initial subflow is gone", conn: change(at("2001:db8:1::1"), func(c *Connection) { c.Subflows = nil }), paths: allUp, routes: toAllBestA,
+			rule: "default", announce: "2001:db8:5::a 2001:db8:5::b 2001:db8:5::c"},
+		{name: "an adopted connection keeps what some class may use", conn: change(at("2001:db8:e::1"), adopted), paths: allUp, routes: toAllBestA,
+			rule: "isp", keep: "2001:db8:5::c 2001:db8:5::b/backup"},
+		{name: "an adopted connection does not keep what is down", conn: change(at("2001:db8:e::1"), adopted), paths: labPaths(PathUp, PathUp, PathDown), routes: toAllBestA,
+			rule: "isp", keep: "2001:db8:5::b/backup"},
+		{name: "a connection which this host opened", conn: change(at("2001:db8:1::1"), func(c *Connection) { c.ServerSide = false }), paths: allUp, routes: toAllBestA},
+		{name: "another port", conn: change(at("2001:db8:1::1"), func(c *Connection) { c.Local = netip.AddrPortFrom(c.Local.Addr(), 22) }), paths: allUp, routes: toAllBestA},
+	}
+)
+
+func TestDecide(t *testing.T) {
+	p, err := NewPolicy([]uint16{443}, decideRules)
+	must(t, err)
+	for _, c := range decideCases {
+		d := p.Decide(c.conn, c.paths, c.routes)
+		if d.Rule != c.rule || addrs(d.Announce) != c.announce || addrs(d.Keep) != c.keep ||
+			d.InitialBackup != c.initialBackup || d.InitialDown != c.initialDown {
+			t.Errorf("%s: rule %q announces [%s] keeps [%s] initial backup %t down %t, want %q [%s] [%s] %t %t", c.name,
+				d.Rule, addrs(d.Announce), addrs(d.Keep), d.InitialBackup, d.InitialDown,
+				c.rule, c.announce, c.keep, c.initialBackup, c.initialDown)
+		}
+		if d.Reason == "" {
+			t.Errorf("%s: no reason is given", c.name)
+		}
+	}
+}
+
+func TestNewPolicyRefuses(t *testing.T) {
+	cases := []struct {
+		name  string
+		rules []Rule
+		want  string
+	}{
+		{"two rules for all clients", []Rule{{Name: "x"}, {Name: "y"}}, `"x" and "y"`},
+		{"two rules for a prefix and a class", []Rule{
+			{Name: "x", Class: "bulk", Clients: prefixes("192.0.2.0/24")},
+			{Name: "y", Class: "bulk", Clients: prefixes("10.0.0.0/8", "192.0.2.0/24")}}, "192.0.2.0/24"},
+		{"host bits", []Rule{{Name: "x", Clients: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}}}, "host bits zero"},
+		{"a mapped prefix", []Rule{{Name: "x", Clients: []netip.Prefix{netip.MustParsePrefix("::ffff:192.0.2.0/120")}}}, "no network prefix"},
+		{"the zero prefix", []Rule{{Name: "x", Clients: make([]netip.Prefix, 1)}}, "no network prefix"},
+	}
+	for _, c := range cases {
+		if _, err := NewPolicy(nil, c.rules); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestPrefixSet(t *testing.T) {
+	set := newPrefixSet(prefixes("2001:db8::/32", "2001:db8:1::/48", "192.0.2.0/24", "203.0.113.7/32"))
+	for _, c := range []struct {
+		addr string
+		want bool
+	}{
+		{"2001:db8:1::1", true}, {"2001:db8:ffff::1", true}, {"2001:db9::1", false},
+		{"192.0.2.255", true}, {"192.0.3.0", false}, {"203.0.113.7", true}, {"203.0.113.8", false}, {"::", false},
+	} {
+		if got := set.contains(netip.MustParseAddr(c.addr)); got != c.want {
+			t.Errorf("%s in the set: %t, want %t", c.addr, got, c.want)
+		}
+	}
+	if set.contains(netip.Addr{}) {
+		t.Error("the zero address is in the set")
+	}
+	if !slices.Equal(set.lengths[1], []int{48, 32}) {
+		t.Errorf("lengths %v, want the longest first", set.lengths[1])
+	}
+}
+
+func prefixes(text ...string) []netip.Prefix {
+	var p []netip.Prefix
+	for _, s := range text {
+		p = append(p, netip.MustParsePrefix(s).Masked())
+	}
+	return p
+}

@@ -1,0 +1,146 @@
+package mptcp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// This file is the Manager's hands: all of it runs with m.mu held.
+
+func (m *Manager) decide(c *Connection) Decision {
+	if m.policy == nil {
+		return Decision{Reason: "no policy"}
+	}
+	return m.policy.Decide(c, m.paths, m.routes(c.Client()))
+}
+
+func (m *Manager) routes(client netip.Addr) Routes {
+	if m.cfg.Router != nil {
+		return m.cfg.Router.Routes(client)
+	}
+	var all Routes
+	for _, path := range m.paths {
+		all.Paths = append(all.Paths, path.Name)
+	}
+	return all
+}
+
+// settle brings one connection to what is decided for it.
+func (m *Manager) settle(c *Connection, now time.Time) {
+	if c.unmanaged || !c.ServerSide {
+		return
+	}
+	d := m.decide(c)
+	plan := append(Plan(c, d, m.ids), planRenewals(c, d, now)...)
+	failed := false
+	for _, cmd := range plan {
+		err := m.kernel.Do(cmd)
+		if m.cfg.OnCommand != nil {
+			m.cfg.OnCommand(cmd, err)
+		}
+		switch {
+		case err == nil, IsGone(err) && (cmd.Kind == Remove || cmd.Kind == DestroySubflow):
+			c.done(cmd)
+		case IsGone(err):
+			return // its closing event is on the way
+		case isUnmanaged(err):
+			c.unmanaged = true
+			return
+		default:
+			failed = true
+			m.log.Warn("MPTCP command failed", "command", cmd.String(), "client", c.Remote, "error", err)
+		}
+	}
+	c.noteOutcome(failed, now)
+	m.noteDue(c)
+}
+
+// settleAll settles all connections, or those whose client is in the set.
+func (m *Manager) settleAll(clients *prefixMap[struct{}]) {
+	now := time.Now()
+	for _, c := range m.conns.byToken {
+		if clients == nil || clients.contains(c.Client()) {
+			m.settle(c, now)
+		}
+	}
+}
+
+// resync reads everything from the kernel and settles it.
+func (m *Manager) resync() error {
+	read, err := m.kernel.Connections()
+	if err != nil {
+		return fmt.Errorf("reading MPTCP connections: %w", err)
+	}
+	for i := range read {
+		if err := m.readAnnounced(&read[i]); err != nil {
+			m.log.Warn("announcements of an MPTCP connection are unknown", "client", read[i].Remote, "error", err)
+		}
+	}
+	m.conns.replace(read, time.Now())
+	m.settleAll(nil)
+	return nil
+}
+
+func (m *Manager) readAnnounced(c *Connection) error {
+	announced, err := m.kernel.Announced(c.Token)
+	switch {
+	case err == nil:
+		c.Announced = announced
+	case errors.Is(err, ErrUnsupported):
+		c.inferAnnounced()
+	case isUnmanaged(err):
+		c.unmanaged = true
+	case !IsGone(err):
+		return err
+	}
+	return nil
+}
+
+// noteDue remembers a connection for which something is to be tried again, and
+// makes the loop look at its timer.
+func (m *Manager) noteDue(c *Connection) {
+	if c.due().IsZero() {
+		return
+	}
+	m.pending[c.Token] = struct{}{}
+	select {
+	case m.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// untilDue returns how long nothing has to be tried again.
+func (m *Manager) untilDue() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	wait := time.Hour
+	for token := range m.pending {
+		c := m.conns.byToken[token]
+		if c == nil || c.due().IsZero() {
+			delete(m.pending, token)
+			continue
+		}
+		wait = min(wait, max(time.Until(c.due()), 0))
+	}
+	return wait
+}
+
+func (m *Manager) retry(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for token := range m.pending {
+		c := m.conns.byToken[token]
+		if c == nil {
+			delete(m.pending, token)
+			continue
+		}
+		if c.due().After(now) {
+			continue
+		}
+		delete(m.pending, token)
+		c.commands.due = time.Time{}
+		m.settle(c, now)
+	}
+}

@@ -1,0 +1,268 @@
+package speaker
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+)
+
+// dispatcher turns what GoBGP reports into events. One goroutine alone touches
+// sessions and the VPN table, so neither has a lock; others post work to it.
+//
+// GoBGP reports a lost session only after it has withdrawn all its routes, a
+// second later for 200,000. The dispatcher hears of the loss at once through the
+// log hook, says so, and drops what still comes of the dead session.
+type dispatcher struct {
+	config  Config
+	events  chan Event
+	reports chan report // from GoBGP's watcher, in order
+	inbox   *inbox      // everything else, goes before reports
+
+	sessions map[netip.Addr]*session
+	vpn      *vpnTable
+	// patience numbers the waits for a lost reflector; waiting tells whether the
+	// last one still runs.
+	patience int
+	waiting  bool
+}
+
+// report is one call of GoBGP's watcher; exactly one field is set.
+type report struct {
+	paths []*apiutil.Path
+	best  []*apiutil.Path
+	eor   *apiutil.Path
+	peer  *apiutil.WatchEventMessage_PeerEvent
+}
+
+// session is what is known of one neighbour.
+type session struct {
+	neighbor Neighbor
+	// up is what the reader of events was told.
+	up bool
+	// established is what GoBGP's reports said last.
+	established bool
+	// hookLead is how many ends of sessions the hook told of before GoBGP's
+	// reports did. Above zero the reports still concern a dead session.
+	hookLead int
+	// number counts sessions, so that a deadline knows its own.
+	number   int
+	families []Family
+	ended    []Family // families whose End-of-RIB was reported
+	reason   string
+}
+
+func newDispatcher(config Config) *dispatcher {
+	return &dispatcher{
+		config:   config,
+		events:   make(chan Event, 64),
+		reports:  make(chan report),
+		inbox:    newInbox(),
+		sessions: make(map[netip.Addr]*session),
+		vpn:      newVPNTable(),
+	}
+}
+
+// run works until ctx ends, then closes the events.
+func (d *dispatcher) run(ctx context.Context) {
+	defer close(d.events)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.inbox.bell:
+			d.inbox.work(ctx)
+		case r := <-d.reports:
+			// A neighbour is added before its first report, and a lost session
+			// comes before what is still reported of it.
+			d.inbox.work(ctx)
+			d.report(ctx, r)
+		}
+	}
+}
+
+// emit hands an event over, and waits while the reader is busy.
+func (d *dispatcher) emit(ctx context.Context, e Event) {
+	select {
+	case d.events <- e:
+	case <-ctx.Done():
+	}
+}
+
+func (d *dispatcher) report(ctx context.Context, r report) {
+	switch {
+	case r.peer != nil:
+		d.stateChanged(ctx, r.peer)
+	case r.paths != nil:
+		d.pathsChanged(ctx, r.paths)
+	case r.eor != nil:
+		d.endOfRIB(ctx, r.eor)
+	case r.best != nil:
+		d.bestChanged(ctx, r.best)
+	}
+}
+
+// sessionEnded is the hook's news.
+func (d *dispatcher) sessionEnded(ctx context.Context, address netip.Addr, reason string) {
+	s := d.sessions[address]
+	if s == nil {
+		return
+	}
+	s.hookLead++
+	s.reason = reason
+	if s.hookLead > 0 {
+		d.down(ctx, s)
+	}
+}
+
+// stateChanged is GoBGP's report of a session's state, in order with its paths.
+func (d *dispatcher) stateChanged(ctx context.Context, e *apiutil.WatchEventMessage_PeerEvent) {
+	s := d.sessions[e.Peer.State.NeighborAddress]
+	if s == nil || e.Type != apiutil.PEER_EVENT_STATE {
+		return
+	}
+	if e.Peer.State.SessionState == bgp.BGP_FSM_ESTABLISHED {
+		s.established = true
+		if s.hookLead <= 0 {
+			d.up(ctx, s, e.Peer)
+		}
+		return
+	}
+	if s.established {
+		s.established = false
+		s.hookLead--
+		if s.hookLead < 0 {
+			s.reason = e.Peer.State.DisconnectMessage
+			d.down(ctx, s)
+		}
+	}
+}
+
+func (d *dispatcher) up(ctx context.Context, s *session, peer apiutil.Peer) {
+	s.up = true
+	s.number++
+	s.ended = nil
+	s.families = sharedFamilies(s.neighbor.Families, peer.State.RemoteCap)
+	if s.reflects(d.config.AS) {
+		d.vpn.up(s.neighbor.Name)
+	}
+	d.emit(ctx, PeerUp{
+		Peer:         s.neighbor.Name,
+		Address:      s.neighbor.Address,
+		AS:           peer.State.PeerASN,
+		RouterID:     peer.State.RouterID,
+		LocalAddress: peer.Transport.LocalAddress,
+		Families:     s.families,
+	})
+	number := s.number
+	d.after(d.config.EndOfRIBTime, func(ctx context.Context) {
+		if s.up && s.number == number {
+			for _, f := range s.families {
+				d.familyEnded(ctx, s, f, true)
+			}
+		}
+	})
+}
+
+func (d *dispatcher) down(ctx context.Context, s *session) {
+	if !s.up {
+		return
+	}
+	s.up = false
+	d.emit(ctx, PeerDown{Peer: s.neighbor.Name, Reason: s.reason})
+	if s.reflects(d.config.AS) {
+		d.emitVPN(ctx, d.vpn.down(s.neighbor.Name))
+		d.waitForReflectors(ctx)
+	}
+}
+
+// waitForReflectors starts the time for which stale routes stay. A reflector
+// that comes and goes without ever being in sync does not prolong it.
+func (d *dispatcher) waitForReflectors(ctx context.Context) {
+	if d.waiting || !d.vpn.hasStale() {
+		return
+	}
+	d.waiting = true
+	d.patience++
+	number := d.patience
+	d.after(d.config.StaleTime, func(ctx context.Context) {
+		if d.waiting && d.patience == number {
+			d.waiting = false
+			d.emitVPN(ctx, d.vpn.expire())
+		}
+	})
+}
+
+// reflects tells whether the neighbour is in our own AS.
+func (s *session) reflects(ownAS uint32) bool { return s.neighbor.AS == ownAS }
+
+// alive tells whether a report of this address is of a session that still lives.
+func (d *dispatcher) alive(address netip.Addr) (*session, bool) {
+	s := d.sessions[address]
+	return s, s != nil && s.up && s.hookLead <= 0
+}
+
+func (d *dispatcher) endOfRIB(ctx context.Context, eor *apiutil.Path) {
+	if s, ok := d.alive(eor.PeerAddress); ok {
+		if f, known := familyFromGoBGP(eor.Family); known {
+			d.familyEnded(ctx, s, f, false)
+		}
+	}
+}
+
+func (d *dispatcher) familyEnded(ctx context.Context, s *session, f Family, implied bool) {
+	if slices.Contains(s.ended, f) {
+		return
+	}
+	s.ended = append(s.ended, f)
+	if f.VPN() && !slices.ContainsFunc(s.families, func(f Family) bool { return f.VPN() && !slices.Contains(s.ended, f) }) {
+		d.waiting = false
+		d.emitVPN(ctx, d.vpn.synced(s.neighbor.Name))
+	}
+	d.emit(ctx, EndOfRIB{Peer: s.neighbor.Name, Family: f, Implied: implied})
+}
+
+// after runs f in the dispatcher's goroutine when the time has passed.
+func (d *dispatcher) after(wait time.Duration, f func(context.Context)) {
+	time.AfterFunc(wait, func() { d.inbox.post(f) })
+}
+
+// forget ends what a removed neighbour had.
+func (d *dispatcher) forget(ctx context.Context, address netip.Addr) {
+	s := d.sessions[address]
+	if s == nil {
+		return
+	}
+	s.reason = "neighbour removed"
+	d.down(ctx, s)
+	if s.reflects(d.config.AS) {
+		d.emitVPN(ctx, d.vpn.forget(s.neighbor.Name))
+	}
+	delete(d.sessions, address)
+}
+
+// sharedFamilies are those of ours that the neighbour offered, too. A neighbour
+// without any multiprotocol capability speaks IPv4 unicast (RFC 4760 §8).
+func sharedFamilies(ours []Family, capabilities []bgp.ParameterCapabilityInterface) []Family {
+	var theirs []Family
+	for _, c := range capabilities {
+		if mp, ok := c.(*bgp.CapMultiProtocol); ok {
+			if f, known := familyFromGoBGP(mp.CapValue); known {
+				theirs = append(theirs, f)
+			}
+		}
+	}
+	if len(theirs) == 0 {
+		theirs = []Family{IPv4Unicast}
+	}
+	var shared []Family
+	for _, f := range ours {
+		if slices.Contains(theirs, f) {
+			shared = append(shared, f)
+		}
+	}
+	return shared
+}

@@ -1,0 +1,75 @@
+package speaker
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+)
+
+// downHook is a slog.Handler that passes GoBGP's log on, and listens for the one
+// line that GoBGP writes the moment a session ends. Its watcher says so only when
+// all routes of the peer have gone through its tables, a second later for
+// 200,000 of them: far too late to stop packets to a dead peer.
+//
+// Should a future GoBGP word the line otherwise, the watcher's report still
+// comes; TestPeerDownIsAheadOfWithdrawals then fails.
+type downHook struct {
+	next slog.Handler
+	down func(peer netip.Addr, fsm *fsmIdentity, reason string)
+	// made hears of each state machine that GoBGP makes: it gives every one a
+	// logger of its own.
+	made func(peer netip.Addr, fsm *fsmIdentity)
+	peer netip.Addr
+	fsm  *fsmIdentity
+}
+
+// fsmIdentity tells a state machine from an earlier one of the same neighbour,
+// which may still be ending when the neighbour is added again.
+type fsmIdentity struct{ _ byte }
+
+const (
+	peerDownMessage = "Peer Down"
+	peerKey         = "Key"
+	reasonKey       = "Reason"
+)
+
+// Enabled lets level Info through to Handle whatever the operator wants to read.
+func (h downHook) Enabled(ctx context.Context, level slog.Level) bool {
+	return level == slog.LevelInfo || h.next.Enabled(ctx, level)
+}
+
+func (h downHook) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == peerDownMessage && h.fsm != nil {
+		reason := ""
+		r.Attrs(func(a slog.Attr) bool {
+			if a.Key == reasonKey {
+				reason = a.Value.String()
+			}
+			return true
+		})
+		h.down(h.peer, h.fsm, reason)
+	}
+	if !h.next.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return h.next.Handle(ctx, r)
+}
+
+func (h downHook) WithAttrs(attrs []slog.Attr) slog.Handler {
+	for _, a := range attrs {
+		if a.Key != peerKey {
+			continue
+		}
+		if peer, err := netip.ParseAddr(a.Value.String()); err == nil {
+			h.peer, h.fsm = peer, new(fsmIdentity)
+			h.made(h.peer, h.fsm)
+		}
+	}
+	h.next = h.next.WithAttrs(attrs)
+	return h
+}
+
+func (h downHook) WithGroup(name string) slog.Handler {
+	h.next = h.next.WithGroup(name)
+	return h
+}

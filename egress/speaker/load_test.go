@@ -1,0 +1,224 @@
+package speaker
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+	"golang.org/x/sys/unix"
+
+	"hikyaku/egress/srv6"
+)
+
+// The load of the egress plane's goal: a full IPv6 table from four peers.
+const (
+	loadPeers  = 4
+	loadPerMsg = 50 // prefixes with the same attributes, a little more than in real tables
+)
+
+// loadRoutes is how many routes each peer has; -short takes a tenth.
+func loadRoutes() int {
+	if testing.Short() {
+		return 20_000
+	}
+	return 200_000
+}
+
+func loadTotal() int64 { return int64(loadRoutes() * loadPeers) }
+
+// BenchmarkBorderLoad is a border that takes full tables from its peers and
+// announces each to a reflector. Peers and reflector are fakes in the same
+// process, so time and memory include what they need to write and parse.
+// Then one peer is lost.
+func BenchmarkBorderLoad(b *testing.B) {
+	for b.Loop() {
+		down := make(chan time.Time, 1)
+		config := Config{OnPeerDown: func(PeerDown) { down <- time.Now() }, EndOfRIBTime: time.Hour}
+		reflectorAt := loopback()
+		config.Neighbors = []Neighbor{{Name: "rr", Address: reflectorAt, AS: ownAS, Families: []Family{VPNv6}, Passive: true}}
+		for i := range loadPeers {
+			config.Neighbors = append(config.Neighbors, Neighbor{
+				Name: fmt.Sprint("t", i), Address: loopback(), AS: uint32(64601 + i),
+				Families: []Family{IPv6Unicast}, Passive: true, MultihopTTL: 2,
+			})
+		}
+		s := startSpeaker(b, loopback(), config)
+		before := liveHeap()
+		var reflected, gone atomic.Int64
+		dialObserver(b, reflectorAt, s.at, ownAS, func(u *bgp.BGPUpdate) {
+			reflected.Add(int64(len(announcedPrefixes(u))))
+			for _, a := range u.PathAttributes {
+				if mp, ok := a.(*bgp.PathAttributeMpUnreachNLRI); ok {
+					gone.Add(int64(len(mp.Value)))
+				}
+			}
+		}, bgp.RF_IPv6_VPN)
+		var learned atomic.Int64
+		go announceAll(b, s, &learned)
+
+		begin, beginCPU := time.Now(), cpuTime(b)
+		var peers []*fakePeer
+		for _, n := range config.Neighbors[1:] {
+			p := dialPeer(b, n.Address, s.at, n.AS, bgp.RF_IPv6_UC)
+			peers = append(peers, p)
+			go sendTable(p, n.AS)
+		}
+		await(b, "routes learned", &learned, loadTotal())
+		b.ReportMetric(time.Since(begin).Seconds(), "s/learned")
+		await(b, "routes announced to the reflector", &reflected, loadTotal())
+		b.ReportMetric(time.Since(begin).Seconds(), "s/announced")
+		b.ReportMetric((cpuTime(b) - beginCPU).Seconds(), "cpu-s/announced")
+		reportMemory(b, before)
+
+		lost := time.Now()
+		peers[0].conn.Close()
+		b.ReportMetric(float64((<-down).Sub(lost).Microseconds())/1000, "ms/down")
+		await(b, "routes of the lost peer withdrawn", &gone, int64(loadRoutes()))
+		b.ReportMetric(time.Since(lost).Seconds(), "s/withdrawn")
+		s.Close()
+	}
+}
+
+// announceAll does what a border's planner does, without a kernel: it keeps each
+// peer's prefixes, announces them, and withdraws them when the peer is lost.
+func announceAll(b *testing.B, s *testSpeaker, learned *atomic.Int64) {
+	kept := make(map[string][]Learned)
+	for e := range s.Events() {
+		switch e := e.(type) {
+		case Learned:
+			id, route := testRoute(b, s.at.Addr(), e.Peer, srv6.EndDT6)
+			route.Attributes = *e.Attributes
+			kept[e.Peer] = append(kept[e.Peer], e)
+			if err := s.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: e.Prefixes}); err != nil {
+				b.Error(err)
+			}
+			learned.Add(int64(len(e.Prefixes)))
+		case PeerDown:
+			id := identity(b, s.at.Addr(), e.Peer)
+			for _, l := range kept[e.Peer] {
+				if err := s.WithdrawVPN(id.RD, l.Prefixes); err != nil {
+					return // the speaker was closed
+				}
+			}
+			delete(kept, e.Peer)
+		}
+	}
+}
+
+// BenchmarkServerLoad is a server that takes all peers' VPN routes from two
+// reflectors, which say the same.
+func BenchmarkServerLoad(b *testing.B) {
+	for b.Loop() {
+		config := Config{StaleTime: time.Hour, EndOfRIBTime: time.Hour}
+		for i := range 2 {
+			config.Neighbors = append(config.Neighbors, Neighbor{
+				Name: fmt.Sprint("rr", i), Address: loopback(), AS: ownAS, Families: []Family{VPNv6}, Passive: true,
+			})
+		}
+		s := startSpeaker(b, loopback(), config)
+		before := liveHeap()
+		var learned, synced atomic.Int64
+		go func() {
+			for e := range s.Events() {
+				switch e := e.(type) {
+				case VPNLearned:
+					learned.Add(int64(len(e.Prefixes)))
+				case EndOfRIB:
+					synced.Add(1)
+				}
+			}
+		}()
+		begin, beginCPU := time.Now(), cpuTime(b)
+		for _, n := range config.Neighbors {
+			go sendVPNTables(dialPeer(b, n.Address, s.at, ownAS, bgp.RF_IPv6_VPN), b, s)
+		}
+		await(b, "VPN routes learned", &learned, loadTotal())
+		b.ReportMetric(time.Since(begin).Seconds(), "s/learned")
+		await(b, "reflectors in sync", &synced, 2)
+		b.ReportMetric(time.Since(begin).Seconds(), "s/synced")
+		b.ReportMetric((cpuTime(b) - beginCPU).Seconds(), "cpu-s/synced")
+		reportMemory(b, before)
+		if n := learned.Load(); n != loadTotal() {
+			b.Errorf("%d routes were reported, want each of %d once", n, loadTotal())
+		}
+		s.Close()
+	}
+}
+
+func sendTable(p *fakePeer, as uint32) {
+	for first := 0; first < loadRoutes(); first += loadPerMsg {
+		p.send(announce6(p.t, []uint32{as, uint32(100_000 + first), 64700}, prefixes6(first, loadPerMsg)))
+	}
+}
+
+func sendVPNTables(p *fakePeer, b *testing.B, s *testSpeaker) {
+	for peer := range loadPeers {
+		id := identity(b, s.at.Addr(), fmt.Sprint("t", peer))
+		for first := 0; first < loadRoutes(); first += loadPerMsg {
+			attributes := Attributes{ASPath: NewASPath(uint32(64601+peer), uint32(100_000+first), 64700)}
+			route := NewVPNRoute(service(id, srv6.EndDT6), attributes, id.RT)
+			p.send(vpnUpdate(b, id.RD, route, prefixes6(first, loadPerMsg)))
+		}
+	}
+	p.send(bgp.NewEndOfRib(bgp.RF_IPv6_VPN))
+}
+
+// await waits until n has been counted; the time limit only ends a hung run.
+func await(b *testing.B, what string, count *atomic.Int64, n int64) {
+	b.Helper()
+	for deadline := time.Now().Add(10 * time.Minute); count.Load() < n; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.Fatalf("%s: %d of %d after 10 minutes", what, count.Load(), n)
+		}
+	}
+}
+
+func liveHeap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// reportMemory reports the greatest resident size of the process so far, and
+// what lives on the heap.
+func reportMemory(b *testing.B, before uint64) {
+	b.ReportMetric(float64(residentPeak(b))/1e6, "MB/peak")
+	live := liveHeap() - before
+	b.ReportMetric(float64(live)/1e6, "MB/live")
+	b.ReportMetric(float64(live)/float64(loadTotal()), "B/route")
+}
+
+// cpuTime is what the process has used on all cores. On a machine with other work
+// it says more than the time that passed.
+func cpuTime(b *testing.B) time.Duration {
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func residentPeak(b *testing.B) int64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range bytes.Lines(status) {
+		if fields := bytes.Fields(line); len(fields) == 3 && string(fields[0]) == "VmHWM:" {
+			kib, err := strconv.ParseInt(string(fields[1]), 10, 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return kib << 10
+		}
+	}
+	b.Fatal("the kernel does not tell the resident size")
+	return 0
+}

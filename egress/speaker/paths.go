@@ -1,0 +1,198 @@
+package speaker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"unique"
+
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
+	"hikyaku/egress/srv6"
+)
+
+// pathsChanged takes the paths of one UPDATE message.
+func (d *dispatcher) pathsChanged(ctx context.Context, paths []*apiutil.Path) {
+	s, ok := d.alive(paths[0].PeerAddress)
+	if !ok {
+		return
+	}
+	if s.reflects(d.config.AS) {
+		d.vpnChanged(ctx, s, paths)
+		return
+	}
+	var learned, withdrawn []netip.Prefix
+	var attributes *Attributes
+	cache := attributeCache{}
+	flush := func() {
+		if len(learned) > 0 {
+			d.emit(ctx, Learned{Peer: s.neighbor.Name, Prefixes: learned, Attributes: attributes})
+		}
+		learned = nil
+	}
+	for _, p := range paths {
+		prefix, ok := unicastPrefix(p.Nlri)
+		if !ok {
+			continue
+		}
+		if p.Withdrawal {
+			withdrawn = append(withdrawn, prefix)
+			continue
+		}
+		a, changed := cache.read(p.Attrs)
+		if changed {
+			flush()
+			attributes = a
+		}
+		if a.ASPath.Contains(d.config.AS) {
+			withdrawn = append(withdrawn, prefix)
+			continue
+		}
+		learned = append(learned, prefix)
+	}
+	flush()
+	if len(withdrawn) > 0 {
+		d.emit(ctx, Withdrawn{Peer: s.neighbor.Name, Prefixes: withdrawn})
+	}
+}
+
+func (d *dispatcher) vpnChanged(ctx context.Context, s *session, paths []*apiutil.Path) {
+	var changes []vpnChange
+	cache := attributeCache{}
+	var route unique.Handle[VPNRoute]
+	var usable bool
+	for _, p := range paths {
+		rd, prefix, ok := vpnNLRI(p.Nlri)
+		if !ok {
+			continue
+		}
+		if !p.Withdrawal {
+			if a, changed := cache.read(p.Attrs); changed {
+				route, usable = d.vpnRoute(s, p, *a)
+			}
+			if usable {
+				if d.vpn.learn(s.neighbor.Name, rd, prefix, route) {
+					merged, _ := d.vpn.lookup(rd, compact(prefix))
+					changes = append(changes, vpnChange{rd: rd, prefix: prefix, route: merged})
+				}
+				continue
+			}
+		}
+		// A route that cannot be used any more must not stay as it was before.
+		if change, ok := d.vpn.withdraw(s.neighbor.Name, rd, prefix); ok {
+			changes = append(changes, change)
+		}
+	}
+	d.emitVPN(ctx, changes)
+}
+
+// vpnRoute reads what a VPN path says, and whether packets can be sent by it.
+func (d *dispatcher) vpnRoute(s *session, p *apiutil.Path, a Attributes) (unique.Handle[VPNRoute], bool) {
+	service, err := srv6.ServiceFromGoBGP(p.Attrs)
+	if err != nil {
+		// Ordinary MPLS VPNs of the operator come along from the same reflector.
+		if !errors.Is(err, srv6.ErrNoService) {
+			d.config.Logger.Warn("VPN route cannot be used", slog.String("reflector", s.neighbor.Name),
+				slog.String("route", p.Nlri.String()), slog.Any("error", err))
+		}
+		return unique.Handle[VPNRoute]{}, false
+	}
+	if a.ASPath.Contains(d.config.AS) {
+		return unique.Handle[VPNRoute]{}, false
+	}
+	return unique.Make(NewVPNRoute(service, a, srv6.TargetsFromGoBGP(p.Attrs)...)), true
+}
+
+// emitVPN sends changes as few events: neighbours in the list that share RD and
+// route go together.
+func (d *dispatcher) emitVPN(ctx context.Context, changes []vpnChange) {
+	for len(changes) > 0 {
+		first := changes[0]
+		prefixes := []netip.Prefix{first.prefix}
+		for _, c := range changes[1:] {
+			if c.rd != first.rd || c.route != first.route {
+				break
+			}
+			prefixes = append(prefixes, c.prefix)
+		}
+		changes = changes[len(prefixes):]
+		if first.route == (unique.Handle[VPNRoute]{}) {
+			d.emit(ctx, VPNWithdrawn{RD: first.rd, Prefixes: prefixes})
+			continue
+		}
+		route := first.route.Value()
+		d.emit(ctx, VPNLearned{RD: first.rd, Prefixes: prefixes, Route: &route})
+	}
+}
+
+func (d *dispatcher) bestChanged(ctx context.Context, paths []*apiutil.Path) {
+	for _, p := range paths {
+		prefix, ok := unicastPrefix(p.Nlri)
+		if !ok {
+			continue
+		}
+		e := BestPath{Prefix: prefix}
+		if !p.Withdrawal {
+			a := attributesFromGoBGP(p.Attrs)
+			e.Attributes = &a
+			if s := d.sessions[p.PeerAddress]; s != nil {
+				e.Peer = s.neighbor.Name
+			}
+		}
+		d.emit(ctx, e)
+	}
+}
+
+// attributeCache saves reading the same attributes for each prefix of a message.
+type attributeCache struct {
+	attrs []bgp.PathAttributeInterface
+	last  *Attributes
+}
+
+// read returns the attributes and whether they differ from the last call's.
+func (c *attributeCache) read(attrs []bgp.PathAttributeInterface) (*Attributes, bool) {
+	if c.last != nil && sameAttributes(c.attrs, attrs) {
+		return c.last, false
+	}
+	a := attributesFromGoBGP(attrs)
+	c.attrs, c.last = attrs, &a
+	return c.last, true
+}
+
+// sameAttributes tells whether both lists hold the very same objects. GoBGP
+// shares them between the paths of a message, but for MP_REACH_NLRI.
+func sameAttributes(a, b []bgp.PathAttributeInterface) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		x, xok := a[i].(*bgp.PathAttributeMpReachNLRI)
+		y, yok := b[i].(*bgp.PathAttributeMpReachNLRI)
+		if xok && yok && x.Nexthop == y.Nexthop {
+			continue
+		}
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func unicastPrefix(nlri bgp.NLRI) (netip.Prefix, bool) {
+	p, ok := nlri.(*bgp.IPAddrPrefix)
+	if !ok {
+		return netip.Prefix{}, false
+	}
+	return p.Prefix, p.Prefix.IsValid()
+}
+
+func vpnNLRI(nlri bgp.NLRI) (srv6.RouteDistinguisher, netip.Prefix, bool) {
+	p, ok := nlri.(*bgp.LabeledVPNIPAddrPrefix)
+	if !ok {
+		return srv6.RouteDistinguisher{}, netip.Prefix{}, false
+	}
+	rd, err := srv6.DistinguisherFromGoBGP(p.RD)
+	return rd, p.Prefix, err == nil && p.Prefix.IsValid()
+}

@@ -1,0 +1,233 @@
+package speaker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/osrg/gobgp/v4/api"
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	"github.com/osrg/gobgp/v4/pkg/server"
+)
+
+// Speaker is a running BGP speaker. Its methods may be called from any goroutine.
+type Speaker struct {
+	config     Config
+	gobgp      *server.BgpServer
+	dispatcher *dispatcher
+	urgent     *inbox   // calls of OnPeerDown
+	machines   sync.Map // netip.Addr to *fsmIdentity of GoBGP's present state machine
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	stop   sync.Once
+
+	mu        sync.Mutex // one change of neighbours at a time
+	neighbors map[string]Neighbor
+	names     sync.Map     // netip.Addr to the neighbour's name, read without mu
+	announced atomic.Int64 // since GoBGP's list of identifiers was last emptied
+}
+
+// Start starts a speaker. It ends when ctx does, as by [Speaker.Close].
+//
+// It fails for a configuration with faults (all are named) and when an address
+// cannot be listened on.
+func Start(ctx context.Context, config Config) (*Speaker, error) {
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, fmt.Errorf("BGP speaker: %w", err)
+	}
+	s := &Speaker{
+		config:     config,
+		dispatcher: newDispatcher(config),
+		urgent:     newInbox(),
+		neighbors:  make(map[string]Neighbor),
+	}
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	hook := downHook{
+		next: config.Logger.Handler().WithAttrs([]slog.Attr{slog.String("component", "gobgp")}),
+		down: s.sessionEnded,
+		made: func(peer netip.Addr, fsm *fsmIdentity) { s.machines.Store(peer, fsm) },
+	}
+	s.gobgp = server.NewBgpServer(server.LoggerOption(slog.New(hook), new(slog.LevelVar)))
+	go s.gobgp.Serve()
+	s.run(s.dispatcher.run)
+	s.run(s.runUrgent)
+	if err := s.start(); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("starting BGP speaker: %w", err)
+	}
+	context.AfterFunc(ctx, s.Close)
+	return s, nil
+}
+
+func (s *Speaker) start() error {
+	if err := s.gobgp.StartBgp(s.ctx, globalConfig(s.config)); err != nil {
+		return fmt.Errorf("listening on %v port %d: %w", s.config.Listen, s.config.Port, err)
+	}
+	if err := s.applyPolicies(); err != nil {
+		return err
+	}
+	if err := s.watch(); err != nil {
+		return err
+	}
+	for _, p := range s.config.Originate {
+		if err := s.originate(p); err != nil {
+			return err
+		}
+	}
+	for _, n := range s.config.Neighbors {
+		if err := s.AddNeighbor(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Events returns the channel of events. It must be read; it is closed when the
+// speaker has stopped.
+func (s *Speaker) Events() <-chan Event { return s.dispatcher.events }
+
+// AddNeighbor starts a further session.
+func (s *Speaker) AddNeighbor(n Neighbor) error {
+	n = n.withDefaults()
+	if err := n.validate(s.config.AS); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.neighbors {
+		if other.Name == n.Name || other.Address == n.Address {
+			return fmt.Errorf("adding neighbour %q (%s): %q (%s) is there already", n.Name, n.Address, other.Name, other.Address)
+		}
+	}
+	if n.AS != s.config.AS {
+		if err := s.gobgp.AddDefinedSet(s.ctx, &api.AddDefinedSetRequest{DefinedSet: egressPeers(n.Address)}); err != nil {
+			return fmt.Errorf("adding egress peer %q to the export policy: %w", n.Name, err)
+		}
+	}
+	s.names.Store(n.Address, n.Name)
+	// The dispatcher must know it before the first report comes.
+	d := s.dispatcher
+	d.inbox.post(func(context.Context) { d.sessions[n.Address] = &session{neighbor: n} })
+	if err := s.gobgp.AddPeer(s.ctx, &api.AddPeerRequest{Peer: peerConfig(n)}); err != nil {
+		d.inbox.post(func(context.Context) { delete(d.sessions, n.Address) })
+		return fmt.Errorf("adding neighbour %q (%s): %w", n.Name, n.Address, err)
+	}
+	s.neighbors[n.Name] = n
+	return nil
+}
+
+// RemoveNeighbor ends a session for good. Its PeerDown comes as for any other.
+func (s *Speaker) RemoveNeighbor(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, ok := s.neighbors[name]
+	if !ok {
+		return fmt.Errorf("removing neighbour %q: there is none of this name", name)
+	}
+	if err := s.gobgp.DeletePeer(s.ctx, &api.DeletePeerRequest{Address: n.Address.String()}); err != nil {
+		return fmt.Errorf("removing neighbour %q (%s): %w", name, n.Address, err)
+	}
+	s.machines.Delete(n.Address)
+	s.names.Delete(n.Address)
+	delete(s.neighbors, name)
+	s.dispatcher.inbox.post(func(ctx context.Context) { s.dispatcher.forget(ctx, n.Address) })
+	return nil
+}
+
+// Close ends all sessions; neighbours drop our routes at once. It returns when
+// the events' channel is closed and the last call of OnPeerDown has returned.
+//
+// The sessions that it ends are not reported: an agent that goes down on purpose
+// must not take that for the loss of its peers and drop their packets.
+func (s *Speaker) Close() { s.shutDown(s.gobgp.Stop) }
+
+// CloseForRestart ends all sessions as a crash would, so that neighbours with
+// graceful restart keep our routes for [Neighbor.GracefulRestart]. As with
+// [Speaker.Close] nothing is reported.
+func (s *Speaker) CloseForRestart() {
+	s.shutDown(func() {
+		request := &api.StopBgpRequest{AllowGracefulRestart: true}
+		if err := s.gobgp.StopBgp(context.WithoutCancel(s.ctx), request); err != nil {
+			s.config.Logger.Warn("ending BGP sessions for a restart", slog.Any("error", err))
+		}
+	})
+}
+
+// shutDown stops reporting before it ends the sessions.
+func (s *Speaker) shutDown(endSessions func()) {
+	s.stop.Do(func() {
+		s.cancel()
+		s.done.Wait()
+		endSessions()
+	})
+}
+
+func (s *Speaker) run(f func(context.Context)) {
+	s.done.Add(1)
+	go func() {
+		defer s.done.Done()
+		f(s.ctx)
+	}()
+}
+
+// sessionEnded is called from GoBGP's session, which must not wait.
+func (s *Speaker) sessionEnded(address netip.Addr, fsm *fsmIdentity, reason string) {
+	if present, ok := s.machines.Load(address); !ok || present != fsm {
+		return
+	}
+	d := s.dispatcher
+	d.inbox.post(func(ctx context.Context) { d.sessionEnded(ctx, address, reason) })
+	if s.config.OnPeerDown == nil {
+		return
+	}
+	s.urgent.post(func(context.Context) {
+		if name, ok := s.names.Load(address); ok {
+			s.config.OnPeerDown(PeerDown{Peer: name.(string), Reason: reason})
+		}
+	})
+}
+
+// runUrgent calls OnPeerDown, apart from the dispatcher, which may be waiting
+// for a slow reader.
+func (s *Speaker) runUrgent(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.urgent.bell:
+			s.urgent.work(ctx)
+		}
+	}
+}
+
+// watch passes GoBGP's reports to the dispatcher, one at a time and in order.
+func (s *Speaker) watch() error {
+	send := func(r report) {
+		select {
+		case s.dispatcher.reports <- r:
+		case <-s.ctx.Done():
+		}
+	}
+	callbacks := server.WatchEventMessageCallbacks{
+		OnPathUpdate: func(paths []*apiutil.Path, _ time.Time) { send(report{paths: paths}) },
+		OnPathEor:    func(eor *apiutil.Path, _ time.Time) { send(report{eor: eor}) },
+		OnPeerUpdate: func(e *apiutil.WatchEventMessage_PeerEvent, _ time.Time) { send(report{peer: e}) },
+		OnBestPath:   func(paths []*apiutil.Path, _ time.Time) { send(report{best: paths}) },
+	}
+	options := []server.WatchOption{server.WatchUpdate(false, "", ""), server.WatchEor(false), server.WatchPeer()}
+	if s.config.BestPaths {
+		options = append(options, server.WatchBestPath(false))
+	}
+	if err := s.gobgp.WatchEvent(s.ctx, callbacks, options...); err != nil {
+		return errors.Join(errors.New("watching BGP sessions"), err)
+	}
+	return nil
+}

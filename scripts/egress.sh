@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# The egress control plane in egress/, a Go module.
+#
+# usage: scripts/egress.sh build           build/hikyaku-egress, statically linked
+#        scripts/egress.sh check           formatting, vet, staticcheck, the eBPF object
+#        scripts/egress.sh test [PACKAGE]  tests with the race detector; as root in namespaces, too;
+#                                          ends with `N passed, N failed` on a line of its own
+#        scripts/egress.sh fuzz [PACKAGE]  each fuzz target for SECONDS_EACH (60) seconds
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly BUILD=$PWD/build
+
+fail() {
+    printf 'egress: %s\n' "$@" >&2
+    exit 1
+}
+
+step() {
+    printf 'check: %s\n' "$*" >&2
+    "$@"
+}
+
+ensure_go() {
+    command -v go >/dev/null || PATH=$PATH:/usr/local/go/bin
+    command -v go >/dev/null ||
+        fail "Go is missing: install $(go_version) or later (https://go.dev/dl), then try again"
+    # An older `go` fetches the version that go.mod names, unless that is forbidden to it.
+    (cd egress && go version >/dev/null) || fail "\`go\` can't be used in egress/: it needs $(go_version)"
+}
+
+go_version() { sed -n 's/^go /go/p' egress/go.mod; }
+
+build() {
+    local version
+    version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+    mkdir -p "$BUILD"
+    (cd egress && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${version:-unknown}" \
+        -o "$BUILD/hikyaku-egress" ./cmd/hikyaku-egress)
+}
+
+check() {
+    cd egress
+    local unformatted
+    unformatted=$(gofmt -l .)
+    [[ -z $unformatted ]] || fail "not formatted; run \`gofmt -w\` on:" "$unformatted"
+    step go vet ./...
+    step go tool staticcheck ./...
+    step bash bpf/build.sh check
+}
+
+# Counts test functions; what ended without a result counts as failed.
+summary() {
+    awk '
+        /^--- (PASS|FAIL|SKIP): / { count[$2]++ }
+        /^FAIL\t.*\[(build|setup) failed\]/ || /^panic: test timed out/ { count["FAIL:"]++ }
+        END {
+            if (count["SKIP:"]) printf "%d skipped\n", count["SKIP:"]
+            printf "%d passed, %d failed\n", count["PASS:"], count["FAIL:"]
+        }
+    ' "$1"
+}
+
+run_tests() {
+    local log=$BUILD/egress-test.log status=0
+    mkdir -p "$BUILD"
+    ((EUID == 0)) || echo "egress: NOT ROOT: tests in network namespaces are skipped" >&2
+    # One package at a time: namespaces share the machine's clock and cores.
+    (cd egress && go test -race -p 1 -v "$1") >"$log" 2>&1 || status=$?
+    grep -E '^(ok|FAIL|panic:|\?)|--- (FAIL|SKIP)|WARNING: DATA RACE' "$log" || true
+    ((status == 0)) || echo "egress: all output is in $log" >&2
+    summary "$log"
+    return "$status"
+}
+
+fuzz() {
+    cd egress
+    local package target
+    for package in $(go list "$1"); do
+        for target in $(go test -list '^Fuzz' "$package" | grep '^Fuzz' || true); do
+            echo "fuzz: $target of $package for ${SECONDS_EACH:-60} s"
+            # Without the limit a minute goes into making each new input smaller.
+            go test -run '^$' -fuzz "^$target\$" -fuzztime "${SECONDS_EACH:-60}s" \
+                -fuzzminimizetime 1x "$package"
+        done
+    done
+}
+
+ensure_go
+case "${1-}" in
+build | check) "$1" ;;
+test) run_tests "${2:-./...}" ;;
+fuzz) fuzz "${2:-./...}" ;;
+*)
+    sed -n '2,9 s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+    ;;
+esac
