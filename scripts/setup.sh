@@ -39,6 +39,10 @@ readonly TESTS=(
     ss:iproute2
     nginx:nginx
     openssl:openssl
+    # BGP daemons beside which the egress agents are tested, and what their guide shows.
+    /usr/lib/frr/bgpd:frr
+    gobgpd:gobgpd
+    nft:nftables
 )
 
 fail() {
@@ -103,7 +107,7 @@ main() {
     local wanted=("${BUILD[@]}")
     case "${1-}" in
     run) wanted+=("${SITE[@]}") ;;
-    test) wanted+=("${SITE[@]}" "${TESTS[@]}") ;;
+    test) wanted+=("${SITE[@]}" "${TESTS[@]}" "${BPF[@]}") ;;
     check) wanted+=(shellcheck:shellcheck "${BPF[@]}") ;;
     bench) wanted+=("${BENCH[@]}") ;;
     fuzz) wanted+=(c++:g++) ;;

@@ -11,8 +11,13 @@ mkdir -p build
 
 status=0
 cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$LOG" || status=$?
+bash scripts/egress.sh test 2>&1 | tee -a "$LOG" || status=$?
+# What runs in the kernel is committed as it was compiled: it must be what its source gives.
+bash scripts/bpf.sh check || status=$?
+bash egress/bpf/build.sh check || status=$?
 
-# Each test binary ends with `test result: ok. 12 passed; 0 failed; 1 ignored; ...`.
+# Each of Rust's test binaries ends with `test result: ok. 12 passed; 0 failed; 1 ignored; ...`,
+# those of Go with `1 skipped` and `12 passed, 0 failed`.
 awk '
     /^test result: / {
         for (i = 2; i <= NF; i++) {
@@ -21,8 +26,10 @@ awk '
             if ($i == "ignored;") ignored += $(i - 1)
         }
     }
+    /^[0-9]+ skipped$/ { ignored += $1 }
+    /^[0-9]+ passed, [0-9]+ failed$/ { passed += $1; failed += $3 }
     END {
-        if (ignored) printf "%d ignored\n", ignored
+        if (ignored) printf "%d ignored or skipped\n", ignored
         printf "%d passed, %d failed\n", passed, failed
     }
 ' "$LOG"
