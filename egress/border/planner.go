@@ -233,6 +233,7 @@ func (p *Planner) SetDrain(name string, drain bool) error {
 	}
 	if state.drain != drain {
 		state.drain = drain
+		state.marked = false // it is told again, with the community or without
 		state.requeue(func(r *route) {
 			if r.told == current {
 				r.told = outdated

@@ -57,7 +57,9 @@ type world struct {
 	// the flush that follows from it, and for what a former run left.
 	advertised map[string]map[netip.Prefix]bool
 	stale      map[string]bool
-	log        []string
+	// marked are the peers whose path servers were told of.
+	marked map[string]bool
+	log    []string
 }
 
 func newWorld(t *testing.T) *world {
@@ -65,7 +67,7 @@ func newWorld(t *testing.T) *world {
 		t: t, config: parse(t, borderTOML),
 		routes: make(map[kernel.RouteKey]kernel.Route), nexthops: make(map[kernel.NexthopID]kernel.Nexthop),
 		told: make(map[string]map[netip.Prefix]speaker.VPNRoute), advertised: make(map[string]map[netip.Prefix]bool),
-		stale: make(map[string]bool),
+		stale: make(map[string]bool), marked: make(map[string]bool),
 	}
 	for _, name := range []string{"a", "b"} {
 		w.told[name], w.advertised[name] = map[netip.Prefix]speaker.VPNRoute{}, map[netip.Prefix]bool{}
@@ -91,6 +93,7 @@ func (w *world) start() {
 	for name := range w.advertised {
 		clear(w.advertised[name])
 		clear(w.told[name]) // the sessions with reflectors are new, too
+		delete(w.marked, name)
 		w.stale[name] = true
 	}
 }
@@ -161,10 +164,17 @@ func (w *world) flushSome(name string) {
 			w.put(step.Change.Put)
 		case step.Withdraw != nil:
 			for _, p := range step.Withdraw.Prefixes {
+				if p == border.Marker(w.peer(name).SID) {
+					delete(w.marked, name)
+				}
 				delete(w.told[name], p)
 			}
 		case step.Announce != nil:
 			for _, p := range step.Announce.Prefixes {
+				if p == border.Marker(w.peer(name).SID) {
+					w.marked[name] = true
+					continue
+				}
 				w.told[name][p] = step.Announce.Route
 			}
 		}
@@ -195,6 +205,11 @@ func (w *world) check(what string) {
 	w.t.Helper()
 	for name, advertised := range w.advertised {
 		table := w.table(name)
+		v, _ := w.planner.View(name)
+		if w.marked[name] != (v.Usable && w.open(name)) {
+			w.t.Fatalf("%s: peer %s is usable %v, its SID open %v, the path marked %v; steps:\n%s",
+				what, name, v.Usable, w.open(name), w.marked[name], w.steps())
+		}
 		for p := range table {
 			if w.open(name) && !advertised[p] && !w.stale[name] {
 				w.t.Fatalf("%s: packets to %s go to peer %s, which does not advertise it; steps:\n%s", what, p, name, w.steps())
