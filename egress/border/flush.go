@@ -166,12 +166,21 @@ func (b *batch) release(id kernel.NexthopID) {
 	}
 }
 
+// unreachable plans a route whose next hop nothing leads to.
+func (b *batch) unreachable(prefix netip.Prefix, now *route) {
+	if now.told != nothing {
+		b.withdraw = append(b.withdraw, prefix)
+		now.told = nothing
+	}
+	if now.have != 0 {
+		b.removeRoute(prefix, now)
+	}
+}
+
 func (b *batch) wanted(prefix netip.Prefix, now *route, want *speaker.Attributes) {
 	found := b.planner.resolve(b.peer, want.NextHop)
 	if found.err != nil {
-		// It could be resolved when it was learned, so the session is a new one
-		// since: the peer will say it again.
-		b.unwanted(prefix, now)
+		b.unreachable(prefix, now)
 		return
 	}
 	object, placed := b.planner.pool.Acquire(kernel.Nexthop{

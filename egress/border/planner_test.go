@@ -73,26 +73,45 @@ func TestStepsInOrder(t *testing.T) {
 }
 
 func TestRoutesThatAreNotTaken(t *testing.T) {
-	unreachable := attributes(0)
-	unreachable.NextHop = netip.MustParseAddr("2001:db8::dead")
-	for _, test := range []struct {
-		name       string
-		prefix     string
-		attributes speaker.Attributes
-	}{
-		{"too long", "2001:db8:c::/56", attributes(0)},
-		{"the default route", "::/0", attributes(0)},
-		{"IPv4 without VRF devices", "198.51.100.0/24", attributes(0)},
-		{"a next hop without a way", "2001:db8:c::/48", unreachable},
+	for _, test := range []struct{ name, prefix string }{
+		{"too long", "2001:db8:c::/56"},
+		{"the default route", "::/0"},
+		{"IPv4 without VRF devices", "198.51.100.0/24"},
 	} {
 		w := newWorld(t)
 		w.up("a")
 		w.flush()
-		w.planner.Learned(speaker.Learned{Peer: "a", Prefixes: []netip.Prefix{netip.MustParsePrefix(test.prefix)}, Attributes: &test.attributes})
+		a := attributes(0)
+		w.planner.Learned(speaker.Learned{Peer: "a", Prefixes: []netip.Prefix{netip.MustParsePrefix(test.prefix)}, Attributes: &a})
 		if w.planner.Pending("a") {
 			t.Errorf("%s: leads to %v", test.name, describe(w.planner.Flush("a", 9)))
 		}
 	}
+}
+
+func TestNextHopWithoutAWay(t *testing.T) {
+	w := newWorld(t)
+	w.up("a")
+	a := attributes(0)
+	w.learn("a", a, prefix(1))
+	w.flush()
+	a.NextHop = nowhere
+	w.learn("a", a, prefix(1))
+	w.flush()
+	if len(w.table("a")) != 0 || len(w.told["a"]) != 0 {
+		t.Errorf("a route whose next hop nothing leads to: table %v, announced %v", w.table("a"), w.told["a"])
+	}
+	if v, _ := w.planner.View("a"); len(v.Problems) != 1 || !strings.Contains(v.Problems[0], nowhere.String()) {
+		t.Errorf("problems %q do not name the next hop", v.Problems)
+	}
+	w.planner.ResolveAgain()
+	if w.planner.Pending("a") {
+		t.Error("there is something to do while nothing leads to the next hop")
+	}
+	w.reachable = true
+	w.planner.ResolveAgain()
+	w.flush()
+	w.check("when something leads there")
 }
 
 func TestMaxPrefixes(t *testing.T) {

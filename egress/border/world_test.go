@@ -58,8 +58,9 @@ type world struct {
 	advertised map[string]map[netip.Prefix]bool
 	stale      map[string]bool
 	// marked are the peers whose path servers were told of.
-	marked map[string]bool
-	log    []string
+	marked    map[string]bool
+	reachable bool
+	log       []string
 }
 
 func newWorld(t *testing.T) *world {
@@ -85,7 +86,7 @@ func (w *world) start() {
 	for _, n := range w.nexthops {
 		have.Nexthops = append(have.Nexthops, n)
 	}
-	w.planner = border.New(w.config, border.Options{Anchor: "anchor", VRF: func(*config.Peer) bool { return false }, Resolve: resolve}, have)
+	w.planner = border.New(w.config, border.Options{Anchor: "anchor", VRF: func(*config.Peer) bool { return false }, Resolve: w.resolve}, have)
 	want := w.planner.Want()
 	clear(w.routes)
 	clear(w.nexthops)
@@ -98,8 +99,11 @@ func (w *world) start() {
 	}
 }
 
-func resolve(_ *config.Peer, nextHop netip.Addr) (border.Hop, error) {
-	if nextHop == netip.MustParseAddr("2001:db8::dead") {
+// nowhere is a next hop that nothing leads to, unless reachable is set.
+var nowhere = netip.MustParseAddr("2001:db8::dead")
+
+func (w *world) resolve(_ *config.Peer, nextHop netip.Addr) (border.Hop, error) {
+	if nextHop == nowhere && !w.reachable {
 		return border.Hop{}, fmt.Errorf("no route to %s", nextHop)
 	}
 	return border.Hop{Device: "eth1", Gateway: nextHop}, nil
