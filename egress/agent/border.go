@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"hikyaku/egress/api"
 	"hikyaku/egress/border"
@@ -108,6 +109,11 @@ func resolve(d *devices, p *config.Peer, nextHop netip.Addr) (border.Hop, error)
 		return border.Hop{Device: device, Gateway: nextHop.WithZone("")}, nil
 	}
 	gateway, by, err := d.route(net.IP(nextHop.AsSlice()), device)
+	if err == nil && gateway != nil && p.Multihop == 1 {
+		// As RFC 4271 §5.1.3 has it. Else a link that is down would turn its
+		// peer's packets over to whoever has the default route.
+		err = fmt.Errorf("it is behind %s on %s, not on a link with the peer; `multihop` allows that", gateway, by)
+	}
 	if err != nil {
 		return border.Hop{}, fmt.Errorf("finding the way to next hop %s of peer %s: %w", nextHop, p.Name, err)
 	}
@@ -152,11 +158,29 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 	if err != nil {
 		return nil, err
 	}
+	go b.watchNextHops(ctx)
 	b.speaker = s
 	if b.opts.DryRun != nil {
 		b.speaker = mute{Speaker: s, out: b.opts.DryRun}
 	}
 	return b.speaker, nil
+}
+
+// resolveInterval is how often next hops without a way are looked for again.
+const resolveInterval = time.Second
+
+// watchNextHops looks again for next hops that had no way, until ctx ends.
+func (b *Border) watchNextHops(ctx context.Context) {
+	tick := time.NewTicker(resolveInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			b.post(ctx, func() { b.locked(b.planner.ResolveAgain) })
+		}
+	}
 }
 
 // families are those of a peer which its SID can take.

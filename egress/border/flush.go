@@ -18,6 +18,12 @@ var dropTypes = map[config.Drop]kernel.RouteType{
 	config.DropProhibit:    unix.RTN_PROHIBIT,
 }
 
+// Marker is the VPN route that stands for a whole path: the SID itself. It is
+// announced when the SID opens and withdrawn before all others when the peer is lost,
+// so that servers leave a path with 200,000 routes by one message. Servers that do not
+// know it see a route that no client is in.
+func Marker(sid netip.Addr) netip.Prefix { return host(sid) }
+
 // Drop returns the route of a peer's SID, for who must close it this moment and
 // cannot wait for [Planner.Flush].
 func Drop(p *config.Peer) kernel.Route {
@@ -34,7 +40,12 @@ func (p *Planner) Pending(name string) bool {
 		return false
 	}
 	return state.lost || len(state.queue) > 0 || len(state.clearing) > 0 || len(state.gone) > 0 ||
-		p.mayOpen(state) || p.mayClose(state)
+		p.mayOpen(state) || p.mayClose(state) || p.mayMark(state)
+}
+
+// mayMark tells whether servers can be told that the path is there. See [Marker].
+func (p *Planner) mayMark(state *peer) bool {
+	return state.usable() && state.sid == open && !state.marked
 }
 
 func (p *Planner) mayOpen(state *peer) bool {
@@ -58,11 +69,18 @@ func (p *Planner) Flush(name string, limit int) []Step {
 		return nil
 	}
 	if state.lost {
-		// Alone, so that nothing delays it.
+		// Nothing else goes along, so that nothing delays it.
 		state.lost = false
 		state.sid = dropped
 		drop := Drop(state.config)
-		return []Step{{Drop: &drop}}
+		steps := []Step{{Drop: &drop}}
+		if state.marked {
+			state.marked = false
+			steps = append(steps, Step{Withdraw: &Withdrawal{
+				RD: state.config.RD, Prefixes: []netip.Prefix{Marker(state.config.SID)},
+			}})
+		}
+		return steps
 	}
 	b := batch{planner: p, peer: state}
 	withdrawn := len(state.queue) == 0
@@ -148,12 +166,21 @@ func (b *batch) release(id kernel.NexthopID) {
 	}
 }
 
+// unreachable plans a route whose next hop nothing leads to.
+func (b *batch) unreachable(prefix netip.Prefix, now *route) {
+	if now.told != nothing {
+		b.withdraw = append(b.withdraw, prefix)
+		now.told = nothing
+	}
+	if now.have != 0 {
+		b.removeRoute(prefix, now)
+	}
+}
+
 func (b *batch) wanted(prefix netip.Prefix, now *route, want *speaker.Attributes) {
 	found := b.planner.resolve(b.peer, want.NextHop)
 	if found.err != nil {
-		// It could be resolved when it was learned, so the session is a new one
-		// since: the peer will say it again.
-		b.unwanted(prefix, now)
+		b.unreachable(prefix, now)
 		return
 	}
 	object, placed := b.planner.pool.Acquire(kernel.Nexthop{
@@ -198,6 +225,10 @@ func (b *batch) steps() []Step {
 		steps = append(steps, b.planner.openSID(b.peer))
 	case b.planner.mayClose(b.peer):
 		steps = append(steps, b.planner.closeSID(b.peer))
+	}
+	if b.planner.mayMark(b.peer) {
+		b.peer.marked = true
+		steps = append(steps, b.planner.announcement(b.peer, &speaker.Attributes{}, []netip.Prefix{Marker(b.peer.config.SID)}))
 	}
 	for _, attributes := range b.order {
 		steps = append(steps, b.planner.announcement(b.peer, attributes, b.announce[attributes]))

@@ -22,7 +22,9 @@ type peer struct {
 	// local is the object behind the open SID.
 	local kernel.Nexthop
 	// lost asks for the drop at the next flush.
-	lost   bool
+	lost bool
+	// marked: servers were told of the path's [Marker].
+	marked bool
 	routes rib.Table[route]
 	hops   map[netip.Addr]resolution
 

@@ -25,7 +25,8 @@ type Options struct {
 	// VRF tells which peers have a VRF device: their SIDs take both families.
 	VRF func(*config.Peer) bool
 	// Resolve finds the way to a peer's next hop. It is asked once for each next
-	// hop and session. An error means that routes with it are not used.
+	// hop and session; routes with one that cannot be resolved are not used until
+	// [Planner.ResolveAgain] finds a way.
 	Resolve func(peer *config.Peer, nextHop netip.Addr) (Hop, error)
 }
 
@@ -135,7 +136,7 @@ func (p *Planner) Learned(event speaker.Learned) {
 	}
 	for _, prefix := range event.Prefixes {
 		was, known := state.routes.Get(prefix)
-		if !p.accepts(state, prefix, was, event.Attributes) {
+		if !p.accepts(state, prefix, was) {
 			if known {
 				state.withdraw(prefix, was)
 			}
@@ -152,7 +153,7 @@ func (p *Planner) Learned(event speaker.Learned) {
 }
 
 // accepts tells whether a route is taken.
-func (p *Planner) accepts(state *peer, prefix netip.Prefix, was route, a *speaker.Attributes) bool {
+func (p *Planner) accepts(state *peer, prefix netip.Prefix, was route) bool {
 	if !p.config.Import.Accepts(prefix) || (prefix.Addr().Is4() && !p.opts.VRF(state.config)) {
 		return false
 	}
@@ -160,7 +161,7 @@ func (p *Planner) accepts(state *peer, prefix netip.Prefix, was route, a *speake
 		state.count.refused++
 		return false
 	}
-	return p.resolve(state, a.NextHop).err == nil
+	return true
 }
 
 func (p *Planner) resolve(state *peer, nextHop netip.Addr) resolution {
@@ -170,6 +171,22 @@ func (p *Planner) resolve(state *peer, nextHop netip.Addr) resolution {
 		state.hops[nextHop] = found
 	}
 	return found
+}
+
+// ResolveAgain looks once more for next hops that had no way.
+func (p *Planner) ResolveAgain() {
+	for _, state := range p.peers {
+		found := false
+		for nextHop, was := range state.hops {
+			if was.err != nil {
+				delete(state.hops, nextHop)
+				found = p.resolve(state, nextHop).err == nil || found
+			}
+		}
+		if found {
+			state.requeue(func(*route) {})
+		}
+	}
 }
 
 // Withdrawn takes what a peer announces no more.
@@ -233,6 +250,7 @@ func (p *Planner) SetDrain(name string, drain bool) error {
 	}
 	if state.drain != drain {
 		state.drain = drain
+		state.marked = false // it is told again, with the community or without
 		state.requeue(func(r *route) {
 			if r.told == current {
 				r.told = outdated

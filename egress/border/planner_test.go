@@ -21,7 +21,7 @@ func TestStepsInOrder(t *testing.T) {
 		want   []string
 	}{
 		{"a peer that comes up gets its SID", func(*world) {}, func(w *world) { w.up("a") },
-			[]string{"put [2001:db8:b1:1::/128 ::/0]"}},
+			[]string{"put [2001:db8:b1:1::/128 ::/0]", "announce [2001:db8:b1:1::/128]"}},
 		{"a route is in the table before it is announced", func(w *world) { w.up("a") },
 			func(w *world) { w.learn("a", attributes(0), prefix(1)) },
 			[]string{"put [2001:db8:c01::/48]", "announce [2001:db8:c01::/48]"}},
@@ -43,14 +43,15 @@ func TestStepsInOrder(t *testing.T) {
 		{"a lost peer: drop, withdraw, clear, close",
 			func(w *world) { w.up("a"); w.learn("a", attributes(0), prefix(1), prefix(2)) },
 			func(w *world) { w.down("a") },
-			[]string{"drop 2001:db8:b1:1::/128", "withdraw [2001:db8:c01::/48 2001:db8:c02::/48]",
+			[]string{"drop 2001:db8:b1:1::/128", "withdraw [2001:db8:b1:1::/128]", "withdraw [2001:db8:c01::/48 2001:db8:c02::/48]",
 				"remove [2001:db8:c01::/48 2001:db8:c02::/48]",
 				"remove 1 nexthops [2001:db8:b1:1::/128 ::/0]", "remove 1 nexthops []"}},
 		{"a peer that flaps: nothing of the former session is left when its SID opens",
 			func(w *world) { w.up("a"); w.learn("a", attributes(0), prefix(1), prefix(2)) },
 			func(w *world) { w.down("a"); w.up("a"); w.learn("a", attributes(0), prefix(2)) },
-			[]string{"drop 2001:db8:b1:1::/128", "remove [2001:db8:c01::/48]",
-				"withdraw [2001:db8:c01::/48]", "put [2001:db8:b1:1::/128 ::/0]", "announce [2001:db8:c02::/48]"}},
+			[]string{"drop 2001:db8:b1:1::/128", "withdraw [2001:db8:b1:1::/128]", "remove [2001:db8:c01::/48]",
+				"withdraw [2001:db8:c01::/48]", "put [2001:db8:b1:1::/128 ::/0]",
+				"announce [2001:db8:b1:1::/128]", "announce [2001:db8:c02::/48]"}},
 		{"a withdrawal and an announcement together: the withdrawal goes first",
 			func(w *world) { w.up("a"); w.learn("a", attributes(0), prefix(1)) },
 			func(w *world) { w.learn("a", attributes(0), prefix(2)); w.withdraw("a", prefix(1)) },
@@ -72,26 +73,45 @@ func TestStepsInOrder(t *testing.T) {
 }
 
 func TestRoutesThatAreNotTaken(t *testing.T) {
-	unreachable := attributes(0)
-	unreachable.NextHop = netip.MustParseAddr("2001:db8::dead")
-	for _, test := range []struct {
-		name       string
-		prefix     string
-		attributes speaker.Attributes
-	}{
-		{"too long", "2001:db8:c::/56", attributes(0)},
-		{"the default route", "::/0", attributes(0)},
-		{"IPv4 without VRF devices", "198.51.100.0/24", attributes(0)},
-		{"a next hop without a way", "2001:db8:c::/48", unreachable},
+	for _, test := range []struct{ name, prefix string }{
+		{"too long", "2001:db8:c::/56"},
+		{"the default route", "::/0"},
+		{"IPv4 without VRF devices", "198.51.100.0/24"},
 	} {
 		w := newWorld(t)
 		w.up("a")
 		w.flush()
-		w.planner.Learned(speaker.Learned{Peer: "a", Prefixes: []netip.Prefix{netip.MustParsePrefix(test.prefix)}, Attributes: &test.attributes})
+		a := attributes(0)
+		w.planner.Learned(speaker.Learned{Peer: "a", Prefixes: []netip.Prefix{netip.MustParsePrefix(test.prefix)}, Attributes: &a})
 		if w.planner.Pending("a") {
 			t.Errorf("%s: leads to %v", test.name, describe(w.planner.Flush("a", 9)))
 		}
 	}
+}
+
+func TestNextHopWithoutAWay(t *testing.T) {
+	w := newWorld(t)
+	w.up("a")
+	a := attributes(0)
+	w.learn("a", a, prefix(1))
+	w.flush()
+	a.NextHop = nowhere
+	w.learn("a", a, prefix(1))
+	w.flush()
+	if len(w.table("a")) != 0 || len(w.told["a"]) != 0 {
+		t.Errorf("a route whose next hop nothing leads to: table %v, announced %v", w.table("a"), w.told["a"])
+	}
+	if v, _ := w.planner.View("a"); len(v.Problems) != 1 || !strings.Contains(v.Problems[0], nowhere.String()) {
+		t.Errorf("problems %q do not name the next hop", v.Problems)
+	}
+	w.planner.ResolveAgain()
+	if w.planner.Pending("a") {
+		t.Error("there is something to do while nothing leads to the next hop")
+	}
+	w.reachable = true
+	w.planner.ResolveAgain()
+	w.flush()
+	w.check("when something leads there")
 }
 
 func TestMaxPrefixes(t *testing.T) {

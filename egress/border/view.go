@@ -55,12 +55,13 @@ func (p *Planner) View(name string) (View, bool) {
 	return v, true
 }
 
-// Lookup returns what a usable peer advertises for all of a prefix.
+// Lookup returns what a usable peer advertises for all of a prefix, as far as the
+// kernel has it.
 func (p *Planner) Lookup(name string, within netip.Prefix) (netip.Prefix, *speaker.Attributes, bool) {
 	state := p.peers[name]
 	if state == nil || !state.usable() {
 		return netip.Prefix{}, nil, false
 	}
-	prefix, r, ok := state.routes.Longest(within, func(r route) bool { return r.want != nil })
+	prefix, r, ok := state.routes.Longest(within, func(r route) bool { return r.want != nil && r.have != 0 })
 	return prefix, r.want, ok
 }

@@ -57,7 +57,10 @@ type world struct {
 	// the flush that follows from it, and for what a former run left.
 	advertised map[string]map[netip.Prefix]bool
 	stale      map[string]bool
-	log        []string
+	// marked are the peers whose path servers were told of.
+	marked    map[string]bool
+	reachable bool
+	log       []string
 }
 
 func newWorld(t *testing.T) *world {
@@ -65,7 +68,7 @@ func newWorld(t *testing.T) *world {
 		t: t, config: parse(t, borderTOML),
 		routes: make(map[kernel.RouteKey]kernel.Route), nexthops: make(map[kernel.NexthopID]kernel.Nexthop),
 		told: make(map[string]map[netip.Prefix]speaker.VPNRoute), advertised: make(map[string]map[netip.Prefix]bool),
-		stale: make(map[string]bool),
+		stale: make(map[string]bool), marked: make(map[string]bool),
 	}
 	for _, name := range []string{"a", "b"} {
 		w.told[name], w.advertised[name] = map[netip.Prefix]speaker.VPNRoute{}, map[netip.Prefix]bool{}
@@ -83,7 +86,7 @@ func (w *world) start() {
 	for _, n := range w.nexthops {
 		have.Nexthops = append(have.Nexthops, n)
 	}
-	w.planner = border.New(w.config, border.Options{Anchor: "anchor", VRF: func(*config.Peer) bool { return false }, Resolve: resolve}, have)
+	w.planner = border.New(w.config, border.Options{Anchor: "anchor", VRF: func(*config.Peer) bool { return false }, Resolve: w.resolve}, have)
 	want := w.planner.Want()
 	clear(w.routes)
 	clear(w.nexthops)
@@ -91,12 +94,16 @@ func (w *world) start() {
 	for name := range w.advertised {
 		clear(w.advertised[name])
 		clear(w.told[name]) // the sessions with reflectors are new, too
+		delete(w.marked, name)
 		w.stale[name] = true
 	}
 }
 
-func resolve(_ *config.Peer, nextHop netip.Addr) (border.Hop, error) {
-	if nextHop == netip.MustParseAddr("2001:db8::dead") {
+// nowhere is a next hop that nothing leads to, unless reachable is set.
+var nowhere = netip.MustParseAddr("2001:db8::dead")
+
+func (w *world) resolve(_ *config.Peer, nextHop netip.Addr) (border.Hop, error) {
+	if nextHop == nowhere && !w.reachable {
 		return border.Hop{}, fmt.Errorf("no route to %s", nextHop)
 	}
 	return border.Hop{Device: "eth1", Gateway: nextHop}, nil
@@ -161,10 +168,17 @@ func (w *world) flushSome(name string) {
 			w.put(step.Change.Put)
 		case step.Withdraw != nil:
 			for _, p := range step.Withdraw.Prefixes {
+				if p == border.Marker(w.peer(name).SID) {
+					delete(w.marked, name)
+				}
 				delete(w.told[name], p)
 			}
 		case step.Announce != nil:
 			for _, p := range step.Announce.Prefixes {
+				if p == border.Marker(w.peer(name).SID) {
+					w.marked[name] = true
+					continue
+				}
 				w.told[name][p] = step.Announce.Route
 			}
 		}
@@ -195,6 +209,11 @@ func (w *world) check(what string) {
 	w.t.Helper()
 	for name, advertised := range w.advertised {
 		table := w.table(name)
+		v, _ := w.planner.View(name)
+		if w.marked[name] != (v.Usable && w.open(name)) {
+			w.t.Fatalf("%s: peer %s is usable %v, its SID open %v, the path marked %v; steps:\n%s",
+				what, name, v.Usable, w.open(name), w.marked[name], w.steps())
+		}
 		for p := range table {
 			if w.open(name) && !advertised[p] && !w.stale[name] {
 				w.t.Fatalf("%s: packets to %s go to peer %s, which does not advertise it; steps:\n%s", what, p, name, w.steps())

@@ -15,7 +15,7 @@ type Step struct {
 // Pending tells whether Flush has something to do for a path.
 func (p *Planner) Pending(name string) bool {
 	state := p.paths[name]
-	return state != nil && (len(state.queue) > 0 || len(state.gone) > 0)
+	return state != nil && (len(state.queue) > 0 || len(state.gone) > 0 || state.entered != state.usable())
 }
 
 // Flush returns the next steps for a path, for at most limit prefixes, in their
@@ -24,6 +24,11 @@ func (p *Planner) Flush(name string, limit int) []Step {
 	state := p.paths[name]
 	if state == nil {
 		return nil
+	}
+	if state.entered && !state.usable() {
+		// Alone and first: this ends the use of the path, however many routes it has.
+		state.entered = false
+		return []Step{{Change: kernel.Change{Remove: kernel.State{Rules: p.enter(state.config)}}}}
 	}
 	n := min(limit, len(state.queue))
 	b := batch{planner: p, path: state}
@@ -87,10 +92,15 @@ func (b *batch) release(id kernel.NexthopID) {
 // steps puts removals first: a withdrawn route must not wait for new ones.
 func (b *batch) steps() []Step {
 	var steps []Step
+	if !b.path.entered && b.path.usable() && len(b.path.queue) == 0 {
+		// After the table was brought up to date.
+		b.path.entered = true
+		b.put.Rules = b.planner.enter(b.path.config)
+	}
 	if len(b.removed) > 0 {
 		steps = append(steps, Step{Change: kernel.Change{Remove: b.remove}, Prefixes: b.removed})
 	}
-	if len(b.set) > 0 {
+	if len(b.set) > 0 || len(b.put.Rules) > 0 {
 		steps = append(steps, Step{Change: kernel.Change{Put: b.put}, Prefixes: b.set})
 	}
 	if len(b.path.gone) > 0 {

@@ -14,7 +14,11 @@ type path struct {
 	config *config.Path
 	// blocked is why the path's routes must not be in use, nil when they may.
 	blocked error
-	drain   bool
+	// lost: the border has withdrawn the path as a whole.
+	lost  bool
+	drain bool
+	// entered: the rules that lead into the table are in the kernel.
+	entered bool
 	routes  rib.Table[route]
 	queue   []netip.Prefix
 	gone    []kernel.Nexthop
@@ -41,6 +45,9 @@ type route struct {
 	draining bool
 	queued   bool
 }
+
+// usable tells whether packets may take the path.
+func (p *path) usable() bool { return p.blocked == nil && !p.lost }
 
 func (p *path) wanted(r route) *speaker.VPNRoute {
 	if p.blocked != nil {

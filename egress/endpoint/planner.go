@@ -44,7 +44,7 @@ func New(c *config.Server, opts Options, have kernel.State) *Planner {
 	}
 	byTable := make(map[uint32]*path)
 	for i := range c.Paths {
-		state := &path{config: &c.Paths[i]}
+		state := &path{config: &c.Paths[i], entered: true}
 		p.paths[state.config.Name] = state
 		p.byRD[state.config.RD] = state
 		byTable[state.config.Table] = state
@@ -92,6 +92,10 @@ func (p *Planner) Learned(event speaker.VPNLearned) {
 	}
 	draining := slices.Contains(event.Route.Attributes.Communities(), gracefulShutdown)
 	for _, prefix := range event.Prefixes {
+		if prefix == marker(event.Route.Service.SID) {
+			state.lost = false
+			continue
+		}
 		was, _ := state.routes.Get(prefix)
 		if was.want == nil && state.count.ipv6+state.count.ipv4 >= int(p.config.Limits.RoutesPerPath) {
 			state.count.refused++
@@ -108,9 +112,15 @@ func (p *Planner) Learned(event speaker.VPNLearned) {
 // so the distinguisher tells the path.
 func (p *Planner) Withdrawn(event speaker.VPNWithdrawn) {
 	if state := p.byRD[event.RD]; state != nil {
+		state.lost = state.lost || (state.sid.IsValid() && slices.Contains(event.Prefixes, marker(state.sid)))
 		p.withdraw(state, event.Prefixes)
 	}
 }
+
+// marker is the route that stands for the whole path; see border.Marker. Its
+// withdrawal comes before that of 200,000 others, and takes the path out of use.
+// Borders that do not announce it have theirs withdrawn one by one.
+func marker(sid netip.Addr) netip.Prefix { return netip.PrefixFrom(sid, sid.BitLen()) }
 
 func (p *Planner) withdraw(state *path, prefixes []netip.Prefix) {
 	for _, prefix := range prefixes {
@@ -185,7 +195,10 @@ func (p *Planner) Want() kernel.State {
 				Deprecated: true, NoDAD: a.Is6(),
 			})
 		}
-		state.Rules = append(state.Rules, p.rules(path.config)...)
+		if path.entered {
+			state.Rules = append(state.Rules, p.enter(path.config)...)
+		}
+		state.Rules = append(state.Rules, p.stop(path.config)...)
 		for prefix, r := range path.routes.All() {
 			if r.have != 0 {
 				state.Routes = append(state.Routes, kernel.Route{Prefix: prefix, Table: path.config.Table, Nexthop: r.have})
@@ -198,7 +211,7 @@ func (p *Planner) Want() kernel.State {
 // Priorities of rules, counted from the configured one.
 const (
 	fromAddress = iota // what comes from an EPE address takes its path
-	stop               // or none
+	dropRest           // or none
 	byMark             // what is marked takes its path or the plain way
 )
 
@@ -208,20 +221,32 @@ var dropActions = map[config.Drop]kernel.RuleAction{
 	config.DropProhibit:    unix.FR_ACT_PROHIBIT,
 }
 
-func (p *Planner) rules(c *config.Path) []kernel.Rule {
+// enter are the rules that lead packets into a path's table.
+func (p *Planner) enter(c *config.Path) []kernel.Rule {
 	first := p.config.Kernel.RulePriority
 	var rules []kernel.Rule
 	for _, a := range c.Addresses {
-		from := netip.PrefixFrom(a, a.BitLen())
-		rules = append(rules,
-			kernel.Rule{Family: kernel.FamilyOf(a), Priority: first + fromAddress, From: from, Table: c.Table, Action: kernel.Lookup},
-			kernel.Rule{Family: kernel.FamilyOf(a), Priority: first + stop, From: from, Action: dropActions[p.config.Kernel.Drop]},
-		)
+		rules = append(rules, kernel.Rule{
+			Family: kernel.FamilyOf(a), Priority: first + fromAddress, From: netip.PrefixFrom(a, a.BitLen()),
+			Table: c.Table, Action: kernel.Lookup,
+		})
 	}
 	for _, family := range []kernel.Family{kernel.IPv6, kernel.IPv4} {
 		rules = append(rules, kernel.Rule{
 			Family: family, Priority: first + byMark, Mark: c.Mark, Mask: p.config.Kernel.MarkMask,
 			Table: c.Table, Action: kernel.Lookup,
+		})
+	}
+	return rules
+}
+
+// stop are the rules for what comes from an EPE address and found no route.
+func (p *Planner) stop(c *config.Path) []kernel.Rule {
+	var rules []kernel.Rule
+	for _, a := range c.Addresses {
+		rules = append(rules, kernel.Rule{
+			Family: kernel.FamilyOf(a), Priority: p.config.Kernel.RulePriority + dropRest,
+			From: netip.PrefixFrom(a, a.BitLen()), Action: dropActions[p.config.Kernel.Drop],
 		})
 	}
 	return rules

@@ -39,7 +39,7 @@ func (p *Planner) View(name string) (View, bool) {
 	v := View{Config: state.config, SID: state.sid, Blocked: state.blocked, IPv6: c.ipv6, IPv4: c.ipv4}
 	v.ByBorder = c.draining > 0 && c.draining == c.ipv6+c.ipv4
 	v.Draining = state.drain || v.ByBorder
-	v.Up = state.blocked == nil && state.routes.Len() > 0
+	v.Up = state.usable() && state.routes.Len() > 0
 	v.Reason = state.reason(v)
 	if state.blocked != nil {
 		v.Problems = append(v.Problems, fmt.Sprintf("path %s: %s", name, v.Reason))
@@ -60,6 +60,8 @@ func (p *path) reason(v View) string {
 	switch {
 	case p.blocked != nil:
 		return p.blocked.Error()
+	case p.lost:
+		return "its border has lost the peer"
 	case p.routes.Len() == 0:
 		return "no reflector has a route of the path"
 	case p.drain:
@@ -85,7 +87,7 @@ type Reach struct {
 func (p *Planner) Lookup(client netip.Prefix) (reaches []Reach, best string) {
 	for _, name := range p.Names() {
 		state := p.paths[name]
-		if state.blocked != nil {
+		if !state.usable() {
 			continue
 		}
 		prefix, r, ok := state.routes.Longest(client, func(r route) bool { return r.want != nil })

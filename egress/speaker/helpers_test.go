@@ -65,6 +65,17 @@ func startSpeaker(t testing.TB, address netip.Addr, config Config) *testSpeaker 
 	return &testSpeaker{Speaker: s, t: t, at: netip.AddrPortFrom(address, config.Port)}
 }
 
+// connect adds neighbours. Tests with several GoBGPs start all of them first: a
+// start writes package variables which those with sessions are reading.
+func (s *testSpeaker) connect(neighbors ...Neighbor) {
+	s.t.Helper()
+	for _, n := range neighbors {
+		if err := s.AddNeighbor(n); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
 // testLogger shows what goes wrong; set HIKYAKU_TEST_LOG to see all.
 func testLogger(t testing.TB) *slog.Logger {
 	level := slog.LevelError

@@ -136,8 +136,20 @@ func TestReflectedByGoBGPDaemon(t *testing.T) { testReflector(t, gobgpd) }
 
 func TestReflectedByFRR(t *testing.T) { testReflector(t, frr) }
 
-// testReflector sends VPN routes through the daemon and back, measures, and lets
-// the border restart with its routes kept.
+func TestLatencyThroughGoBGPDaemon(t *testing.T) { testDaemonLatency(t, gobgpd) }
+
+func TestLatencyThroughFRR(t *testing.T) { testDaemonLatency(t, frr) }
+
+func testDaemonLatency(t *testing.T, d daemon) {
+	if !inNamespace(t) {
+		return
+	}
+	borderAt, serverAt := loopback(), loopback()
+	measureLatency(t, d.start(t, borderAt, serverAt), borderAt, serverAt, d.name+" as reflector")
+}
+
+// testReflector sends VPN routes through the daemon and back, and lets the border
+// restart with its routes kept.
 func testReflector(t *testing.T, d daemon) {
 	if !inNamespace(t) {
 		return
@@ -147,10 +159,12 @@ func testReflector(t *testing.T, d daemon) {
 	neighbor := func(local netip.Addr) Neighbor {
 		return Neighbor{Name: "rr", Address: at.Addr(), Port: at.Port(), AS: ownAS, LocalAddress: local, Families: []Family{VPNv6, VPNv4}}
 	}
-	server := startSpeaker(t, serverAt, Config{Neighbors: []Neighbor{neighbor(serverAt)}})
+	// again is the border after its restart; until then it has no neighbour.
+	server, border, again := startSpeaker(t, serverAt, Config{}), startSpeaker(t, borderAt, Config{}), startSpeaker(t, borderAt, Config{})
 	restartable := neighbor(borderAt)
 	restartable.GracefulRestart = 60 * time.Second
-	border := startSpeaker(t, borderAt, Config{Neighbors: []Neighbor{restartable}})
+	server.connect(neighbor(serverAt))
+	border.connect(restartable)
 	skipTo[PeerUp](border, nil)
 	skipTo[PeerUp](server, nil)
 	for range 2 {
@@ -173,18 +187,15 @@ func testReflector(t *testing.T, d daemon) {
 			t.Errorf("%s: %s came back as RD %s, %+v", d.name, peer, got.RD, got.Route)
 		}
 	}
-	restartBorder(t, border, server, restartable, six[:200], 100+len(four))
-	latencyBorder, latencyServer := loopback(), loopback()
-	measureLatency(t, d.start(t, latencyBorder, latencyServer), latencyBorder, latencyServer, d.name+" as reflector")
+	restartBorder(t, border, again, server, restartable, six[:200], 100+len(four))
 }
 
 // restartBorder breaks the border off as a crash does and starts it anew with
 // fewer routes: the server must lose the rest, and nothing in between.
-func restartBorder(t *testing.T, border, server *testSpeaker, neighbor Neighbor, keep []netip.Prefix, lost int) {
+func restartBorder(t *testing.T, border, again, server *testSpeaker, neighbor Neighbor, keep []netip.Prefix, lost int) {
 	t.Helper()
 	border.CloseForRestart()
 	server.quiet(time.Second)
-	again := startSpeaker(t, border.at.Addr(), Config{})
 	id, route := testRoute(t, border.at.Addr(), "six", srv6.EndDT6, 64601, 64700)
 	route.Attributes.NextHop = netip.MustParseAddr("2001:db8::1")
 	if err := again.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: keep}); err != nil {

@@ -31,10 +31,9 @@ func measureLatency(t *testing.T, reflector netip.AddrPort, borderAt, serverAt n
 	toReflector := func(local netip.Addr) Neighbor {
 		return Neighbor{Name: "rr", Address: reflector.Addr(), Port: reflector.Port(), AS: ownAS, LocalAddress: local, Families: []Family{VPNv6}}
 	}
-	border := startSpeaker(t, borderAt, Config{Neighbors: []Neighbor{
-		toReflector(borderAt), transit.neighbor("transit", 64601, borderAt, IPv6Unicast),
-	}})
-	server := startSpeaker(t, serverAt, Config{Neighbors: []Neighbor{toReflector(serverAt)}})
+	border, server := startSpeaker(t, borderAt, Config{}), startSpeaker(t, serverAt, Config{})
+	border.connect(toReflector(borderAt), transit.neighbor("transit", 64601, borderAt, IPv6Unicast))
+	server.connect(toReflector(serverAt))
 	skipTo[PeerUp](border, nil)
 	skipTo[PeerUp](border, nil)
 	skipTo[PeerUp](server, nil)

@@ -34,7 +34,9 @@ type Speaker struct {
 	announced atomic.Int64 // since GoBGP's list of identifiers was last emptied
 }
 
-// Start starts a speaker. It ends when ctx does, as by [Speaker.Close].
+// Start starts a speaker. It ends when ctx does, as by [Speaker.Close]. A process
+// should have one: GoBGP keeps options of path selection in package variables,
+// which a second start writes while the first one reads them.
 //
 // It fails for a configuration with faults (all are named) and when an address
 // cannot be listened on.

@@ -42,7 +42,8 @@ func TestRoutesOfTransit(t *testing.T) {
 	if up.Peer != "transit" || up.AS != 64601 || up.RouterID != transit.at.Addr() || up.LocalAddress != us || len(up.Families) != 2 {
 		t.Errorf("session came up as %+v", up)
 	}
-	learned := expect[Learned](s)
+	// Families may come in any order, but a family's End-of-RIB after its routes.
+	learned, ended := firstTable(s)
 	want := Attributes{
 		NextHop: netip.MustParseAddr("2001:db8:ffff::1"), ASPath: NewASPath(64601, 64700), MED: 7, HasMED: true,
 	}.WithCommunities(64601<<16 | 5)
@@ -52,14 +53,6 @@ func TestRoutesOfTransit(t *testing.T) {
 	}
 	if *learned.Attributes != want {
 		t.Errorf("attributes are %+v, want %+v", *learned.Attributes, want)
-	}
-	var ended []Family
-	for range 2 {
-		e := expect[EndOfRIB](s)
-		if e.Implied {
-			t.Errorf("End-of-RIB of %s is implied, the daemon sends one", e.Family)
-		}
-		ended = append(ended, e.Family)
 	}
 	if slices.Sort(ended); !slices.Equal(ended, []Family{IPv4Unicast, IPv6Unicast}) {
 		t.Errorf("End-of-RIB came for %v", ended)
@@ -82,6 +75,31 @@ func TestRoutesOfTransit(t *testing.T) {
 		t.Errorf("down is %+v", down)
 	}
 	s.quiet(200 * time.Millisecond)
+}
+
+// firstTable reads one Learned, of IPv6, and two End-of-RIBs.
+func firstTable(s *testSpeaker) (learned Learned, ended []Family) {
+	s.t.Helper()
+	for range 3 {
+		switch e := s.next().(type) {
+		case Learned:
+			learned = e
+			if slices.Contains(ended, IPv6Unicast) {
+				s.t.Errorf("%v came after the family's End-of-RIB", e.Prefixes)
+			}
+		case EndOfRIB:
+			ended = append(ended, e.Family)
+			if e.Implied {
+				s.t.Errorf("End-of-RIB of %s is implied, the daemon sends one", e.Family)
+			}
+		default:
+			s.t.Fatalf("unexpected event %#v", e)
+		}
+	}
+	if learned.Attributes == nil {
+		s.t.Fatal("nothing was learned")
+	}
+	return learned, ended
 }
 
 func TestWhatCountsAsWithdrawal(t *testing.T) {
@@ -122,22 +140,23 @@ func replaceOrigin(m *bgp.BGPMessage, origin bgp.PathAttributeInterface) *bgp.BG
 
 func TestNeverTransit(t *testing.T) {
 	own := netip.MustParsePrefix("2001:db8:500::/40")
-	for _, best := range []bool{false, true} {
-		s, peers := startWithPeers(t, Config{Originate: []netip.Prefix{own}, BestPaths: best}, 2)
-		foreign := prefixes6(1, 3)
-		peers[0].send(announce6(t, []uint32{64601, 64700}, foreign))
-		skipTo[Learned](s, nil)
-		// A later own prefix shows that what went before has arrived, too.
-		second := netip.MustParsePrefix("2001:db8:600::/40")
-		if err := s.originate(second); err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range peers {
-			p.waitFor("own prefix", func(u *bgp.BGPUpdate) bool { return slices.Contains(announcedPrefixes(u), second) })
-			if got := p.received(); len(got) != 2 || !got[own] {
-				t.Errorf("best paths %v: peer was sent %v, only our own prefixes may go out", best, got)
+	for name, best := range map[string]bool{"per peer only": false, "best paths": true} {
+		t.Run(name, func(t *testing.T) {
+			s, peers := startWithPeers(t, Config{Originate: []netip.Prefix{own}, BestPaths: best}, 2)
+			peers[0].send(announce6(t, []uint32{64601, 64700}, prefixes6(1, 3)))
+			skipTo[Learned](s, nil)
+			// A later own prefix shows that what went before has arrived, too.
+			second := netip.MustParsePrefix("2001:db8:600::/40")
+			if err := s.originate(second); err != nil {
+				t.Fatal(err)
 			}
-		}
+			for _, p := range peers {
+				p.waitFor("own prefix", func(u *bgp.BGPUpdate) bool { return slices.Contains(announcedPrefixes(u), second) })
+				if got := p.received(); len(got) != 2 || !got[own] {
+					t.Errorf("peer was sent %v, only our own prefixes may go out", got)
+				}
+			}
+		})
 	}
 }
 

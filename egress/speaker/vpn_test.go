@@ -11,45 +11,32 @@ import (
 	"hikyaku/egress/srv6"
 )
 
-// reflected is a border and a server that hang on the same reflectors.
-type reflected struct {
-	reflectors     []*router
-	border, server *testSpeaker
-}
-
-func startReflected(t *testing.T, count int, serverConfig Config) *reflected {
+// startReflected starts a border and a server that hang on the same reflector.
+func startReflected(t *testing.T) (border, server *testSpeaker) {
 	t.Helper()
-	borderAt, serverAt := loopback(), loopback()
-	r := &reflected{}
-	var borderConfig Config
-	for i := range count {
-		rr := startRouter(t, loopback(), ownAS)
-		name := "rr" + string(rune('1'+i))
-		for _, client := range []netip.Addr{borderAt, serverAt} {
-			rr.accept(client, ownAS, true, VPNv6, VPNv4)
-		}
-		r.reflectors = append(r.reflectors, rr)
-		borderConfig.Neighbors = append(borderConfig.Neighbors, rr.neighbor(name, ownAS, borderAt, VPNv6, VPNv4))
-		serverConfig.Neighbors = append(serverConfig.Neighbors, rr.neighbor(name, ownAS, serverAt, VPNv6, VPNv4))
+	borderAt, serverAt, rr := loopback(), loopback(), startRouter(t, loopback(), ownAS)
+	border, server = startSpeaker(t, borderAt, Config{}), startSpeaker(t, serverAt, Config{})
+	for _, s := range []*testSpeaker{border, server} {
+		rr.accept(s.at.Addr(), ownAS, true, VPNv6, VPNv4)
+		s.connect(rr.neighbor("rr", ownAS, s.at.Addr(), VPNv6, VPNv4))
 	}
-	r.border = startSpeaker(t, borderAt, borderConfig)
-	r.server = startSpeaker(t, serverAt, serverConfig)
-	for _, s := range []*testSpeaker{r.border, r.server} {
-		for range 2 * count { // one End-of-RIB a family, after each PeerUp
-			skipTo[EndOfRIB](s, nil)
+	for _, s := range []*testSpeaker{border, server} {
+		expect[PeerUp](s)
+		for range 2 { // one for each family
+			expect[EndOfRIB](s)
 		}
 	}
-	return r
+	return border, server
 }
 
-// route is what the border announces for a peer.
+// testRoute is what the border announces for a peer.
 func testRoute(t testing.TB, border netip.Addr, peer string, behavior srv6.Behavior, path ...uint32) (srv6.Identity, VPNRoute) {
 	id := identity(t, border, peer)
 	return id, NewVPNRoute(service(id, behavior), Attributes{ASPath: NewASPath(path...), MED: 3, HasMED: true}, id.RT)
 }
 
 func TestVPNThroughReflector(t *testing.T) {
-	r := startReflected(t, 1, Config{})
+	border, server := startReflected(t)
 	six, four := prefixes6(1, 600), []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
 	for _, c := range []struct {
 		name     string
@@ -61,11 +48,11 @@ func TestVPNThroughReflector(t *testing.T) {
 		{"VPNv4 with End.DT4", "transit ipv4", srv6.EndDT4, four},
 		{"VPNv6 with End.DT46", "other", srv6.EndDT46, six},
 	} {
-		id, route := testRoute(t, r.border.at.Addr(), c.peer, c.behavior, 64601, 64700)
-		if err := r.border.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: c.prefixes}); err != nil {
+		id, route := testRoute(t, border.at.Addr(), c.peer, c.behavior, 64601, 64700)
+		if err := border.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: c.prefixes}); err != nil {
 			t.Fatal(err)
 		}
-		learned := collect(r.server, len(c.prefixes))
+		learned := collect(server, len(c.prefixes))
 		if learned.RD != id.RD || learned.Route.Service != route.Service || !learned.Route.HasTarget(id.RT) {
 			t.Errorf("%s: learned RD %s, service %+v, targets %v", c.name, learned.RD, learned.Route.Service, learned.Route.Targets())
 		}
@@ -74,28 +61,28 @@ func TestVPNThroughReflector(t *testing.T) {
 			t.Errorf("%s: learned %d prefixes, want %d", c.name, len(learned.Prefixes), len(c.prefixes))
 		}
 		a := learned.Route.Attributes
-		if a.ASPath != route.Attributes.ASPath || a.MED != 3 || a.LocalPref != 100 || a.NextHop.Unmap() != r.border.at.Addr() {
+		if a.ASPath != route.Attributes.ASPath || a.MED != 3 || a.LocalPref != 100 || a.NextHop.Unmap() != border.at.Addr() {
 			t.Errorf("%s: attributes are %+v", c.name, a)
 		}
-		_, route = testRoute(t, r.border.at.Addr(), c.peer, c.behavior, 64601, 64999)
-		if err := r.border.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: c.prefixes[:1]}); err != nil {
+		_, route = testRoute(t, border.at.Addr(), c.peer, c.behavior, 64601, 64999)
+		if err := border.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: c.prefixes[:1]}); err != nil {
 			t.Fatal(err)
 		}
-		if l := expect[VPNLearned](r.server); l.Prefixes[0] != c.prefixes[0] || l.Route.Attributes.ASPath.Origin() != 64999 {
+		if l := expect[VPNLearned](server); l.Prefixes[0] != c.prefixes[0] || l.Route.Attributes.ASPath.Origin() != 64999 {
 			t.Errorf("%s: change learned as %+v", c.name, l)
 		}
-		if err := r.border.WithdrawVPN(id.RD, c.prefixes); err != nil {
+		if err := border.WithdrawVPN(id.RD, c.prefixes); err != nil {
 			t.Fatal(err)
 		}
 		for left := len(c.prefixes); left > 0; {
-			w := expect[VPNWithdrawn](r.server)
+			w := expect[VPNWithdrawn](server)
 			if w.RD != id.RD {
 				t.Fatalf("%s: withdrawn for RD %s", c.name, w.RD)
 			}
 			left -= len(w.Prefixes)
 		}
 	}
-	r.server.quiet(100 * time.Millisecond)
+	server.quiet(100 * time.Millisecond)
 }
 
 // collect adds up the next VPNLearned events until n prefixes have come.
@@ -113,15 +100,15 @@ func collect(s *testSpeaker, n int) VPNLearned {
 }
 
 func TestBorderGone(t *testing.T) {
-	r := startReflected(t, 1, Config{})
-	id, route := testRoute(t, r.border.at.Addr(), "transit", srv6.EndDT6, 64601)
-	if err := r.border.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: prefixes6(1, 3)}); err != nil {
+	border, server := startReflected(t)
+	id, route := testRoute(t, border.at.Addr(), "transit", srv6.EndDT6, 64601)
+	if err := border.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: prefixes6(1, 3)}); err != nil {
 		t.Fatal(err)
 	}
-	collect(r.server, 3)
-	r.border.Close()
+	collect(server, 3)
+	border.Close()
 	for left := 3; left > 0; {
-		left -= len(expect[VPNWithdrawn](r.server).Prefixes)
+		left -= len(expect[VPNWithdrawn](server).Prefixes)
 	}
 }
 
@@ -276,7 +263,7 @@ func TestBestPathsThroughReflector(t *testing.T) {
 		transit.accept(borderAt, ownAS, false, IPv6Unicast)
 		config.Neighbors = append(config.Neighbors, transit.neighbor("t"+string(rune('1'+i)), uint32(64601+i), borderAt, IPv6Unicast))
 	}
-	border := startSpeaker(t, borderAt, config)
+	border := startSpeaker(t, borderAt, config) // the last to start
 	for range 3 {
 		skipTo[PeerUp](border, nil)
 	}

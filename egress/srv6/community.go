@@ -106,7 +106,9 @@ func (rd RouteDistinguisher) GoBGP() bgp.RouteDistinguisherInterface {
 	return bgp.GetRouteDistinguisher(rd[:])
 }
 
-// DistinguisherFromGoBGP is the reverse of [RouteDistinguisher.GoBGP].
+// DistinguisherFromGoBGP is the reverse of [RouteDistinguisher.GoBGP]. It refuses
+// types other than those of RFC 4364 §4.2: GoBGP loses their value, and different
+// distinguishers would become one.
 func DistinguisherFromGoBGP(rd bgp.RouteDistinguisherInterface) (RouteDistinguisher, error) {
 	if rd == nil {
 		return RouteDistinguisher{}, fmt.Errorf("route distinguisher missing")
@@ -114,6 +116,9 @@ func DistinguisherFromGoBGP(rd bgp.RouteDistinguisherInterface) (RouteDistinguis
 	b, err := rd.Serialize()
 	if err != nil || len(b) != 8 {
 		return RouteDistinguisher{}, fmt.Errorf("route distinguisher %s cannot be encoded: %w", rd, err)
+	}
+	if b[0] != 0 || b[1] > typeFourOctetAS {
+		return RouteDistinguisher{}, fmt.Errorf("route distinguisher of unknown type %#x", b[:2])
 	}
 	return RouteDistinguisher(b), nil
 }

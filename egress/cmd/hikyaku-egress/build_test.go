@@ -8,9 +8,12 @@ import (
 	"testing"
 )
 
-// binary is the real command, built once for all tests of this package. These tests are beside the command and not
-// beside package agent so that go test knows what their result depends on.
+// binary is the real command, built once for all tests of this package. They are
+// beside the command, so that go test knows what their result depends on.
 var binary string
+
+// raceVariable builds the command with the race detector.
+const raceVariable = "HIKYAKU_EGRESS_RACE"
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == transitArgument {
@@ -27,7 +30,11 @@ func build(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "hikyaku-egress")
-	if out, err := exec.Command("go", "build", "-o", binary, "hikyaku/egress/cmd/hikyaku-egress").CombinedOutput(); err != nil {
+	args := []string{"build", "-o", binary}
+	if os.Getenv(raceVariable) != "" {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, "hikyaku/egress/cmd/hikyaku-egress")...).CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building hikyaku-egress: %v\n%s", err, out)
 		return 1
 	}

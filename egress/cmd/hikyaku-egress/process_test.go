@@ -34,6 +34,11 @@ func start(t *testing.T, ns *netnstest.NS, what string, args ...string) *process
 	t.Cleanup(func() {
 		p.cmd.Process.Kill()
 		<-exited
+		for _, bad := range []string{"DATA RACE", "panic:"} {
+			if strings.Contains(log.String(), bad) {
+				t.Errorf("%s: %s", what, bad)
+			}
+		}
 		if t.Failed() {
 			t.Logf("%s said:\n%s", what, tail(log.String(), 60))
 		}

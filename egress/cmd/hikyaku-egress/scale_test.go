@@ -44,12 +44,12 @@ func TestScale(t *testing.T) {
 	began = time.Now()
 	l.transits[1].cmd.Process.Kill()
 	l.within(patience, "the path is down", func() bool { return l.state(l.serverAPI, path(1)) == api.Down })
-	withdrawn := time.Since(began)
+	left := time.Since(began)
 	l.within(patience, "the border's table is empty", func() bool {
 		return !strings.Contains(l.border.IP("-6 route show table 10002 proto 200"), "2001:db8:c::/48")
 	})
-	t.Logf("lost peer: last packet after %s, all withdrawn at the server after %s, border's table cleared after %s",
-		time.Unix(0, last.Load()).Sub(began).Round(10*time.Microsecond), withdrawn.Round(time.Millisecond),
+	t.Logf("lost peer: last packet after %s, the server leaves the path after %s, border's table cleared after %s",
+		time.Unix(0, last.Load()).Sub(began).Round(10*time.Microsecond), left.Round(time.Millisecond),
 		time.Since(began).Round(time.Millisecond))
 	l.expectTransit(epe(0), 0)
 }
