@@ -77,14 +77,18 @@ func (e *engine) run(ctx context.Context, s starter) (err error) {
 		}
 	}
 	err = e.loop(ctx)
-	// Events that nobody reads any more must not hold up the end of the sessions.
+	e.hangUp()
+	// ctx has ended, but what is ours must go.
+	return errors.Join(err, s.stop(), e.tearDown(context.WithoutCancel(ctx), devices))
+}
+
+// hangUp ends the BGP sessions. Events that nobody reads any more must not hold that up.
+func (e *engine) hangUp() {
 	go func() {
 		for range e.bgp.Events() {
 		}
 	}()
 	e.bgp.Close()
-	// ctx has ended, but what is ours must go.
-	return errors.Join(err, s.stop(), e.tearDown(context.WithoutCancel(ctx), devices))
 }
 
 // listen opens the API's socket. It comes first: another agent that runs already

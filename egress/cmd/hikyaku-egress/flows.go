@@ -101,16 +101,11 @@ func flowSinks(ctx context.Context, c config.Flows, out io.Writer) (sinks []flow
 			f.close()
 		}
 	}
-	open := func(o config.Output) (io.Writer, error) {
-		if o == config.OutputStdout {
-			return out, nil
+	defer func() {
+		if err != nil {
+			closeAll()
 		}
-		f, err := openOutput(ctx, o.File())
-		if err == nil {
-			files = append(files, f)
-		}
-		return f, err
-	}
+	}()
 	for _, kind := range []struct {
 		to   config.Output
 		sink func(io.Writer) flows.Sink
@@ -118,32 +113,40 @@ func flowSinks(ctx context.Context, c config.Flows, out io.Writer) (sinks []flow
 		{c.JSON, func(w io.Writer) flows.Sink { return flows.NewJSONLines(w) }},
 		{c.CSV, func(w io.Writer) flows.Sink { return flows.NewCSV(w) }},
 	} {
-		if kind.to == config.OutputOff {
-			continue
+		switch kind.to {
+		case config.OutputOff:
+		case config.OutputStdout:
+			sinks = append(sinks, &shared{sink: kind.sink(out)})
+		default:
+			f, err := openOutput(ctx, kind.to.File())
+			if err != nil {
+				return nil, nil, err
+			}
+			files = append(files, f)
+			sinks = append(sinks, &shared{sink: kind.sink(f)})
 		}
-		w, err := open(kind.to)
-		if err != nil {
-			closeAll()
-			return nil, nil, err
-		}
-		sinks = append(sinks, &shared{sink: kind.sink(w)})
 	}
 	if c.Metrics.IsValid() {
-		registry := prometheus.NewRegistry()
-		metrics, err := flows.NewMetrics(registry)
-		if err == nil {
-			err = serveMetrics(ctx, c.Metrics.String(), promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-		}
+		metrics, err := flowMetrics(ctx, c.Metrics.String())
 		if err != nil {
-			closeAll()
 			return nil, nil, err
 		}
-		sinks = append(sinks, &shared{sink: metrics})
+		sinks = append(sinks, metrics)
 	}
 	if c.JSON != config.OutputStdout && c.CSV != config.OutputStdout && isTerminal(os.Stdout) {
 		sinks = append(sinks, &shared{sink: flows.NewTerminal(os.Stdout)})
 	}
 	return sinks, closeAll, nil
+}
+
+// flowMetrics serves totals on an address until ctx ends.
+func flowMetrics(ctx context.Context, address string) (flows.Sink, error) {
+	registry := prometheus.NewRegistry()
+	metrics, err := flows.NewMetrics(registry)
+	if err == nil {
+		err = serveMetrics(ctx, address, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	}
+	return &shared{sink: metrics}, err
 }
 
 func isTerminal(f *os.File) bool {
