@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -94,13 +95,16 @@ func report(err error, command string, errs io.Writer) int {
 // hintFor says what to do about an error.
 func hintFor(err error) string {
 	var problems *config.Errors
+	var dial *net.OpError
 	switch {
 	case errors.As(err, &problems):
 		return "conf/egress-border.toml and conf/egress-server.toml explain every key"
 	case errors.Is(err, kernel.ErrForeign):
 		return "the agent never overwrites what others made; `ip route show table all` and `ip rule` tell whose it is"
-	case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
-		return "is the agent running, and is the path right?"
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return "is the agent running, and is `api.socket` the one that it has?"
+	case errors.Is(err, fs.ErrNotExist):
+		return "is the path right?"
 	case errors.Is(err, unix.EADDRINUSE):
 		return "another BGP daemon has the port: give `bgp.port` another number, or leave `bgp.listen` empty"
 	case errors.Is(err, fs.ErrPermission):
