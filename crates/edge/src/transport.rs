@@ -52,17 +52,19 @@ impl TransportChoice {
 /// The congestion controls that each transport has on this machine.
 ///
 /// # Errors
-/// When TCP lacks what `policy` pins, or plain CUBIC where it pins nothing that is needed more:
-/// what the kernel said of it.
+/// When TCP lacks what `policy` pins, or all where it pins nothing: what the kernel said of it. One may
+/// be there and refused: without capabilities, all that `tcp_allowed_congestion_control` does not list.
 pub(crate) fn available(
     policy: &PolicyConfig,
     controls: &Controls,
 ) -> Result<ByTransport<CongestionSet>, (Congestion, io::Error)> {
     let needed = match policy.congestion {
-        CongestionPolicy::Bbr => Congestion::Bbr,
-        CongestionPolicy::Adaptive | CongestionPolicy::Cubic => Congestion::Cubic,
+        CongestionPolicy::Bbr => Some(Congestion::Bbr),
+        CongestionPolicy::Cubic => Some(Congestion::Cubic),
+        CongestionPolicy::Adaptive => None,
     };
     let mut tcp = Vec::new();
+    let mut refused = None;
     for congestion in Congestion::ALL {
         let probed = match congestion {
             // `Controls` has told what is missing.
@@ -72,12 +74,18 @@ pub(crate) fn available(
         };
         match probed {
             Ok(()) => tcp.push(congestion),
-            Err(error) if congestion == needed => return Err((congestion, error)),
-            Err(error) if policy.allowed().contains(congestion) => tracing::info!(
-                "TCP has no {congestion} here, and connections get another congestion control: {error}"
-            ),
+            Err(error) if needed == Some(congestion) => return Err((congestion, error)),
+            Err(error) if policy.allowed().contains(congestion) => {
+                tracing::info!(
+                    "TCP has no {congestion} here, and connections get another congestion control: {error}"
+                );
+                refused.get_or_insert((congestion, error));
+            }
             Err(_) => {}
         }
+    }
+    if let (true, Some(refused)) = (tcp.is_empty(), refused) {
+        return Err(refused);
     }
     Ok(ByTransport {
         tcp: CongestionSet::of(&tcp),
