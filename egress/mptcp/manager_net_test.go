@@ -134,7 +134,11 @@ func TestBackupCarriesNothingUntilItMust(t *testing.T) {
 	netnstest.Eventually(t, "path b carries data after it became active", func() bool { return l.sent("b")-before > 1<<20 })
 
 	m.SetPolicy(standby)
-	time.Sleep(100 * time.Millisecond) // what was queued on b drains at 40 Mbit/s
+	netnstest.Eventually(t, "what was queued on path b has left", func() bool {
+		before := l.sent("b")
+		time.Sleep(100 * time.Millisecond)
+		return l.sent("b")-before < 20<<10
+	})
 	idle("after it became backup again")
 
 	s.mark()
