@@ -46,6 +46,22 @@ fn a_longer_route_becomes_the_paths_own_in_half_a_minute() {
     assert_eq!(after(700, rtt).min_rtt(), Some(Duration::from_millis(60)));
 }
 
+#[test]
+fn short_paths_have_short_queues() {
+    // RTT, and the least that counts as a standing queue, in microseconds.
+    for (rtt, queue) in [
+        (1_000, 1_000),
+        (5_000, 1_000),
+        (8_000, 1_600),
+        (10_000, 2_000),
+        (40_000, 2_000),
+        (100_000, 5_000),
+    ] {
+        let [rtt, queue] = [rtt, queue].map(Duration::from_micros);
+        assert_eq!(after(10, |_| rtt).threshold(), queue, "RTT {rtt:?}");
+    }
+}
+
 /// [`Path::queue_at`] without the order of sending.
 fn queue_by_scan(path: &Path, sent: Instant) -> Option<Duration> {
     let min = path.min_rtt()?;
