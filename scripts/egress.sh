@@ -68,7 +68,11 @@ run_tests() {
     # One package at a time: namespaces share the machine's clock and cores.
     (cd egress && go test -race -p 1 -v "$1") >"$log" 2>&1 || status=$?
     grep -E '^(ok|FAIL|panic:|\?)|--- (FAIL|SKIP)|WARNING: DATA RACE' "$log" || true
-    ((status == 0)) || echo "egress: all output is in $log" >&2
+    ((status == 0)) || {
+        # What failed said so just before.
+        grep -E -B 30 -A 5 '^ *--- FAIL' "$log" >&2 || true
+        echo "egress: all output is in $log" >&2
+    }
     summary "$log"
     return "$status"
 }

@@ -166,6 +166,7 @@ func testReflector(t *testing.T, d daemon) {
 	server.connect(neighbor(serverAt))
 	border.connect(restartable)
 	skipTo[PeerUp](border, nil)
+	reflectorReady(border)
 	skipTo[PeerUp](server, nil)
 	for range 2 {
 		if e := skipTo[EndOfRIB](server, nil); e.Implied {
