@@ -113,9 +113,18 @@ fn neighbor(address: &str, asn: u32, opens: Opens, families: &[&str]) -> String 
          [neighbors.timers.config]\nconnect-retry = 1\n",
         opens == Opens::They
     );
+    // GoBGP marks the end of what it had to tell with graceful restart alone, and agents are
+    // ready only then. Transits do without: what they lose is to be gone at once.
+    let marks_end = asn == ASN && families.len() > 1;
+    if marks_end {
+        text += "[neighbors.graceful-restart.config]\nenabled = true\nrestart-time = 5\n";
+    }
     for family in families {
         text += "[[neighbors.afi-safis]]\n[neighbors.afi-safis.config]\n";
         text += &format!("afi-safi-name = \"{family}\"\n");
+        if marks_end {
+            text += "[neighbors.afi-safis.mp-graceful-restart.config]\nenabled = true\n";
+        }
     }
     text
 }
