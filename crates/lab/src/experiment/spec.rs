@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hikyaku_core::units::{ByteSize, duration};
+use hikyaku_core::units::{ByteSize, Rate, duration};
 use serde::{Deserialize, Serialize};
 
 use super::axis::Axis;
@@ -42,6 +42,9 @@ pub struct Spec {
     pub axes: BTreeMap<Axis, Vec<String>>,
     /// Measures so many cells only, a random choice that the seed gives.
     pub cells: Option<usize>,
+    /// Of [`Kind::Paths`]: links by the names that the axis `pattern` sweeps.
+    #[serde(default, rename = "pattern")]
+    pub patterns: BTreeMap<String, Pattern>,
     /// What is left out.
     #[serde(default)]
     pub skip: Vec<Skip>,
@@ -105,6 +108,29 @@ pub struct Adjust {
     pub timeout: Option<Duration>,
 }
 
+/// The links of the test bed `epe`: keys of [`Spec::link`], which hold where a pattern says
+/// nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pattern {
+    /// By transit A, which BGP prefers.
+    pub a: toml::Table,
+    /// By transit B.
+    pub b: toml::Table,
+    /// What changes in mid-transfer, at [`Traffic::change_at`].
+    pub then: Then,
+}
+
+/// Keys of the links of a [`Pattern`] that change in mid-transfer, in both directions.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Then {
+    /// By transit A.
+    pub a: toml::Table,
+    /// By transit B.
+    pub b: toml::Table,
+}
+
 /// Values that a cell must have: one of those listed for each axis named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
@@ -164,6 +190,32 @@ pub struct Workload {
     /// What the clients of [`Kind::Crowd`] are like.
     #[serde(default, rename = "client")]
     pub clients: Vec<ClientKind>,
+    /// What a client of [`Kind::Paths`] loads; the axis `traffic` sweeps the names, without it
+    /// the first counts.
+    #[serde(default)]
+    pub traffic: Vec<Traffic>,
+    /// Of [`Kind::Paths`]: sessions of the warm-up load a file of this size instead.
+    pub training: Option<ByteSize>,
+}
+
+/// What a client of [`Kind::Paths`] loads: a file of a `size`, or a stream of a constant `rate`
+/// for a `duration`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Traffic {
+    /// Its name on the axis.
+    pub name: String,
+    /// Size of the file, or with the axis `connections` of all files together.
+    pub size: Option<ByteSize>,
+    /// Bytes of content in a time, as an encoder makes them: a client that has fallen behind
+    /// gets what it missed as fast as it can.
+    pub rate: Option<Rate>,
+    /// How long the stream lasts.
+    #[serde(default, with = "duration::option")]
+    pub duration: Option<Duration>,
+    /// When the links change as [`Pattern::then`] says, from the client's start on.
+    #[serde(default, with = "duration::option")]
+    pub change_at: Option<Duration>,
 }
 
 /// What kind of traffic.
@@ -177,6 +229,9 @@ pub enum Kind {
     Flows,
     /// Many clients of one server, each over a link of its own.
     Crowd,
+    /// Sessions of one client that two paths reach: the test bed of the EPE paper (topology
+    /// `epe`).
+    Paths,
 }
 
 /// A file that the server has.
@@ -264,6 +319,9 @@ pub struct Arm {
     /// Of [`Kind::Crowd`]: one client of each kind, each alone on a server.
     #[serde(default)]
     pub alone: bool,
+    /// `get --mptcp`, of [`Kind::Paths`].
+    #[serde(default)]
+    pub mptcp: bool,
 }
 
 /// A server's program.
