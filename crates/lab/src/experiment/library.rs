@@ -38,6 +38,22 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("../../../../experiments/cross-check.toml"),
     ),
     (
+        "epe-isps",
+        include_str!("../../../../experiments/epe-isps.toml"),
+    ),
+    (
+        "epe-parallel",
+        include_str!("../../../../experiments/epe-parallel.toml"),
+    ),
+    (
+        "epe-scenario1",
+        include_str!("../../../../experiments/epe-scenario1.toml"),
+    ),
+    (
+        "epe-scenario2",
+        include_str!("../../../../experiments/epe-scenario2.toml"),
+    ),
+    (
         "fairness",
         include_str!("../../../../experiments/fairness.toml"),
     ),
