@@ -36,5 +36,5 @@ pub(crate) use run::{Attempt, Measured, Stop, only, seed, span};
 pub use run::{RunArgs, RunError, run};
 pub use spec::{
     Adjust, AltSvc, Arm, Backend, Change, Client, ClientKind, File, Filter, Flow, Http, Kind,
-    OneOrMany, Pattern, Server, Skip, Spec, Then, Traffic, Transport, Workload,
+    OneOrMany, Pattern, Server, Skip, Spec, Then, Traffic, Training, Transport, Workload,
 };

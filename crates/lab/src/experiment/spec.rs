@@ -194,8 +194,23 @@ pub struct Workload {
     /// the first counts.
     #[serde(default)]
     pub traffic: Vec<Traffic>,
-    /// Of [`Kind::Paths`]: sessions of the warm-up load a file of this size instead.
-    pub training: Option<ByteSize>,
+    /// Of [`Kind::Paths`]: what sessions of the warm-up do instead.
+    pub training: Option<Training>,
+}
+
+/// What a session of the warm-up does in an experiment of [`Kind::Paths`], so that a server learns
+/// what it does of many visits: one file, again and again, each time over fresh connections.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Training {
+    /// Size of the file.
+    pub size: ByteSize,
+    /// How often it is loaded.
+    pub loads: u32,
+    /// Time between two loads. Where it is longer than the server's `policy.session_idle`, each is
+    /// a session to the server.
+    #[serde(with = "duration")]
+    pub interval: Duration,
 }
 
 /// What a client of [`Kind::Paths`] loads: a file of a `size`, or a stream of a constant `rate`

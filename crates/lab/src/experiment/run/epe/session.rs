@@ -27,7 +27,7 @@ use super::{CLIENT, SERVER, Side, TestBed};
 use crate::experiment::axis::Axis;
 use crate::experiment::files::SiteFile;
 use crate::experiment::record::{Links, Run};
-use crate::experiment::spec::{Arm, Traffic};
+use crate::experiment::spec::{Arm, Traffic, Training};
 use crate::link::ChangePair;
 
 /// Runs a job's sessions against a server of their own; `None` if a signal to stop came first.
@@ -121,6 +121,12 @@ struct Sessions<'a> {
     server: Server,
 }
 
+/// What a session's client does.
+struct Load<'a> {
+    files: Vec<SiteFile>,
+    training: Option<&'a Training>,
+}
+
 impl Sessions<'_> {
     fn all(&mut self) -> Result<Option<Vec<Run>>, RunError> {
         let mut runs = Vec::new();
@@ -144,13 +150,20 @@ impl Sessions<'_> {
         self.bed.start_links([pair(a)?, pair(b)?], recorder.seed)?;
         self.flow_stats.lines()?;
         let (warmup, _) = self.experiment.spec.sessions(self.arm);
-        let files = match self.experiment.spec.training_file() {
-            Some(file) if number < warmup => vec![file],
-            _ => self.experiment.spec.files(&self.job.cell),
+        let spec = &self.experiment.spec;
+        let load = match spec.training_file().zip(spec.workload.training.as_ref()) {
+            Some((file, training)) if number < warmup => Load {
+                files: vec![file],
+                training: Some(training),
+            },
+            _ => Load {
+                files: spec.files(&self.job.cell),
+                training: None,
+            },
         };
         let mut measured = Measured::default();
         let waited = self.server.waited();
-        let fetched = self.load(&files, number >= warmup, &mut measured)?;
+        let fetched = self.load(&load, &mut measured)?;
         let Some((cpu_wait, took)) = fetched else {
             return Ok(None);
         };
@@ -170,25 +183,24 @@ impl Sessions<'_> {
     /// `None` if a signal to stop came first.
     fn load(
         &mut self,
-        files: &[SiteFile],
-        changes: bool,
+        load: &Load<'_>,
         measured: &mut Measured,
     ) -> Result<Option<(f64, Duration)>, RunError> {
-        let Some(last) = files.last() else {
+        let Some(last) = load.files.last() else {
             unreachable!("the experiment was checked: it has files");
         };
         let timeout = self.experiment.spec.timeout(&self.job.cell, self.arm);
         let pipe_path = self.file("content");
-        let mut command = self.command(files, timeout);
+        let mut command = self.command(load, timeout);
         // Only one URL's content can be told from the others'.
-        let pipe = match files {
-            [_] => {
+        let pipe = match (&load.files[..], load.training) {
+            ([_], None) => {
                 command.arg("--output").arg(&pipe_path);
                 Some(Pipe::create(&pipe_path)?)
             }
             _ => None,
         };
-        if changes {
+        if load.training.is_none() {
             self.bed.begin_changes(self.changes()?)?;
         }
         let began = OffsetDateTime::now_utc();
@@ -198,7 +210,8 @@ impl Sessions<'_> {
             sides.map(|side| bed.link(side).delivered_bytes()[1]).sum()
         };
         let log = self.file("client.log");
-        let limit = timeout * 2 + Duration::from_secs(10);
+        let loads = load.training.map_or(1, |training| training.loads);
+        let limit = timeout * 2 * loads + Duration::from_secs(10);
         let (netns, stop) = (bed.node("client"), &self.shared.stop);
         let fetched = fetch::fetch(netns, command, &log, limit, (false, &delivered), stop)?;
         let arrivals = pipe.map(Pipe::end).transpose()?;
@@ -253,9 +266,10 @@ impl Sessions<'_> {
         Ok(())
     }
 
-    fn command(&self, files: &[SiteFile], timeout: Duration) -> Command {
+    fn command(&self, load: &Load<'_>, timeout: Duration) -> Command {
         let address = self.server.address;
-        let urls: Vec<String> = files
+        let urls: Vec<String> = load
+            .files
             .iter()
             .map(|file| format!("https://{address}/{}", file.name))
             .collect();
@@ -266,6 +280,15 @@ impl Sessions<'_> {
         let mut command = fetch::command(binary, self.arm, connections, &urls, timeout);
         if self.arm.mptcp {
             command.arg("--mptcp");
+        }
+        if let Some(training) = load.training {
+            let interval = format!("{}ms", training.interval.as_millis());
+            command.args([
+                "--repeat",
+                &training.loads.to_string(),
+                "--interval",
+                &interval,
+            ]);
         }
         command
     }
