@@ -102,9 +102,9 @@ impl Spec {
         if workload
             .training
             .as_ref()
-            .is_some_and(|training| training.loads == 0)
+            .is_some_and(|training| training.visits == 0)
         {
-            return Err(fault("workload.training", "`loads` must be at least 1"));
+            return Err(fault("workload.training", "`visits` must be at least 1"));
         }
         if workload.traffic.is_empty() || names.len() < workload.traffic.len() {
             let why = "at least one is needed, each with a name of its own";
