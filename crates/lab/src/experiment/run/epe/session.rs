@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hikyaku_netsim::{Change, LinkPatch};
 use serde::Deserialize;
@@ -188,20 +188,22 @@ impl Sessions<'_> {
         Ok(Some(run))
     }
 
-    /// Neighbours of the client load a file, one after the other. As [`Self::load`], of the last.
+    /// Neighbours of the client load a file, one after the other. As [`Self::load`], of all.
     fn train(&mut self, file: &SiteFile, measured: &mut Measured) -> Result<Loaded, RunError> {
         let visits = self.experiment.spec.workload.training.as_ref();
-        let mut last = None;
+        let began = Instant::now();
+        let mut waited = 0.0;
         for visitor in 1..=visits.map_or(0, |training| training.visits) {
             let mut command = self.command(std::slice::from_ref(file));
             let address = neighbour(visitor);
             command.args(["--local", &address.to_string()]);
-            last = self.load(command, file, measured)?;
-            if last.is_none() {
-                break;
-            }
+            let Some((share, took)) = self.load(command, file, measured)? else {
+                return Ok(None);
+            };
+            waited += share * took.as_secs_f64();
         }
-        Ok(last)
+        let took = began.elapsed();
+        Ok(Some((waited / took.as_secs_f64(), took)))
     }
 
     /// The client loads what is measured. As [`Self::load`].
