@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, header};
 use crate::access_log::{Entry, Time};
 use crate::content::Peer;
 use crate::events::Event;
-use crate::measure::{Exchange, Ledger, Snapshot};
+use crate::measure::{Exchange, Ledger, Snapshot, Stall};
 use crate::metrics::{AltSvcAction, add};
 use crate::serve::Pacer;
 use crate::shared::Shared;
@@ -152,6 +152,31 @@ impl Conn {
         self.congestion.store(congestion as u8, Ordering::Relaxed);
         let metrics = &self.shared.metrics;
         metrics.on_congestion(self.transport(), congestion);
+    }
+
+    /// Whether its meter is to watch for [`Stall`]s: there is another path to go to.
+    pub(crate) fn has_other_paths(&self) -> bool {
+        false
+    }
+
+    /// The mark that its packets shall bear, by which the kernel chooses their path; 0 for the plain
+    /// way. Its meter asks when it looks at the transport, and after [`Conn::stalled`].
+    pub(crate) fn mark(&self) -> u32 {
+        0
+    }
+
+    /// Its path carries nothing, as it seems. Returns whether it shall take another one, which
+    /// [`Conn::mark`] tells: its meter then makes the transport send over that at once.
+    ///
+    /// Told again if the new path, too, stays silent.
+    pub(crate) fn stalled(&self, stall: &Stall) -> bool {
+        tracing::debug!(client = %self.client(), ?stall, "the path is silent");
+        false
+    }
+
+    /// Acknowledgements come again after a [`Stall`], `silent` after the last one before it.
+    pub(crate) fn resumed(&self, silent: Duration) {
+        tracing::debug!(client = %self.client(), ?silent, "acknowledgements come again");
     }
 
     /// Writes what the decision says of HTTP/3 into a response's headers.

@@ -18,6 +18,7 @@ use crate::limits::Connections;
 use crate::measure::Socket;
 use crate::metrics::{Metrics, UDP_EVENTS};
 use crate::qlog::Traces;
+use crate::serve::Marks;
 use crate::shards::Shards;
 use crate::tcp_cc::{Control, Controls};
 
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) traces: Traces,
     /// What sets the congestion control of TCP connections.
     pub(crate) controls: Controls,
+    /// What chooses the path of QUIC packets, for all sockets.
+    pub(crate) marks: Arc<Marks>,
     /// Addresses that are served.
     pub(crate) addresses: Vec<SocketAddr>,
     live: ArcSwap<Live>,
@@ -63,6 +66,7 @@ impl Shared {
             events: Events::default(),
             traces: Traces::default(),
             controls,
+            marks: Arc::default(),
             addresses,
             live: ArcSwap::from_pointee(live),
         }
@@ -110,6 +114,19 @@ impl Shared {
                 tracing::warn!(
                     "setting policy.max_pacing_rate on a TCP connection: {error}; such \
                      connections are held to no rate"
+                );
+            });
+        }
+    }
+
+    /// Lets the packets of a TCP connection take the path of `mark`.
+    pub(crate) fn set_mark(&self, socket: &Socket, mark: u32) {
+        if let Err(error) = socket.set_mark(mark) {
+            static WARNED: Once = Once::new();
+            WARNED.call_once(|| {
+                tracing::warn!(
+                    "setting the mark {mark:#x} of a path on a TCP connection: {error}; such \
+                     connections keep the path that they have (CAP_NET_ADMIN is needed)"
                 );
             });
         }

@@ -8,6 +8,7 @@
 mod exchange;
 mod info;
 mod io;
+mod patience;
 mod quic;
 mod report;
 mod stall;
@@ -19,6 +20,7 @@ use hikyaku_core::units::Rate;
 
 pub(crate) use exchange::{Exchange, Ledger, Load, Ticket, TrackedBody};
 pub(crate) use io::{MeteredIo, Socket};
+pub(crate) use patience::Patience;
 pub(crate) use quic::{Acknowledged, QuicMeter};
 pub(crate) use stall::Stall;
 pub(crate) use tcp::TcpMeter;

@@ -1,6 +1,7 @@
 //! The meter of a QUIC connection.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,8 +15,9 @@ use quinn::StoppedError;
 use tokio::time::Sleep;
 
 use super::report::Reporter;
-use super::{Exchange, Load, Snapshot, Stall};
+use super::{Exchange, Load, Patience, Snapshot};
 use crate::conn::Conn;
+use crate::serve::Marks;
 use crate::transport::TransportChoice;
 
 /// Tells when the peer has acknowledged a stream to its end (or stopped it).
@@ -78,7 +80,21 @@ pub(crate) struct QuicMeter {
     snapshot: Snapshot,
     reporter: Reporter,
     load: Load,
-    stall: Stall,
+    patience: Patience,
+    steered: Option<Steered>,
+}
+
+/// What the packets of a connection bear while it is steered.
+struct Steered {
+    marks: Arc<Marks>,
+    destination: SocketAddr,
+    mark: u32,
+}
+
+impl Drop for Steered {
+    fn drop(&mut self) {
+        self.marks.clear(self.destination);
+    }
 }
 
 impl QuicMeter {
@@ -105,7 +121,8 @@ impl QuicMeter {
             looked: now,
             snapshot: Snapshot::default(),
             load: Load::default(),
-            stall: Stall::new(now),
+            patience: Patience::new(now),
+            steered: None,
         }
     }
 
@@ -143,7 +160,7 @@ impl QuicMeter {
 
     /// For how long the client has taken nothing of what there is to send.
     pub(crate) fn stalled(&self) -> Duration {
-        self.stall.duration()
+        self.patience.duration()
     }
 
     /// Whether responses are sent but not acknowledged.
@@ -223,7 +240,7 @@ impl QuicMeter {
         };
         self.reporter.keep_best_rate(&mut self.snapshot);
         let sending = self.load.is_sending() || !self.awaiting.is_empty();
-        self.stall.look(now, self.snapshot.acked, sending);
+        self.patience.look(now, self.snapshot.acked, sending);
     }
 
     fn report(&mut self, now: Instant, idle: bool, over: bool) {
@@ -232,8 +249,30 @@ impl QuicMeter {
         self.follow(now);
     }
 
-    /// Gives the connection the congestion control that was chosen since.
+    /// Lets packets take the path that was chosen since; to the address that the client has by now.
+    fn steer(&mut self) {
+        let mark = self.conn.mark();
+        let destination = self.quic.remote_address();
+        let marked = |steered: &Steered| (steered.mark, steered.destination) == (mark, destination);
+        if self.steered.as_ref().map_or(mark == 0, marked) {
+            return;
+        }
+        // Former ones end first: they may be for the same destination.
+        self.steered = None;
+        if mark != 0 {
+            let marks = Arc::clone(&self.conn.shared.marks);
+            marks.set(destination, mark);
+            self.steered = Some(Steered {
+                marks,
+                destination,
+                mark,
+            });
+        }
+    }
+
+    /// Gives the connection the path and congestion control that were chosen since.
     fn follow(&mut self, now: Instant) {
+        self.steer();
         let settings = self.conn.chosen().quic_settings();
         let Some(controller) = &self.controller else {
             return;

@@ -3,6 +3,7 @@
 mod body;
 mod executor;
 mod h3;
+mod marked;
 mod pace;
 mod quic;
 mod tcp;
@@ -19,6 +20,7 @@ use crate::measure::Ticket;
 use crate::metrics::add;
 use crate::shared::Live;
 pub(crate) use body::LimitedBody;
+pub(crate) use marked::{MarkedSocket, Marks};
 pub(crate) use pace::Pacer;
 pub use quic::QuicError;
 pub(crate) use quic::{QuicConfig, QuicListener};
