@@ -150,7 +150,7 @@ impl Rules<'_> {
             Route::Steered(path) => Some(path),
             Route::Plain | Route::Aggregated => None,
         };
-        let aggregated = if self.candidates.aggregates() {
+        let aggregated = if self.is_open(Route::Aggregated) {
             steady.route == Route::Aggregated
         } else {
             // Clients with MPTCP and without share the record.

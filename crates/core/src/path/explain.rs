@@ -156,8 +156,10 @@ impl fmt::Display for RouteSummary {
             self.rtt.map(|rtt| format!("RTT {}", human::time(rtt))),
             self.loss
                 .map(|loss| format!("loss {}", human::loss(loss.mean))),
-            self.stalls_per_hour
-                .map(|stalls| format!("{stalls:.1} stalls an hour")),
+            self.stalls_per_hour.map(|stalls| match stalls {
+                0.0 => "no stalls".to_owned(),
+                _ => format!("{stalls:.1} stalls an hour"),
+            }),
             Some(format!("{:.0} samples", self.samples)),
             self.age
                 .map(|age| format!("last used {} ago", human::time(age))),

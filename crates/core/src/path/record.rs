@@ -155,7 +155,7 @@ impl CarrierStats {
     }
 
     /// Takes back the last stall: it was not the carrier's.
-    pub(super) fn absolve(&mut self) {
+    fn absolve(&mut self) {
         self.avoided_until = Secs::default();
         self.strikes = 0;
         self.stalls.stalls = (self.stalls.stalls - 1.0).max(0.0);
@@ -202,6 +202,19 @@ impl Record {
         let stats = &mut self.carriers[place];
         stats.fade_to(now, half_life);
         stats
+    }
+
+    /// Takes the last stall of these routes back.
+    pub(super) fn absolve(&mut self, candidates: &Candidates, now: Secs, half_life: Duration) {
+        let carriers = candidates.singles().iter();
+        let carriers = carriers.map(|route| route.carrier(candidates.plain_is));
+        for carrier in carriers {
+            let known = |stats: &&mut CarrierStats| stats.carrier == carrier;
+            if let Some(stats) = self.carriers.iter_mut().find(known) {
+                stats.fade_to(now, half_life);
+                stats.absolve();
+            }
+        }
     }
 
     /// Forgets a carrier, and that it is kept.
@@ -251,5 +264,16 @@ impl Default for Snapshot {
         Self(std::array::from_fn(|place| {
             CarrierStats::none(Carrier(place as u8))
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CarrierStats, Record};
+
+    #[test]
+    fn records_are_small() {
+        let sizes = [size_of::<CarrierStats>(), size_of::<Record>()];
+        assert!(sizes[0] <= 56 && sizes[1] <= 40, "{sizes:?} bytes");
     }
 }

@@ -135,7 +135,10 @@ impl PathTable {
         }
         let places = [Some(own)].into_iter().chain(wider).flatten();
         if is_the_clients {
-            places.for_each(|place| self.absolve(place, candidates, now));
+            places.for_each(|place| {
+                let record = self.records.entry(place);
+                record.absolve(candidates, now, half_life);
+            });
             return Blame::Client;
         }
         if is_new {
@@ -146,16 +149,6 @@ impl PathTable {
         }
         Blame::Route {
             until: now.saturating_add(left).timestamp(),
-        }
-    }
-
-    /// Takes back a stall of all single routes.
-    fn absolve(&mut self, place: Place, candidates: &Candidates, now: Secs) {
-        let half_life = self.policy.half_life.path;
-        let record = self.records.entry(place);
-        for route in candidates.singles().iter() {
-            let carrier = route.carrier(candidates.plain_is);
-            record.carrier(carrier, now, half_life).absolve();
         }
     }
 

@@ -279,9 +279,11 @@ fn fill_in(
         // What the level was mostly taken from learns nothing by it.
         if measured.of(own).weight <= total / 2.0 {
             let theirs = measured.of(wider);
+            // What it has contributed itself does not count twice.
+            let others = (theirs.weight - measured.of(own).weight).max(0.0);
             let theirs = Stat {
                 mean: theirs.mean + level,
-                weight: theirs.weight * WIDER_SHARE,
+                weight: others * WIDER_SHARE,
                 ..theirs
             };
             let stat = measured.of_quality(quality);

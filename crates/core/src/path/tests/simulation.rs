@@ -29,6 +29,8 @@ struct Isp {
     speed: fn(u64, u32) -> [f64; 4],
     /// Mean goodput, and mean time of a response, as a multiple of plain's, at least.
     least: f64,
+    /// Times that a prefix is given another route, at most.
+    switches: u32,
     /// Share of the normal sessions after six hours that get what is best, at least.
     best: f64,
 }
@@ -152,64 +154,71 @@ fn day(number: u32, isp: &Isp) -> Day {
 const ISPS: &[Isp] = &[
     Isp {
         name: "all alike, and several harm by 8 %",
-        prefixes: 60,
-        sessions_per_hour: 400,
+        prefixes: 40,
+        sessions_per_hour: 200,
         speed: |_, _| [1.0, 1.0, 1.0, 0.92],
+        switches: 4,
         least: 0.98,
         best: 0.9,
     },
     Isp {
         name: "plain is the best, several harm by 8 %",
-        prefixes: 60,
-        sessions_per_hour: 400,
+        prefixes: 40,
+        sessions_per_hour: 200,
         speed: |_, _| [1.0, 0.9, 0.8, 0.92],
+        switches: 4,
         least: 0.98,
         best: 0.9,
     },
     Isp {
         name: "another is twice as fast",
-        prefixes: 60,
-        sessions_per_hour: 400,
+        prefixes: 40,
+        sessions_per_hour: 200,
         speed: |_, _| [1.0, 2.0, 0.7, 1.5],
+        switches: 80,
         least: 1.5,
         best: 0.8,
     },
     Isp {
         name: "several are twice as fast",
-        prefixes: 60,
-        sessions_per_hour: 400,
+        prefixes: 40,
+        sessions_per_hour: 200,
         speed: |_, _| [1.0, 1.0, 1.0, 2.0],
+        switches: 80,
         least: 1.5,
         best: 0.8,
     },
     Isp {
         name: "others are next to dead",
-        prefixes: 60,
-        sessions_per_hour: 400,
+        prefixes: 40,
+        sessions_per_hour: 200,
         speed: |_, _| [1.0, 0.1, 0.05, 0.4],
-        least: 0.97,
+        switches: 4,
+        least: 0.98,
         best: 0.9,
     },
     Isp {
         name: "all are slow in the evening",
-        prefixes: 60,
-        sessions_per_hour: 400,
+        prefixes: 40,
+        sessions_per_hour: 200,
         speed: |hour, _| [1.0, 0.9, 0.8, 0.92].map(|s| if hour % 24 >= 18 { 0.4 * s } else { s }),
+        switches: 4,
         least: 0.98,
         best: 0.9,
     },
     Isp {
         name: "plain's path is slow in the evening",
-        prefixes: 60,
-        sessions_per_hour: 400,
+        prefixes: 40,
+        sessions_per_hour: 200,
         speed: |hour, _| [if hour % 24 >= 18 { 0.4 } else { 1.0 }, 0.9, 0.5, 0.8],
+        switches: 120,
         least: 0.98,
         best: 0.5,
     },
     Isp {
         name: "prefixes differ",
         prefixes: 20,
-        sessions_per_hour: 1000,
+        sessions_per_hour: 600,
         speed: |_, prefix| {
             if prefix % 2 == 0 {
                 [1.0, 2.0, 1.0, 1.0]
@@ -217,6 +226,7 @@ const ISPS: &[Isp] = &[
                 [1.0, 0.5, 1.0, 1.0]
             }
         },
+        switches: 60,
         least: 0.98,
         best: 0.5,
     },
@@ -225,6 +235,7 @@ const ISPS: &[Isp] = &[
         prefixes: 200,
         sessions_per_hour: 20,
         speed: |_, _| [1.0, 2.0, 0.5, 0.92],
+        switches: 4,
         least: 0.98,
         best: 0.0,
     },
@@ -243,11 +254,11 @@ fn nobody_is_worse_off_than_on_plain() {
             "{}: goodput {goodput:.3}, speed {speed:.3}, best {best:.3}, explored {explored:.4}, switches {}",
             isp.name, day.switches
         );
-        #[allow(clippy::print_stdout)]
+        if goodput.min(speed) < isp.least
+            || best < isp.best
+            || explored > 0.03
+            || day.switches > isp.switches
         {
-            println!("{line}");
-        }
-        if goodput.min(speed) < isp.least || best < isp.best || explored > 0.03 {
             wrong.push(line);
         }
     }
