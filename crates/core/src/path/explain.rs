@@ -44,9 +44,9 @@ pub struct RouteSummary {
     pub route: String,
     /// Whether it is the chosen one.
     pub chosen: bool,
-    /// Samples that the class looks at; those of the wider prefix and of the AS count half.
+    /// Samples that the class looks at; those of the AS count half.
     pub samples: f32,
-    /// Since the client's prefix last used it.
+    /// Since the client last used it.
     #[serde(with = "duration::option")]
     pub age: Option<Duration>,
     /// Expected goodput.

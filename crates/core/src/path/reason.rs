@@ -26,7 +26,7 @@ pub enum RouteReason {
     HoldBack,
     /// Too little is known of any two routes.
     TooFewSamples {
-        /// Samples of the route; those of wider prefixes and of the AS count half.
+        /// Samples of the less known of the two best known; those of the AS count half.
         samples: f32,
         /// Samples needed of each.
         needed: u32,

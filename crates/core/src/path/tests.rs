@@ -509,6 +509,9 @@ fn backups_are_never_explored() {
     });
     world.candidates.aggregate = false;
     world.candidates.backup.insert(OTHER);
+    let unknown = world.decide(CLIENT, Criterion::Goodput);
+    assert_eq!(unknown.route, PLAIN, "there is nothing to compare with");
+    world.see(CLIENT, PLAIN, 2, 10, 30);
     let decision = world.decide(CLIENT, Criterion::Goodput);
     assert_eq!(
         (decision.route, decision.group),
@@ -528,10 +531,23 @@ fn tables_are_bounded_and_forget() {
     assert_eq!((world.table.len(), world.table.capacity()), (1000, 1000));
     world.see(CLIENT, STEERED, 8, 10, 30);
     let prefix = "192.0.2.0/24".parse().unwrap();
-    assert_eq!(world.table.forget(Scope::Prefix(prefix)), 1);
+    assert_eq!(
+        world.table.forget(Scope::Prefix(prefix)),
+        2,
+        "and the client"
+    );
     assert_eq!(world.goodput(CLIENT, STEERED), None);
-    world.see(CLIENT, STEERED, 8, 10, 30);
-    assert_eq!(world.table.forget(Scope::Address(addr(NEIGHBOUR))), 1);
+    for (client, other) in [(CLIENT, NEIGHBOUR), ("2001:db8:1::1", "2001:db8:1:0ff::1")] {
+        world.see(client, STEERED, 8, 10, 30);
+        let forgotten = world.table.forget(Scope::Address(addr(other)));
+        assert_eq!(
+            forgotten,
+            usize::from(client != CLIENT),
+            "a /56 is one client"
+        );
+    }
+    assert_eq!(world.table.forget(Scope::Address(addr(CLIENT))), 1);
+    assert_eq!(world.goodput(CLIENT, STEERED), None);
     world.see(CLIENT, STEERED, 8, 10, 30);
     world.see(CLIENT, PLAIN, 8, 10, 30);
     world.table.forget_path(OTHER);
