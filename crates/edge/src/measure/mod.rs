@@ -13,6 +13,7 @@ mod quic;
 mod report;
 mod stall;
 mod tcp;
+mod watcher;
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ pub(crate) use exchange::{Exchange, Ledger, Load, Ticket, TrackedBody};
 pub(crate) use io::{MeteredIo, Socket};
 pub(crate) use patience::Patience;
 pub(crate) use quic::{Acknowledged, QuicMeter};
-pub(crate) use stall::Stall;
+pub(crate) use stall::{Flight, Signal, Stall};
 pub(crate) use tcp::TcpMeter;
 
 /// A transport's own account of a connection, since its beginning.
