@@ -132,7 +132,7 @@ async fn a_lookup_is_kept_until_routes_change() {
     agent.send("routes", &elsewhere);
     let other = edge.connection("2001:db8:0:1::1", None);
     until("the other client is asked for", || {
-        agent.lookups().len() == 2
+        agent.lookups().len() >= 2
     })
     .await;
     assert_eq!(
