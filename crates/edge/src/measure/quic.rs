@@ -15,6 +15,7 @@ use quinn::StoppedError;
 use tokio::time::Sleep;
 
 use super::report::Reporter;
+use super::route::RouteReporter;
 use super::watcher::Watcher;
 use super::{Exchange, Flight, Load, Patience, Signal, Snapshot};
 use crate::conn::Conn;
@@ -84,6 +85,7 @@ pub(crate) struct QuicMeter {
     looked: Instant,
     snapshot: Snapshot,
     reporter: Reporter,
+    route: RouteReporter,
     load: Load,
     patience: Patience,
     steered: Option<Steered>,
@@ -133,6 +135,7 @@ impl QuicMeter {
         };
         Self {
             reporter: Reporter::new(Arm::new(conn.peer.version, conn.congestion()), now),
+            route: RouteReporter::default(),
             conn,
             settings: begun.quic_settings(),
             controller: Handle::of(quic.congestion_state()),
@@ -162,10 +165,10 @@ impl QuicMeter {
         if ended {
             self.report(now, idle, false);
         }
-        if self.conn.mark() != self.steered.as_ref().map_or(0, |steered| steered.mark) {
+        if self.conn.route().is_some() {
             self.steer();
+            self.watch(cx);
         }
-        self.watch(cx);
         if !idle {
             self.poll_timer(cx);
         }
@@ -273,6 +276,7 @@ impl QuicMeter {
     }
 
     fn report(&mut self, now: Instant, idle: bool, over: bool) {
+        self.route.look(&self.conn, now, now, &self.snapshot, idle);
         let observations = self.reporter.observations(now, &self.snapshot, idle, over);
         self.conn.observe(observations);
         self.follow(now);
