@@ -172,7 +172,7 @@ impl TcpMeter {
             self.end(&exchange, at);
         }
         let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
-        let sending = self.is_sending();
+        let sending = self.load.is_sending() || !self.awaiting.is_empty();
         self.patience.look(now, self.snapshot.acked, sending);
         self.route
             .look(&self.conn, now, acked_at, &self.snapshot, idle);
@@ -200,14 +200,11 @@ impl TcpMeter {
         self.conn.shared.set_mark(&self.socket, self.conn.mark());
     }
 
-    fn is_sending(&self) -> bool {
-        self.load.is_sending() || !self.awaiting.is_empty()
-    }
-
     /// Leaves a path that carries nothing any more.
     fn watch(&mut self, cx: &mut Context<'_>) {
         let watched = self.socket.has_one_path() && self.conn.has_other_paths();
-        if !watched || !self.is_sending() {
+        let under_way = self.load.in_flight > 0 || !self.awaiting.is_empty();
+        if !watched || !under_way {
             self.watcher = None;
             return;
         }
