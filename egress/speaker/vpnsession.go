@@ -102,6 +102,9 @@ func (v *vpnSession) established(ctx context.Context, conn *net.TCPConn, r *bufi
 	wrote := make(chan error, 1)
 	go func() {
 		err := v.write(writing, conn, v.outbox, agreed, local)
+		if writing.Err() != nil {
+			err = nil // it was interrupted
+		}
 		if err != nil {
 			conn.SetReadDeadline(time.Now()) // wakes the reader
 		}
@@ -109,8 +112,7 @@ func (v *vpnSession) established(ctx context.Context, conn *net.TCPConn, r *bufi
 	}()
 	err := v.read(ctx, conn, r, agreed)
 	cancel()
-	conn.SetWriteDeadline(time.Now())
-	if failed := <-wrote; failed != nil && errors.Is(err, errQuiet) {
+	if failed := interrupt(conn, wrote); failed != nil && errors.Is(err, errQuiet) {
 		err = failed
 	}
 	v.speaker.goDead(v)
@@ -120,6 +122,18 @@ func (v *vpnSession) established(ctx context.Context, conn *net.TCPConn, r *bufi
 		v.speaker.urgent.post(func(context.Context) { v.speaker.config.OnPeerDown(down) })
 	}
 	return err
+}
+
+// interrupt ends a write that waits for the reflector, and returns the writer's error.
+func interrupt(conn *net.TCPConn, wrote <-chan error) error {
+	for {
+		conn.SetWriteDeadline(time.Now())
+		select {
+		case err := <-wrote:
+			return err
+		case <-time.After(10 * time.Millisecond): // it had just set a deadline of its own
+		}
+	}
 }
 
 // errQuiet ends a session on which nothing came for the hold time.
@@ -190,16 +204,19 @@ func (v *vpnSession) write(ctx context.Context, conn *net.TCPConn, box *outbox, 
 			return nil
 		case <-beat:
 			if _, err := w.Write(keepalive); err != nil {
-				return err
+				return fmt.Errorf("sending KEEPALIVE: %w", err)
 			}
 		case <-box.bell:
+		}
+		if err := agreed.extend(conn); err != nil {
+			return err
 		}
 		for _, item := range box.take() {
 			messages := item.messages
 			if item.table != nil {
 				messages = v.speaker.encodeTable(v, *item.table, local)
 			}
-			if err := v.extend(ctx, conn, agreed); err != nil {
+			if err := agreed.extend(conn); err != nil {
 				return err
 			}
 			if _, err := w.Write(messages); err != nil {
@@ -214,11 +231,11 @@ func (v *vpnSession) write(ctx context.Context, conn *net.TCPConn, box *outbox, 
 
 // extend gives what is written next the time after which the reflector would
 // count us dead.
-func (v *vpnSession) extend(ctx context.Context, conn *net.TCPConn, agreed opened) error {
-	if agreed.holdTime == 0 {
-		return ctx.Err()
+func (o opened) extend(conn *net.TCPConn) error {
+	if o.holdTime == 0 {
+		return nil
 	}
-	return errors.Join(conn.SetWriteDeadline(time.Now().Add(agreed.holdTime)), ctx.Err())
+	return conn.SetWriteDeadline(time.Now().Add(o.holdTime))
 }
 
 // lastWord tells the reflector why the session ends: our own reason, or that we
