@@ -54,6 +54,11 @@ pub(crate) struct Entry<'a> {
     pub(crate) decision: &'a str,
     pub(crate) reason: &'a str,
     pub(crate) group: &'a str,
+    /// The way out of the AS: `plain`, a path's name or `aggregate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) route: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) route_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
     #[serde(skip_serializing_if = "str::is_empty")]

@@ -13,6 +13,7 @@ use crate::access_log::AccessLog;
 use crate::clients::Clients;
 use crate::config::Config;
 use crate::content::Content;
+use crate::egress::Egress;
 use crate::events::{Event, Events};
 use crate::limits::Connections;
 use crate::measure::Socket;
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) controls: Controls,
     /// What chooses the path of QUIC packets, for all sockets.
     pub(crate) marks: Arc<Marks>,
+    /// Where there is an agent of egress paths.
+    pub(crate) egress: Option<Arc<Egress>>,
     /// Addresses that are served.
     pub(crate) addresses: Vec<SocketAddr>,
     live: ArcSwap<Live>,
@@ -55,6 +58,7 @@ impl Shared {
         clients: Clients,
         clock: Clock,
         controls: Controls,
+        egress: Option<Arc<Egress>>,
         addresses: Vec<SocketAddr>,
         live: Live,
     ) -> Self {
@@ -67,6 +71,7 @@ impl Shared {
             traces: Traces::default(),
             controls,
             marks: Arc::default(),
+            egress,
             addresses,
             live: ArcSwap::from_pointee(live),
         }

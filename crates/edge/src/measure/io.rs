@@ -66,6 +66,13 @@ impl Socket {
         Ok(snapshot)
     }
 
+    /// The token that names its connection to the kernel's MPTCP path managers; `None` of plain TCP, and
+    /// of what fell back to it.
+    pub(crate) fn mptcp_token(&self) -> Option<u32> {
+        let info = self.mptcp.then(|| sys::mptcp_info(&self.stream))?;
+        info.ok().map(|(info, _)| info.token)
+    }
+
     /// The congestion window.
     ///
     /// # Errors

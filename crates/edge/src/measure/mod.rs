@@ -11,6 +11,7 @@ mod io;
 mod patience;
 mod quic;
 mod report;
+mod route;
 mod stall;
 mod tcp;
 

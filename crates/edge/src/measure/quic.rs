@@ -15,6 +15,7 @@ use quinn::StoppedError;
 use tokio::time::Sleep;
 
 use super::report::Reporter;
+use super::route::RouteReporter;
 use super::{Exchange, Load, Patience, Snapshot};
 use crate::conn::Conn;
 use crate::serve::Marks;
@@ -79,6 +80,7 @@ pub(crate) struct QuicMeter {
     looked: Instant,
     snapshot: Snapshot,
     reporter: Reporter,
+    route: RouteReporter,
     load: Load,
     patience: Patience,
     steered: Option<Steered>,
@@ -110,6 +112,7 @@ impl QuicMeter {
         };
         Self {
             reporter: Reporter::new(Arm::new(conn.peer.version, conn.congestion()), now),
+            route: RouteReporter::default(),
             conn,
             settings: begun.quic_settings(),
             controller: Handle::of(quic.congestion_state()),
@@ -131,6 +134,9 @@ impl QuicMeter {
         self.load = self.conn.ledger.take(cx, &mut self.given_up);
         self.awaiting
             .extend(self.acknowledged.arrived.lock().drain(..));
+        if self.conn.is_route_outdated() {
+            self.steer();
+        }
         let now = Instant::now();
         let ended = self.poll_acknowledged(cx, now) | self.give_up(now);
         let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
@@ -244,6 +250,7 @@ impl QuicMeter {
     }
 
     fn report(&mut self, now: Instant, idle: bool, over: bool) {
+        self.route.look(&self.conn, now, now, &self.snapshot, idle);
         let observations = self.reporter.observations(now, &self.snapshot, idle, over);
         self.conn.observe(observations);
         self.follow(now);

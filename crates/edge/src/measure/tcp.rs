@@ -10,6 +10,7 @@ use hikyaku_core::arm::Arm;
 use tokio::time::Sleep;
 
 use super::report::Reporter;
+use super::route::RouteReporter;
 use super::{Exchange, Load, Patience, Snapshot, Socket};
 use crate::conn::Conn;
 
@@ -43,6 +44,7 @@ pub(crate) struct TcpMeter {
     looked: Instant,
     snapshot: Snapshot,
     reporter: Reporter,
+    route: RouteReporter,
 }
 
 impl TcpMeter {
@@ -50,6 +52,7 @@ impl TcpMeter {
         let now = Instant::now();
         Self {
             reporter: Reporter::new(Arm::new(conn.peer.version, conn.congestion()), now),
+            route: RouteReporter::default(),
             conn,
             snapshot: socket.look().unwrap_or_default(),
             socket,
@@ -67,6 +70,9 @@ impl TcpMeter {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
         self.load = self.conn.ledger.take(cx, &mut self.arrived);
         self.await_acknowledgement();
+        if self.conn.is_route_outdated() {
+            self.steer();
+        }
         while let Some(interval) = self.interval() {
             let deadline = self.looked + interval;
             let timer = self
@@ -159,6 +165,8 @@ impl TcpMeter {
         let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
         let sending = self.load.is_sending() || !self.awaiting.is_empty();
         self.patience.look(now, self.snapshot.acked, sending);
+        self.route
+            .look(&self.conn, now, acked_at, &self.snapshot, idle);
         let observations = self.reporter.observations(now, &self.snapshot, idle, false);
         self.conn.observe(observations);
         self.follow(now);

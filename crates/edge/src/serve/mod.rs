@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use hikyaku_core::arm::Version;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body::Body as _;
 
 use crate::conn::Conn;
 use crate::content::{Body, ErrorReason, RequestBody};
@@ -34,6 +35,7 @@ pub(crate) async fn respond(
     ticket: &mut Ticket,
 ) -> Response<Body> {
     let live = conn.shared.live_full();
+    let path = conn.route().map(|_| request.uri().clone());
     let mut response = match check(&request, conn.peer.version) {
         Err((status, reason)) => refusal(status, reason),
         Ok(()) => {
@@ -56,6 +58,10 @@ pub(crate) async fn respond(
         .or_insert(HeaderValue::from_static("hikyaku"));
     conn.apply(headers);
     ticket.answered(&response);
+    if let (Some(route), Some(path)) = (conn.route(), path) {
+        let length = response.body().size_hint().exact();
+        ticket.sends(route.begin(path.path(), response.headers(), length));
+    }
     match conn.pacing() {
         Some((pacer, rate)) => pace::paced(response, pacer, rate),
         None => response,
