@@ -173,7 +173,7 @@ func runAgent(role config.Role) func(context.Context, []string, io.Writer, io.Wr
 // tableGC is how much an agent's heap may grow between collections, in percent. Go's
 // 100 would have full tables take twice their size; what more collections cost is
 // CPU time while they load.
-const tableGC = 40
+const tableGC = 25
 
 // newFlags returns a flag set that prints its usage to out.
 func newFlags(name, usage string, out io.Writer) *flag.FlagSet {
