@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// Silence that is nothing at first: schedulers, aggregation on radio links.
-const LEAST_PATIENCE: Duration = Duration::from_millis(8);
+const LEAST_PATIENCE: Duration = Duration::from_millis(7);
 /// Silence that is never nothing; other timers have acted by then.
 const MOST_PATIENCE: Duration = Duration::from_millis(200);
 /// For how long a false alarm counts.
@@ -33,7 +33,12 @@ const PATIENCE_LIFE: Duration = Duration::from_secs(10);
 const AT_ONCE: u64 = 4;
 /// and those that may have waited for more.
 const DELAYED: u64 = 2;
-/// Between looks: a quarter of a round trip within these, and the shortest in a silence.
+/// Between looks in a silence that is longer than that.
+const SILENT_INTERVAL: Duration = Duration::from_millis(1);
+/// A look that comes so much later than the last one tells that this machine is busy, and that
+/// acknowledgements may wait to be read.
+const TARDY: Duration = Duration::from_millis(12);
+/// Between looks: a quarter of a round trip within these.
 const INTERVAL: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(5)];
 /// The same when nothing was in flight for a while:
 const IDLE_INTERVAL: Duration = Duration::from_millis(50);
@@ -115,6 +120,8 @@ struct Entry {
 #[derive(Clone, Copy, Debug)]
 struct Alarm {
     raised: Instant,
+    /// Acknowledged before.
+    acked: u64,
     /// When to tell of it again.
     again: Instant,
     times: u32,
@@ -166,7 +173,7 @@ impl Watch {
         let regular = self.looked + (flight.srtt / 4).clamp(shortest, longest);
         let due = self.progress + self.patience.0;
         match self.alarm {
-            None if flight.in_flight > 0 => regular.min(due.max(self.looked + shortest)),
+            None if flight.in_flight > 0 => regular.min(due.max(self.looked + SILENT_INTERVAL)),
             _ => regular,
         }
     }
@@ -174,11 +181,19 @@ impl Watch {
     fn resume(&mut self, now: Instant, flight: &Flight) -> Option<Signal> {
         // It was not before the last look.
         let at = flight.acked_at.unwrap_or(now).clamp(self.looked, now);
+        // Too soon for what was sent because of an alarm, unless by a far shorter path.
+        let of_former = |alarm: &Alarm| at < alarm.raised + flight.srtt * 3 / 4;
+        if let Some(alarm) = self.alarm.filter(of_former) {
+            let acked = flight.acked.saturating_sub(alarm.acked);
+            if acked < AT_ONCE * flight.packet && flight.in_flight > 0 {
+                // The receiver had held it back until more would come.
+                return None;
+            }
+        }
         let since = std::mem::replace(&mut self.progress, at);
         let alarm = self.alarm.take()?;
         let silent = at.saturating_duration_since(since);
-        if at < alarm.raised + flight.srtt * 3 / 4 {
-            // Too soon for what was sent because of the alarm, unless by a far shorter path.
+        if of_former(&alarm) {
             self.patience = ((2 * silent).clamp(LEAST_PATIENCE, MOST_PATIENCE), now);
         }
         Some(Signal::Resumed(silent))
@@ -187,7 +202,8 @@ impl Watch {
     fn judge(&mut self, now: Instant, flight: &Flight) -> Option<Signal> {
         let (patience, _) = self.patience;
         let silent = now.saturating_duration_since(self.progress);
-        if silent < patience || self.alarm.is_some_and(|alarm| now < alarm.again) {
+        let tardy = now.saturating_duration_since(self.looked) > TARDY;
+        if silent < patience || tardy || self.alarm.is_some_and(|alarm| now < alarm.again) {
             return None;
         }
         let late = flight.srtt + patience.max(4 * flight.rttvar);
@@ -203,6 +219,7 @@ impl Watch {
         let wait = (2 * flight.srtt + patience) * 2_u32.pow(times.min(8));
         self.alarm = Some(Alarm {
             raised: self.alarm.map_or(now, |alarm| alarm.raised),
+            acked: self.alarm.map_or(self.acked, |alarm| alarm.acked),
             again: now + wait,
             times: times + 1,
         });
