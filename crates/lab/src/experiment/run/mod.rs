@@ -5,6 +5,7 @@ mod browser;
 mod certificate;
 mod cpu_wait;
 mod crowd;
+mod epe;
 mod error;
 mod experiment;
 mod fetch;
