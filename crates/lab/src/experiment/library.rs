@@ -38,6 +38,18 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("../../../../experiments/cross-check.toml"),
     ),
     (
+        "epe-scale",
+        include_str!("../../../../experiments/epe-scale.toml"),
+    ),
+    (
+        "epe-scenario3",
+        include_str!("../../../../experiments/epe-scenario3.toml"),
+    ),
+    (
+        "epe-withdraw",
+        include_str!("../../../../experiments/epe-withdraw.toml"),
+    ),
+    (
         "fairness",
         include_str!("../../../../experiments/fairness.toml"),
     ),

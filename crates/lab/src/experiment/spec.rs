@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::axis::Axis;
 use super::quick::Quick;
 
+mod control;
+
+pub use control::{Control, Measure, Routers};
+
 /// One experiment: `experiments/NAME.toml`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -154,7 +158,7 @@ pub struct Workload {
     pub series: bool,
     /// How long a run of [`Kind::Flows`] lasts, from the start of its first flow. It is
     /// measured from the start of its last. Of [`Kind::Crowd`]: how long each client loads;
-    /// it is measured in the middle half of that.
+    /// it is measured in the middle half of that. Of [`Kind::Control`]: how long routes change.
     #[serde(default, with = "duration::option")]
     pub duration: Option<Duration>,
     /// Time between the starts of two flows that do not give their own. Of
@@ -164,6 +168,8 @@ pub struct Workload {
     /// What the clients of [`Kind::Crowd`] are like.
     #[serde(default, rename = "client")]
     pub clients: Vec<ClientKind>,
+    /// What [`Kind::Control`] measures.
+    pub control: Option<Control>,
 }
 
 /// What kind of traffic.
@@ -177,6 +183,8 @@ pub enum Kind {
     Flows,
     /// Many clients of one server, each over a link of its own.
     Crowd,
+    /// The egress agents among routers, without clients.
+    Control,
 }
 
 /// A file that the server has.
@@ -264,6 +272,9 @@ pub struct Arm {
     /// Of [`Kind::Crowd`]: one client of each kind, each alone on a server.
     #[serde(default)]
     pub alone: bool,
+    /// Of [`Kind::Control`]: whose routers there are.
+    #[serde(default)]
+    pub routers: Routers,
 }
 
 /// A server's program.

@@ -74,7 +74,7 @@ impl Job {
         let outcome = simulate(&self.scenario);
         let measured = match spec.workload.kind {
             // A crowd is refused before: `plan::check`.
-            Kind::Load | Kind::Crowd => {
+            Kind::Load | Kind::Crowd | Kind::Control => {
                 measured::download(&self.scenario, &outcome, spec.workload.series)
             }
             Kind::Flows => measured::flows(&self.scenario, &outcome, spec.workload.series),

@@ -2,16 +2,15 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Read, Write as _};
 use std::net::Ipv6Addr;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::super::epe::Agent as Api;
 use super::super::error::{Attempt, RunError};
 use super::super::process::Process;
 use super::net::{Border, OWN_AS, REFLECTOR, SERVER, Shape};
@@ -22,7 +21,7 @@ use crate::link::Netns;
 #[derive(Debug)]
 pub(super) struct Agent {
     process: Process,
-    socket: PathBuf,
+    api: Api,
 }
 
 /// What an agent tells of a path.
@@ -47,9 +46,6 @@ pub(super) struct Memory {
     /// Resident now.
     pub(super) now: u64,
 }
-
-/// How long an agent may take to answer.
-const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 impl Agent {
     /// Starts a border's. With `best_paths` it is the AS's ordinary border router, too.
@@ -116,7 +112,7 @@ impl Agent {
         command.stdout(Stdio::null());
         Ok(Self {
             process: Process::start(netns, &mut command, &directory.join("egress.log"))?,
-            socket: directory.join("api.sock"),
+            api: Api::new(directory.join("api.sock")),
         })
     }
 
@@ -127,7 +123,10 @@ impl Agent {
             .ended()
             .attempt(|| "waiting for `hikyaku-egress`".to_owned())?
         {
-            Some(status) => Err(report(&format!("{status}: {}", self.process.said()))),
+            Some(status) => Err(RunError::TestBed {
+                what: format!("an agent ended with {status}"),
+                said: self.process.said(),
+            }),
             None => Ok(()),
         }
     }
@@ -138,7 +137,7 @@ impl Agent {
         struct Answer {
             paths: Vec<Told>,
         }
-        Ok(self.ask::<Answer>("GET /v1/paths")?.paths)
+        Ok(self.ask::<Answer>("/v1/paths")?.paths)
     }
 
     /// Whether the reflector has told all that it has, and so listens to what comes now.
@@ -152,18 +151,18 @@ impl Agent {
             kind: String,
             end_of_rib: bool,
         }
-        let answer: Answer = self.ask("GET /v1/sessions")?;
+        let answer: Answer = self.ask("/v1/sessions")?;
         let mut sessions = answer.sessions.iter();
         Ok(sessions.any(|session| session.kind == "reflector" && session.end_of_rib))
     }
 
     /// The answer to a request; nothing as long as it does not answer.
-    fn ask<T: Default + DeserializeOwned>(&mut self, line: &str) -> Result<T, RunError> {
+    fn ask<T: Default + DeserializeOwned>(&mut self, path: &str) -> Result<T, RunError> {
         self.check()?;
-        let Ok(body) = request(&self.socket, line) else {
-            return Ok(T::default());
-        };
-        serde_json::from_str(&body).map_err(|error| report(&format!("{error}: {body}")))
+        match self.api.get(path) {
+            Err(RunError::Io { .. }) => Ok(T::default()),
+            answer => answer,
+        }
     }
 
     /// What it needs now, and needed at most.
@@ -189,22 +188,6 @@ fn common(role: &str, router_id: &str, local: Ipv6Addr, directory: &Path) -> Str
     )
 }
 
-/// The body of the answer to a request without one.
-fn request(socket: &Path, line: &str) -> io::Result<String> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(ANSWER_LIMIT))?;
-    write!(stream, "{line} HTTP/1.0\r\nHost: egress\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (head, body) = answer
-        .split_once("\r\n\r\n")
-        .ok_or(io::ErrorKind::UnexpectedEof)?;
-    match head.split_whitespace().nth(1) {
-        Some("200") => Ok(body.to_owned()),
-        _ => Err(io::Error::other(head.lines().next().unwrap_or_default().to_owned())),
-    }
-}
-
 /// From `/proc/PID/status`.
 fn memory(status: &str) -> Memory {
     let of = |name: &str| {
@@ -215,13 +198,6 @@ fn memory(status: &str) -> Memory {
     Memory {
         peak: of("VmHWM:").unwrap_or_default(),
         now: of("VmRSS:").unwrap_or_default(),
-    }
-}
-
-fn report(why: &str) -> RunError {
-    RunError::Report {
-        program: "`hikyaku-egress`",
-        why: why.to_owned(),
     }
 }
 

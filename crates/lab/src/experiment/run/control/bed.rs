@@ -23,6 +23,7 @@ pub(super) struct Bed {
     pub(super) server: Agent,
     pub(super) borders: Vec<Agent>,
     daemons: Vec<Process>,
+    #[allow(dead_code, reason = "kept for its drop")]
     zebra: Option<Zebra>,
     network: Network,
     directory: PathBuf,
@@ -50,10 +51,7 @@ impl Bed {
     /// Builds the network and starts reflector and agents; `directory` is for their files.
     pub(super) fn start(setup: Setup, directory: &Path, stop: &Stop) -> Result<Self, RunError> {
         let Setup { shape, .. } = setup;
-        let spec = shape.topology().map_err(|error| RunError::Report {
-            program: "the egress network",
-            why: error.to_string(),
-        })?;
+        let spec = shape.topology().map_err(|error| RunError::Arguments(error.to_string()))?;
         let network = Network::create(&spec)?;
         let node = |name: &str| find(&network, name);
         let place = |name: &str| directory.join(name);
@@ -175,9 +173,9 @@ impl Bed {
                 return Ok(true);
             }
             if Instant::now() > deadline {
-                return Err(RunError::Report {
-                    program: "the egress network",
-                    why: format!("after {READY_LIMIT:?} {what} is not so; {}", self.said()?),
+                return Err(RunError::TestBed {
+                    what: format!("waited {READY_LIMIT:?} in vain for {what}"),
+                    said: self.said()?,
                 });
             }
             thread::sleep(LOOK);
@@ -213,10 +211,8 @@ impl Bed {
 }
 
 fn find<'a>(network: &'a Network, name: &str) -> Result<&'a Netns, RunError> {
-    network.node(name).ok_or_else(|| RunError::Report {
-        program: "the egress network",
-        why: format!("it has no node `{name}`"),
-    })
+    let missing = || RunError::Arguments(format!("the network has no node `{name}`"));
+    network.node(name).ok_or_else(missing)
 }
 
 /// The AS's route reflector, whose clients come to it.

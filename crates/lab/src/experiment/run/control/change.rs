@@ -11,7 +11,7 @@ use super::daemon::{Family, Maker, Neighbour, Router, Vty};
 use super::feed::{Feed, Session, Speaker};
 use super::net::{Border, CLIENT, ISP_AS, OWN_AS, Peer, Shape};
 use super::watch::{Watch, What};
-use super::{Place, Sessions};
+use super::{MAIN, Place, Sessions, ms};
 use crate::experiment::record::Outcome;
 
 /// As in the paper's figure 7.
@@ -20,9 +20,6 @@ const SHAPE: Shape = Shape {
     transits: 1,
     isp: true,
 };
-
-/// The kernel's own table, in which the best path is.
-const MAIN: u32 = 254;
 
 /// The client's provider, which changes what it announces to the first transit.
 #[derive(Debug)]
@@ -209,8 +206,7 @@ impl Trial<'_> {
                 best.get_or_insert(at);
             }
         }
-        let ms = |at: Option<Duration>| at.unwrap_or_default().as_secs_f64() * 1e3;
-        let (route, best) = (ms(route), ms(best));
+        let [route, best] = [route, best].map(|at| ms(&at.unwrap_or_default()));
         self.measured.metric(&format!("epe_{name}_ms"), route);
         self.measured.metric(&format!("best_{name}_ms"), best);
         let excess = format!("{name}_excess_ms");

@@ -7,6 +7,7 @@ mod change;
 mod clock;
 mod daemon;
 mod feed;
+mod history;
 mod net;
 mod packets;
 mod programs;
@@ -15,7 +16,7 @@ mod watch;
 mod withdraw;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hikyaku_netsim::derive_seed;
 
@@ -26,7 +27,7 @@ use super::plan::Job;
 use super::session::Recorder;
 use super::stop::Stop;
 use crate::experiment::record::Run;
-use crate::experiment::spec::{Arm, Control, Measure, Routers, Spec};
+use crate::experiment::spec::{Arm, Measure, Routers, Spec};
 use daemon::Maker;
 
 /// Where a run has its files, and when it is to end.
@@ -111,7 +112,6 @@ struct Session<'a> {
     measured: Measured,
     /// Time to wait before a change: from half to one and a half of the experiment's.
     pause: Duration,
-    began: Instant,
 }
 
 impl<'a> Sessions<'a> {
@@ -127,13 +127,10 @@ impl<'a> Sessions<'a> {
             recorder,
             measured: Measured::default(),
             pause: self.experiment.spec.workload.pause.mul_f64(share),
-            began: Instant::now(),
         })
     }
 
-    fn end(&mut self, mut session: Session<'a>) {
-        let took = session.began.elapsed().as_secs_f64() * 1e3;
-        session.measured.metric("load_ms", took);
+    fn end(&mut self, session: Session<'a>) {
         self.done.push(session.recorder.end_unlinked(session.measured));
     }
 
@@ -143,7 +140,17 @@ impl<'a> Sessions<'a> {
     }
 }
 
-/// What the routes of a run are.
-fn range(control: &Control) -> u32 {
-    control.routes
+/// The kernel's own table.
+const MAIN: u32 = 254;
+
+fn ms(duration: &Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+/// The value that this share of all do not exceed; not a number of none.
+fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let place = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(place.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }

@@ -127,9 +127,9 @@ impl Zebra {
         while !socket.exists() {
             let ended = process.ended().attempt(|| "waiting for `zebra`".to_owned())?;
             if ended.is_some() || Instant::now() > deadline {
-                return Err(RunError::Report {
-                    program: "`zebra`",
-                    why: format!("it did not start: {}", process.said()),
+                return Err(RunError::TestBed {
+                    what: "`zebra` did not start".to_owned(),
+                    said: process.said(),
                 });
             }
             thread::sleep(Duration::from_millis(20));
