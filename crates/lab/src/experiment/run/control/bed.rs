@@ -13,6 +13,7 @@ use super::daemon::{Family, Maker, Neighbour, Router, Zebra};
 use super::feed::{Feed, Session, Speaker};
 use super::net::{Border, OWN_AS, Peer, REFLECTOR, SERVER, SERVER_DAEMON, Shape};
 use super::watch::Prefix;
+use super::Place;
 use crate::link::Netns;
 use crate::topology::Network;
 
@@ -28,6 +29,7 @@ pub(super) struct Bed {
     network: Network,
     directory: PathBuf,
     stop: Stop,
+    limit: Duration,
 }
 
 /// What is to run besides the agents.
@@ -42,35 +44,34 @@ pub(super) struct Setup {
     pub(super) best_path_at_server: bool,
 }
 
-/// How long everything together may take to get ready.
-pub(super) const READY_LIMIT: Duration = Duration::from_secs(120);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(20);
 
 impl Bed {
-    /// Builds the network and starts reflector and agents; `directory` is for their files.
-    pub(super) fn start(setup: Setup, directory: &Path, stop: &Stop) -> Result<Self, RunError> {
+    /// Builds the network and starts reflector and agents.
+    pub(super) fn start(setup: Setup, place: &Place<'_>) -> Result<Self, RunError> {
         let Setup { shape, .. } = setup;
+        let directory = place.directory;
         let spec = shape.topology().map_err(|error| RunError::Arguments(error.to_string()))?;
         let network = Network::create(&spec)?;
         let node = |name: &str| find(&network, name);
-        let place = |name: &str| directory.join(name);
+        let files = |name: &str| directory.join(name);
         let mut daemons = Vec::new();
         let reflector = reflector(setup);
-        daemons.push(reflector.start(setup.reflector, node("reflector")?, &place("reflector"))?);
+        daemons.push(reflector.start(setup.reflector, node("reflector")?, &files("reflector"))?);
         let mut zebra = None;
         if setup.best_path_at_server {
             let started = Zebra::start(node("server")?)?;
-            let place = place("server-bgp");
-            daemons.push(of_server().start_with(&started, node("server")?, &place)?);
+            let files = files("server-bgp");
+            daemons.push(of_server().start_with(&started, node("server")?, &files)?);
             zebra = Some(started);
         }
         let border = |border: Border| {
             let name = border.node();
-            Agent::border(shape, border, setup.best_paths, node(&name)?, &place(&name))
+            Agent::border(shape, border, setup.best_paths, node(&name)?, &files(&name))
         };
         let borders = shape.borders().map(border).collect::<Result<_, _>>()?;
-        let server = Agent::server(shape, node("server")?, &place("server"))?;
+        let server = Agent::server(shape, node("server")?, &files("server"))?;
         Ok(Self {
             shape,
             server,
@@ -79,7 +80,8 @@ impl Bed {
             zebra,
             network,
             directory: directory.to_owned(),
-            stop: stop.clone(),
+            stop: place.stop.clone(),
+            limit: place.timeout,
         })
     }
 
@@ -157,14 +159,14 @@ impl Bed {
         self.feed(&peer.node(), &session, Speaker::Lean)
     }
 
-    /// Waits until something holds, as long as [`READY_LIMIT`]; false if a signal to stop came
+    /// Waits until something holds, as long as a session may take; false if a signal to stop came
     /// first.
     pub(super) fn until(
         &mut self,
         what: &str,
         mut holds: impl FnMut(&mut Self) -> Result<bool, RunError>,
     ) -> Result<bool, RunError> {
-        let deadline = Instant::now() + READY_LIMIT;
+        let deadline = Instant::now() + self.limit;
         loop {
             if self.stop.is_set() {
                 return Ok(false);
@@ -174,7 +176,7 @@ impl Bed {
             }
             if Instant::now() > deadline {
                 return Err(RunError::TestBed {
-                    what: format!("waited {READY_LIMIT:?} in vain for {what}"),
+                    what: format!("waited {:?} in vain for {what}", self.limit),
                     said: self.said()?,
                 });
             }
@@ -202,6 +204,16 @@ impl Bed {
                 .map_or(0, |path| path.routes.ipv6)
         };
         Ok(self.shape.peers().map(of).collect())
+    }
+
+    /// How long the route reflector, the borders' agents and the server's have used a CPU.
+    pub(super) fn used(&self) -> [Duration; 3] {
+        let reflector = self.daemons.first().map(Process::used);
+        [
+            reflector.unwrap_or_default(),
+            self.borders.iter().map(Agent::used).sum(),
+            self.server.used(),
+        ]
     }
 
     /// Whether a signal to stop came.

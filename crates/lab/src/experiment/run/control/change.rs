@@ -47,7 +47,7 @@ pub(super) fn measure(
         best_paths: true,
         best_path_at_server: true,
     };
-    let mut bed = Bed::start(setup, place.directory, place.stop)?;
+    let mut bed = Bed::start(setup, place)?;
     let Some(mut isp) = start_routers(&mut bed, maker)? else {
         return Ok(None);
     };

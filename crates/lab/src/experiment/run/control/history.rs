@@ -18,39 +18,48 @@ pub(super) struct Fact {
 
 /// Times in which packets for a prefix may go to a peer: from its announcement until the kernel
 /// no longer has the route. The kernel has it later than announced, so a packet in between is
-/// not ours to blame; and it is told of a removal after it, so that none is excused wrongly.
+/// not ours to blame; and it is told of a removal after it, so that none is excused wrongly. A
+/// route that comes without an announcement excuses nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Times {
     /// In their order; the last one may have no end.
     spans: Vec<(Duration, Duration)>,
     /// From each withdrawal until the kernel had done it.
     pub(super) delays: Vec<Duration>,
+    /// Whether the kernel has a route in the end.
+    pub(super) is_open: bool,
 }
+
+/// How late the kernel may get a route that was announced, and withdrawn since.
+const LATE: Duration = Duration::from_secs(1);
 
 impl Times {
     /// From both stories of one prefix and peer, each in its order.
     pub(super) fn new(words: &[Word], facts: &[Fact]) -> Self {
         let mut times = Self::default();
-        let last = |at: Duration, announced: bool| {
-            let before = words.iter().take_while(|word| word.at <= at);
-            before
-                .filter(|word| word.announced == announced)
-                .map(|word| word.at)
-                .last()
-        };
         let mut since = None;
         for fact in facts {
-            match (fact.has, since) {
-                // What was there before anything was said has always been right.
-                (true, None) => since = Some(last(fact.at, true).unwrap_or_default()),
-                (false, Some(from)) => {
-                    times.spans.push((from, fact.at));
-                    since = None;
-                    let told = last(fact.at, false).filter(|told| *told > from);
-                    times.delays.extend(told.map(|told| fact.at - told));
+            let before = |announced: bool| {
+                let before = words.iter().take_while(|word| word.at <= fact.at);
+                before
+                    .filter(|word| word.announced == announced)
+                    .map(|word| word.at)
+                    .last()
+            };
+            match (fact.has, times.is_open) {
+                (true, false) => {
+                    let (announced, withdrawn) = (before(true), before(false));
+                    since = announced.filter(|at| withdrawn < announced || *at + LATE > fact.at);
                 }
-                (true, Some(_)) | (false, None) => {}
+                (false, true) => {
+                    times.spans.extend(since.map(|from| (from, fact.at)));
+                    let told = before(false).filter(|told| since < Some(*told));
+                    times.delays.extend(told.map(|told| fact.at - told));
+                    since = None;
+                }
+                (true, true) | (false, false) => {}
             }
+            times.is_open = fact.has;
         }
         times.spans.extend(since.map(|from| (from, Duration::MAX)));
         times
@@ -61,13 +70,6 @@ impl Times {
         self.spans
             .iter()
             .any(|(begin, end)| *begin <= to && from <= *end)
-    }
-
-    /// Whether the kernel has the route in the end.
-    pub(super) fn is_open(&self) -> bool {
-        self.spans
-            .last()
-            .is_some_and(|(_, end)| *end == Duration::MAX)
     }
 }
 
@@ -90,7 +92,7 @@ mod tests {
         let facts = [fact(14, true), fact(57, false), fact(84, true)];
         let times = Times::new(&words, &facts);
         assert_eq!(times.delays, [ms(7)]);
-        assert!(times.is_open());
+        assert!(times.is_open);
         let cases = [
             ("before", 1, 9, false),
             ("read after the announcement", 9, 10, true),
@@ -106,23 +108,27 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_never_dropped_has_no_delay() {
-        let words = [
-            Word {
-                at: ms(1),
-                announced: false,
-            },
-            Word {
-                at: ms(2),
-                announced: true,
-            },
+    fn what_nobody_announced_excuses_nothing() {
+        let word = |at, announced| Word {
+            at: ms(at),
+            announced,
+        };
+        let fact = |at, has| Fact { at: ms(at), has };
+        let facts = [fact(10, true), fact(20, false), fact(5_000, true)];
+        let words = [word(5, true), word(15, false)];
+        let cases: [(&str, &[Word], u64, bool); 4] = [
+            ("never announced", &[], 12, false),
+            ("announced", &words, 12, true),
+            ("after the withdrawal", &words, 21, false),
+            ("put back without a word", &words, 6_000, false),
         ];
-        let facts = [Fact {
-            at: ms(0),
-            has: true,
-        }];
-        let times = Times::new(&words, &facts);
-        assert!(times.delays.is_empty() && times.allow(ms(1), ms(1)));
+        for (name, words, at, want) in cases {
+            let times = Times::new(words, &facts);
+            assert_eq!(times.allow(ms(at), ms(at)), want, "{name}");
+            assert!(times.is_open, "{name}");
+        }
+        let times = Times::new(&[word(5, true), word(9, false)], &facts[..1]);
+        assert!(times.allow(ms(12), ms(12)), "the kernel is behind");
         assert!(!Times::default().allow(ms(0), ms(9)));
     }
 }

@@ -31,7 +31,7 @@ const SHAPE: Shape = Shape {
 /// First of the prefixes; all transits have the same.
 const FIRST: Ipv6Addr = Ipv6Addr::new(0x3fff, 0x100, 0, 0, 0, 0, 0, 0);
 /// Time between two packets on the path that is lost.
-const GAP: Duration = Duration::from_millis(1);
+const GAP: Duration = Duration::from_micros(250);
 /// Nothing more comes after so long without anything.
 const QUIET: Duration = Duration::from_secs(2);
 
@@ -50,7 +50,7 @@ pub(super) fn measure(
         best_path_at_server: false,
     };
     while let Some(mut session) = sessions.next() {
-        let bed = Bed::start(setup, place.directory, place.stop)?;
+        let bed = Bed::start(setup, place)?;
         let mut scale = Scale {
             bed,
             feeds: Vec::new(),
@@ -111,6 +111,7 @@ impl Scale<'_> {
     /// All transits announce their tables at once.
     fn load(&mut self) -> Result<bool, RunError> {
         let slab = slab();
+        let used = self.bed.used();
         let began = clock::now();
         self.announce()?;
         if !self.wait_for_all()? {
@@ -118,6 +119,9 @@ impl Scale<'_> {
         }
         let took = clock::now() - began;
         self.measured.metric("load_ms", ms(&took));
+        for (name, time) in self.used_since(used) {
+            self.measured.metric(&format!("load_{name}_cpu_ms"), ms(&time));
+        }
         self.memory(slab);
         Ok(true)
     }
@@ -146,6 +150,13 @@ impl Scale<'_> {
                 Ok(all && bed.has_route(*table, last, None)?)
             })
         })
+    }
+
+    /// For how long each program used a CPU since it had used it so long.
+    fn used_since(&self, before: [Duration; 3]) -> impl Iterator<Item = (&'static str, Duration)> + use<> {
+        let used = self.bed.used().into_iter().zip(before);
+        let used = used.map(|(now, before)| now.saturating_sub(before));
+        ["reflector", "border", "server"].into_iter().zip(used)
     }
 
     /// The last prefix of each table.
@@ -226,7 +237,7 @@ impl Scale<'_> {
     /// All transits withdraw and announce one route after the other.
     fn churn(&mut self, duration: Duration) -> Result<(), RunError> {
         let watch = Watch::start(self.bed.node("server")?)?;
-        let used = [self.bed.borders[0].used(), self.bed.server.used()];
+        let used = self.bed.used();
         let rate = self.control.updates / u32::from(SHAPE.transits);
         let began = Instant::now();
         for (i, feed) in self.feeds.iter_mut().enumerate() {
@@ -244,12 +255,9 @@ impl Scale<'_> {
             changes.push(change);
         }
         let took = began.elapsed().saturating_sub(QUIET);
-        for (name, before, after) in [
-            ("border", used[0], self.bed.borders[0].used()),
-            ("server", used[1], self.bed.server.used()),
-        ] {
-            let share = after.saturating_sub(before).div_duration_f64(took);
-            self.measured.metric(&format!("churn_{name}_cpu_percent"), 100.0 * share);
+        for (name, time) in self.used_since(used) {
+            let share = 100.0 * time.div_duration_f64(took);
+            self.measured.metric(&format!("churn_{name}_cpu_percent"), share);
         }
         let mut latencies = Latencies::default();
         for (i, peer) in SHAPE.peers().enumerate() {

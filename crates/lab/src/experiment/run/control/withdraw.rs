@@ -46,7 +46,7 @@ pub(super) fn measure(
         best_path_at_server: false,
     };
     let duration = sessions.duration();
-    let mut bed = Bed::start(setup, place.directory, place.stop)?;
+    let mut bed = Bed::start(setup, place)?;
     if !bed.wait_for_reflector()? {
         return Ok(None);
     }
@@ -252,7 +252,7 @@ impl Outcome {
         measured.metric("wrong_after_server", f64::from(late));
         measured.metric("wrong_path", f64::from(strayed));
         let left = border.values().chain(server.values());
-        let left = left.filter(|times| times.is_open()).count();
+        let left = left.filter(|times| times.is_open).count();
         measured.metric("routes_left", left as f64);
         for (name, times) in [("border", border), ("server", server)] {
             let delays: Vec<f64> = times.values().flat_map(|times| &times.delays).map(ms).collect();
