@@ -10,9 +10,7 @@ use crate::report::figure::Figure;
 
 use super::axis::{Axis, Cell};
 use super::error::{Fault, fault};
-use super::spec::{
-    Arm, Backend, Change, Filter, Kind, Measure, OneOrMany, Server, Spec, Workload,
-};
+use super::spec::{Arm, Backend, Change, Filter, Kind, Measure, OneOrMany, Server, Spec, Workload};
 
 /// Most cells of an experiment: more would not be measured in days.
 const MOST_CELLS: usize = 100_000;

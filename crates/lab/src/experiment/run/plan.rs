@@ -266,7 +266,9 @@ fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
 fn control_cost(spec: &Spec, sessions: u32) -> Cost {
     /// Until all daemons know each other, in seconds.
     const START: f64 = 15.0;
-    let Workload { duration, pause, .. } = &spec.workload;
+    let Workload {
+        duration, pause, ..
+    } = &spec.workload;
     // A route is taken away and brought back.
     let session = 2 * *pause + duration.unwrap_or_default();
     Cost {

@@ -3,8 +3,8 @@
 use std::slice::from_ref;
 
 use super::{Figure, Kind};
-use crate::report::goal::Of;
 use crate::experiment::{Axis, Spec};
+use crate::report::goal::Of;
 
 /// Results that a goal can be set for, by kind.
 const CHOICE: [&str; 4] = [

@@ -1,6 +1,6 @@
 //! The network with its daemons and agents.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use super::super::error::{Attempt, RunError};
 use super::super::process::Process;
 use super::super::stop::Stop;
+use super::Place;
 use super::agent::Agent;
 use super::daemon::{Family, Maker, Neighbour, Router, Zebra};
 use super::feed::{Feed, Session, Speaker};
 use super::net::{Border, OWN_AS, Peer, REFLECTOR, SERVER, SERVER_DAEMON, Shape};
 use super::watch::Prefix;
-use super::Place;
 use crate::link::Netns;
 use crate::topology::Network;
 
@@ -52,7 +52,9 @@ impl Bed {
     pub(super) fn start(setup: Setup, place: &Place<'_>) -> Result<Self, RunError> {
         let Setup { shape, .. } = setup;
         let directory = place.directory;
-        let spec = shape.topology().map_err(|error| RunError::Arguments(error.to_string()))?;
+        let spec = shape
+            .topology()
+            .map_err(|error| RunError::Arguments(error.to_string()))?;
         let network = Network::create(&spec)?;
         let node = |name: &str| find(&network, name);
         let files = |name: &str| directory.join(name);
@@ -124,7 +126,12 @@ impl Bed {
     }
 
     /// Starts a further routing daemon in a node.
-    pub(super) fn add(&mut self, node: &str, router: &Router, maker: Maker) -> Result<(), RunError> {
+    pub(super) fn add(
+        &mut self,
+        node: &str,
+        router: &Router,
+        maker: Maker,
+    ) -> Result<(), RunError> {
         let place = self.place(node);
         let process = router.start(maker, self.node(node)?, &place)?;
         self.daemons.push(process);
@@ -144,7 +151,12 @@ impl Bed {
         speaker: Speaker,
     ) -> Result<Feed, RunError> {
         let log = format!("feed-{}.log", session.router_id);
-        Feed::start(self.node(node)?, session, speaker, &self.directory.join(log))
+        Feed::start(
+            self.node(node)?,
+            session,
+            speaker,
+            &self.directory.join(log),
+        )
     }
 
     /// A peer as what it says is all that matters.
@@ -187,12 +199,19 @@ impl Bed {
     /// What the server's paths are like, for errors.
     fn said(&mut self) -> Result<String, RunError> {
         let paths = self.server.paths()?;
-        let told = paths
-            .iter()
-            .map(|path| format!("{} {} with {} routes", path.name, path.state, path.routes.ipv6));
+        let told = paths.iter().map(|path| {
+            format!(
+                "{} {} with {} routes",
+                path.name, path.state, path.routes.ipv6
+            )
+        });
         let paths: Vec<String> = told.collect();
         let daemons: Vec<String> = self.daemons.iter().map(Process::said).collect();
-        Ok(format!("paths: {}; {}", paths.join(", "), daemons.join("; ")))
+        Ok(format!(
+            "paths: {}; {}",
+            paths.join(", "),
+            daemons.join("; ")
+        ))
     }
 
     /// How many prefixes each path reaches, in the order of the peers; 0 of one that is down.

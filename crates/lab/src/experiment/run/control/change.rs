@@ -193,7 +193,11 @@ impl Trial<'_> {
         let (mut route, mut best) = (None, None);
         while route.is_none() || best.is_none() {
             let Some(change) = self.watch.next(deadline) else {
-                let missing = if route.is_none() { "the EPE route" } else { "the best path" };
+                let missing = if route.is_none() {
+                    "the EPE route"
+                } else {
+                    "the best path"
+                };
                 let why = format!("{name}: {missing} did not follow within {:?}", self.limit);
                 self.measured.fail(Outcome::TimedOut, why);
                 return Ok(());

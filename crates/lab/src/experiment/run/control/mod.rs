@@ -131,7 +131,8 @@ impl<'a> Sessions<'a> {
     }
 
     fn end(&mut self, session: Session<'a>) {
-        self.done.push(session.recorder.end_unlinked(session.measured));
+        self.done
+            .push(session.recorder.end_unlinked(session.measured));
     }
 
     /// How long the experiment says that a session lasts.
@@ -152,5 +153,8 @@ fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let place = (share * sorted.len() as f64).ceil() as usize;
-    sorted.get(place.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+    sorted
+        .get(place.saturating_sub(1))
+        .copied()
+        .unwrap_or(f64::NAN)
 }

@@ -65,10 +65,17 @@ impl Sender {
         interval: Duration,
     ) -> Result<Self, RunError> {
         let sockets = server
-            .enter(|| ways.iter().map(|way| way.socket()).collect::<io::Result<Vec<_>>>())?
+            .enter(|| {
+                ways.iter()
+                    .map(|way| way.socket())
+                    .collect::<io::Result<Vec<_>>>()
+            })?
             .attempt(|| "opening sockets to send from".to_owned())?;
         let targets = targets.to_vec();
-        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stop, sent) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicU64::new(0)),
+        );
         let work = {
             let (stop, sent) = (Arc::clone(&stop), Arc::clone(&sent));
             move || send(&sockets, &targets, interval, &stop, &sent)
@@ -173,7 +180,10 @@ impl Sink {
         let socket = transit
             .enter(listen)?
             .attempt(|| format!("taking packets in {}", transit.name()))?;
-        let (stop, last) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stop, last) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicU64::new(0)),
+        );
         let work = {
             let (stop, last) = (Arc::clone(&stop), Arc::clone(&last));
             move || take(&socket, &stop, &last)
@@ -248,7 +258,10 @@ mod tests {
 
     #[test]
     fn a_packet_tells_what_it_is() {
-        let (sent, read) = (Duration::from_nanos(1_234_567_890_123), Duration::from_secs(2_000));
+        let (sent, read) = (
+            Duration::from_nanos(1_234_567_890_123),
+            Duration::from_secs(2_000),
+        );
         let bytes = packet(sent, 7, 300);
         let want = Arrival {
             sent,

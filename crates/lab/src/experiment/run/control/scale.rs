@@ -120,7 +120,8 @@ impl Scale<'_> {
         let took = clock::now() - began;
         self.measured.metric("load_ms", ms(&took));
         for (name, time) in self.used_since(used) {
-            self.measured.metric(&format!("load_{name}_cpu_ms"), ms(&time));
+            self.measured
+                .metric(&format!("load_{name}_cpu_ms"), ms(&time));
         }
         self.memory(slab);
         Ok(true)
@@ -153,7 +154,10 @@ impl Scale<'_> {
     }
 
     /// For how long each program used a CPU since it had used it so long.
-    fn used_since(&self, before: [Duration; 3]) -> impl Iterator<Item = (&'static str, Duration)> + use<> {
+    fn used_since(
+        &self,
+        before: [Duration; 3],
+    ) -> impl Iterator<Item = (&'static str, Duration)> + use<> {
         let used = self.bed.used().into_iter().zip(before);
         let used = used.map(|(now, before)| now.saturating_sub(before));
         ["reflector", "border", "server"].into_iter().zip(used)
@@ -167,15 +171,22 @@ impl Scale<'_> {
     }
 
     fn memory(&mut self, slab_before: u64) {
-        let border = self.bed.borders.iter_mut().map(super::agent::Agent::memory).next();
+        let border = self
+            .bed
+            .borders
+            .iter_mut()
+            .map(super::agent::Agent::memory)
+            .next();
         let agents = [
             ("border", border.unwrap_or_default()),
             ("server", self.bed.server.memory()),
         ];
         let mut sum = 0;
         for (name, memory) in agents {
-            self.measured.metric(&format!("{name}_memory_bytes"), memory.now as f64);
-            self.measured.metric(&format!("{name}_memory_peak_bytes"), memory.peak as f64);
+            self.measured
+                .metric(&format!("{name}_memory_bytes"), memory.now as f64);
+            self.measured
+                .metric(&format!("{name}_memory_peak_bytes"), memory.peak as f64);
             sum += memory.now;
         }
         self.measured.metric("agents_memory_bytes", sum as f64);
@@ -192,7 +203,10 @@ impl Scale<'_> {
         let sink = Sink::start(self.bed.node(&lost.node())?)?;
         let target = Ipv6Addr::from_bits(FIRST.to_bits() | 1);
         let sender = Sender::start(server, &[Way::From(lost)], &[target], GAP)?;
-        if !self.bed.until("a packet on the path", |_| Ok(sink.last().is_some()))? {
+        if !self
+            .bed
+            .until("a packet on the path", |_| Ok(sink.last().is_some()))?
+        {
             return Ok(false);
         }
         let Some(feed) = self.feeds.last_mut() else {
@@ -248,7 +262,11 @@ impl Scale<'_> {
                 self.log.display()
             ))?;
         }
-        let done: Vec<Done> = self.feeds.iter_mut().map(Feed::done).collect::<Result<_, _>>()?;
+        let done: Vec<Done> = self
+            .feeds
+            .iter_mut()
+            .map(Feed::done)
+            .collect::<Result<_, _>>()?;
         let fed = done.iter().map(|done| done.ended - done.began).max();
         let mut changes = Vec::new();
         while let Some(change) = watch.next(Instant::now() + QUIET) {
@@ -257,7 +275,8 @@ impl Scale<'_> {
         let took = began.elapsed().saturating_sub(QUIET);
         for (name, time) in self.used_since(used) {
             let share = 100.0 * time.div_duration_f64(took);
-            self.measured.metric(&format!("churn_{name}_cpu_percent"), share);
+            self.measured
+                .metric(&format!("churn_{name}_cpu_percent"), share);
         }
         let mut latencies = Latencies::default();
         for (i, peer) in SHAPE.peers().enumerate() {

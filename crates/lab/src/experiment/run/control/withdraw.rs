@@ -174,7 +174,9 @@ impl Fuzz {
 
     fn is_announced(&self, peer: usize, prefix: usize) -> bool {
         let words = self.words.get(&(peer, prefix));
-        words.and_then(|words| words.last()).is_some_and(|word| word.announced)
+        words
+            .and_then(|words| words.last())
+            .is_some_and(|word| word.announced)
     }
 
     fn say(
@@ -255,7 +257,11 @@ impl Outcome {
         let left = left.filter(|times| times.is_open).count();
         measured.metric("routes_left", left as f64);
         for (name, times) in [("border", border), ("server", server)] {
-            let delays: Vec<f64> = times.values().flat_map(|times| &times.delays).map(ms).collect();
+            let delays: Vec<f64> = times
+                .values()
+                .flat_map(|times| &times.delays)
+                .map(ms)
+                .collect();
             for (label, share) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
                 let value = quantile(&delays, share);
                 measured.metric(&format!("withdraw_{name}_{label}_ms"), value);
@@ -290,13 +296,20 @@ impl Outcome {
         let mut facts = Vec::new();
         for change in changes {
             match change.what {
-                What::Route { prefix: of, .. } if of == prefix && change.table == peer.border_table() => {
+                What::Route { prefix: of, .. }
+                    if of == prefix && change.table == peer.border_table() =>
+                {
                     in_table = true;
                 }
-                What::NoRoute { prefix: of } if of == prefix && change.table == peer.border_table() => {
+                What::NoRoute { prefix: of }
+                    if of == prefix && change.table == peer.border_table() =>
+                {
                     in_table = false;
                 }
-                What::Route { prefix: of, gateway } if of == prefix && change.table == MAIN => {
+                What::Route {
+                    prefix: of,
+                    gateway,
+                } if of == prefix && change.table == MAIN => {
                     is_best = gateway == Some(peer.address());
                 }
                 What::NoRoute { prefix: of } if of == prefix && change.table == MAIN => {
@@ -315,7 +328,10 @@ impl Outcome {
     /// When the server had the route in the path's table.
     fn at_server(&self, peer: usize, prefix: usize) -> Vec<Fact> {
         let (peer, prefix) = (self.peers[peer], self.prefixes[prefix]);
-        let of_table = self.server.iter().filter(|change| change.table == peer.server_table());
+        let of_table = self
+            .server
+            .iter()
+            .filter(|change| change.table == peer.server_table());
         let fact = |change: &Change| {
             let has = match change.what {
                 What::Route { prefix: of, .. } if of == prefix => true,

@@ -165,7 +165,10 @@ mod tests {
     fn what_the_agent_refuses_is_told() {
         let (found, _) = ask("HTTP/1.0 404 Not Found\r\n\r\n{\"error\":\"no such path\"}\n");
         let error = found.unwrap_err().to_string();
-        assert!(error.contains("404") && error.contains("no such path"), "{error}");
+        assert!(
+            error.contains("404") && error.contains("no such path"),
+            "{error}"
+        );
         let (found, _) = ask("HTTP/1.0 200");
         assert!(found.unwrap_err().to_string().contains("half an answer"));
     }

@@ -117,8 +117,8 @@ impl TestBed {
     /// Without privileges, gobgpd or `hikyaku-egress`, or if something does not come up within
     /// a minute; the error has the end of what that wrote to its log.
     pub(super) fn open(parts: Parts) -> Result<Self, RunError> {
-        let spec = TopologySpec::load(TOPOLOGY)
-            .map_err(|error| RunError::Arguments(error.to_string()))?;
+        let spec =
+            TopologySpec::load(TOPOLOGY).map_err(|error| RunError::Arguments(error.to_string()))?;
         let mut bed = Self {
             agents: Vec::new(),
             daemons: Vec::new(),
@@ -302,7 +302,10 @@ impl TestBed {
     /// # Errors
     /// Which, and the end of its log.
     pub(super) fn check(&mut self) -> Result<(), RunError> {
-        let agents = self.agents.iter_mut().map(|(node, process)| (*node, process));
+        let agents = self
+            .agents
+            .iter_mut()
+            .map(|(node, process)| (*node, process));
         let daemons = self.daemons.iter_mut().map(|process| ("gobgpd", process));
         for (what, process) in agents.chain(daemons) {
             let ended = process.ended().attempt(|| format!("waiting for {what}"))?;

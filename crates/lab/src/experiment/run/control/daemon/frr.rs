@@ -31,7 +31,9 @@ pub(super) fn start(
     write(&file, &config(router))?;
     let mut command = Command::new(BGPD);
     // As root (-S): it has nothing but this namespace.
-    command.args(["-S", "-P", "0", "--log", "stdout", "-f"]).arg(&file);
+    command
+        .args(["-S", "-P", "0", "--log", "stdout", "-f"])
+        .arg(&file);
     command.arg("-i").arg(directory.join("bgpd.pid"));
     command.arg("--vty_socket").arg(&directory);
     match zebra {
@@ -71,7 +73,11 @@ fn config(router: &Router) -> String {
 
 fn family_config(router: &Router, family: Family, name: &str, text: &mut String) {
     let carries = |neighbour: &&Neighbour| neighbour.families.contains(&family);
-    if !router.neighbours.iter().any(|neighbour| carries(&neighbour)) {
+    if !router
+        .neighbours
+        .iter()
+        .any(|neighbour| carries(&neighbour))
+    {
         return;
     }
     let _ = writeln!(text, " address-family {name}");
@@ -116,7 +122,9 @@ impl Zebra {
         // So that routes tell their gateways.
         write(&file, "no zebra nexthop kernel enable\n")?;
         let mut command = Command::new(ZEBRA);
-        command.args(["-P", "0", "--log", "stdout", "-f"]).arg(&file);
+        command
+            .args(["-P", "0", "--log", "stdout", "-f"])
+            .arg(&file);
         command.arg("-i").arg(path.join("zebra.pid"));
         command.arg("--vty_socket").arg(path);
         command.arg("-z").arg(path.join("zserv.api"));
@@ -125,7 +133,9 @@ impl Zebra {
         let socket = path.join("zserv.api");
         let deadline = Instant::now() + START_LIMIT;
         while !socket.exists() {
-            let ended = process.ended().attempt(|| "waiting for `zebra`".to_owned())?;
+            let ended = process
+                .ended()
+                .attempt(|| "waiting for `zebra`".to_owned())?;
             if ended.is_some() || Instant::now() > deadline {
                 return Err(RunError::TestBed {
                     what: "`zebra` did not start".to_owned(),

@@ -121,12 +121,7 @@ mod tests {
         let table = attribute(RTA_TABLE, &10_001_u32.to_ne_bytes());
         let prefix = (address("2001:db8:c::"), 48);
         let bytes = [
-            message(
-                NEWROUTE,
-                IPV6,
-                254,
-                &[destination.clone(), gateway.clone()],
-            ),
+            message(NEWROUTE, IPV6, 254, &[destination.clone(), gateway.clone()]),
             message(NEWROUTE, 2, 254, std::slice::from_ref(&gateway)),
             message(
                 DELROUTE,
