@@ -20,6 +20,7 @@ use correct::Corrected;
 pub use congestion::{CongestionChoice, CongestionReason};
 pub use reason::{Missing, Reason, UdpFailure};
 pub use rules::decide;
+pub(crate) use rules::is_held_back;
 
 /// What to do for a client now, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]

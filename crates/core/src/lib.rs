@@ -15,6 +15,7 @@ pub mod key;
 pub mod known;
 mod mix;
 pub mod model;
+pub mod path;
 pub mod policy;
 pub mod sample;
 mod stat;

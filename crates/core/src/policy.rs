@@ -4,6 +4,7 @@ mod congestion;
 mod connections;
 mod max_pacing_rate;
 mod min_cwnd;
+mod path;
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ pub use congestion::CongestionPolicy;
 pub use connections::ConnectionsPolicy;
 pub use max_pacing_rate::{MaxPacingRate, ParseMaxPacingRateError};
 pub use min_cwnd::{MinCwnd, ParseMinCwndError};
+pub use path::{ParsePathPolicyError, PathPolicy};
 
 /// Settings of the choice of transport. How they work together: `docs/decisions.md`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,6 +38,9 @@ pub struct PolicyConfig {
     /// Over how many connections pages are spread, where there are shards: `adaptive` or 1 to 8, the
     /// page's own included. Default `adaptive`.
     pub connections: ConnectionsPolicy,
+    /// Egress path: `adaptive` chooses per client prefix and content class; `plain`, `aggregate` or a path's
+    /// name pins all. Default `adaptive`.
+    pub path: PathPolicy,
     /// What a client gets of which too little is known: `h3` (it is then measured on both) or `h2`.
     /// Default `h3`.
     pub unknown: Plain,
@@ -56,6 +61,17 @@ pub struct PolicyConfig {
     /// A client gets BBR where it surely gains more than this share over the best fair congestion control,
     /// since it takes up to nine tenths of a shallow queue that others share; from 0 to 1. Default 0.1.
     pub min_gain_bbr: f64,
+    /// A client is steered onto another path, or gets several, where that surely gains more than this share;
+    /// from 0 to 1. Default 0.05.
+    pub min_gain_path: f64,
+    /// Responses by a route that are needed before it is compared with others. Default 4.
+    pub min_samples_path: u32,
+    /// How long a route that stalled is avoided at first; at least `1s`. Default `10s`.
+    #[serde(with = "duration")]
+    pub avoid_min: Duration,
+    /// With each further stall this doubles, up to here. Default `10m`.
+    #[serde(with = "duration")]
+    pub avoid_max: Duration,
     /// Response size to predict for while the client's own are unknown. Default `1MB`.
     pub typical_size: ByteSize,
     /// Shortest `ma` of an advertisement: about one session; at least `1s`. Default `1m`.
@@ -84,6 +100,7 @@ impl Default for PolicyConfig {
             min_cwnd: MinCwnd::Adaptive,
             max_pacing_rate: MaxPacingRate::default(),
             connections: ConnectionsPolicy::Adaptive,
+            path: PathPolicy::Adaptive,
             unknown: Plain::H3,
             min_samples: 8,
             exploration: 0.02,
@@ -91,6 +108,10 @@ impl Default for PolicyConfig {
             holdback: 0.01,
             min_gain: 0.02,
             min_gain_bbr: 0.1,
+            min_gain_path: 0.05,
+            min_samples_path: 4,
+            avoid_min: Duration::from_secs(10),
+            avoid_max: MINUTE.saturating_mul(10),
             typical_size: ByteSize::from_bytes(1_000_000),
             ma_min: MINUTE,
             ma_max: DAY,
@@ -113,6 +134,7 @@ impl PolicyConfig {
             ("holdback", self.holdback, 1.0),
             ("min_gain", self.min_gain, 1.0),
             ("min_gain_bbr", self.min_gain_bbr, 1.0),
+            ("min_gain_path", self.min_gain_path, 1.0),
         ];
         for (key, value, max) in shares {
             if !(0.0..=max).contains(&value) {
@@ -136,6 +158,7 @@ impl PolicyConfig {
                 "session_max",
                 self.session_max,
             ),
+            ("avoid_min", self.avoid_min, "avoid_max", self.avoid_max),
             (
                 "udp.probe_min",
                 udp.probe_min,
@@ -155,7 +178,7 @@ impl PolicyConfig {
     }
 
     /// Times that must not vanish.
-    fn periods(&self) -> [(&'static str, Duration); 8] {
+    fn periods(&self) -> [(&'static str, Duration); 10] {
         let half_life = &self.half_life;
         [
             ("ma_min", self.ma_min),
@@ -165,6 +188,8 @@ impl PolicyConfig {
             ("half_life.rate", half_life.rate),
             ("half_life.outcome", half_life.outcome),
             ("half_life.samples", half_life.samples),
+            ("half_life.path", half_life.path),
+            ("avoid_min", self.avoid_min),
             ("udp.probe_min", self.udp.probe_min),
         ]
     }
@@ -239,6 +264,9 @@ pub struct HalfLife {
     /// The number of samples, which `min_samples` looks at. Default `1d`.
     #[serde(with = "duration")]
     pub samples: Duration,
+    /// What a path that is not in use has shown; of one in use the last 16 responses count. Default `3h`.
+    #[serde(with = "duration")]
+    pub path: Duration,
 }
 
 impl Default for HalfLife {
@@ -249,6 +277,7 @@ impl Default for HalfLife {
             rate: HOUR.saturating_mul(6),
             outcome: DAY.saturating_mul(3),
             samples: DAY,
+            path: HOUR.saturating_mul(3),
         }
     }
 }

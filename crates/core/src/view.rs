@@ -280,7 +280,7 @@ fn times(rate: Rate, factor: u64) -> Rate {
 }
 
 /// The same number for a client on every machine and after every restart.
-fn client_number(addr: IpAddr) -> u64 {
+pub(crate) fn client_number(addr: IpAddr) -> u64 {
     match Key::address(addr) {
         Key::Address(IpAddr::V4(addr)) => mix(addr.to_bits().into()),
         Key::Address(IpAddr::V6(addr)) => {

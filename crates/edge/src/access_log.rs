@@ -54,6 +54,11 @@ pub(crate) struct Entry<'a> {
     pub(crate) decision: &'a str,
     pub(crate) reason: &'a str,
     pub(crate) group: &'a str,
+    /// The way out of the AS: `plain`, a path's name or `aggregate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) route: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) route_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -241,30 +246,26 @@ fn open_file(path: &Path) -> Result<std::fs::File, AccessLogError> {
         })
 }
 
-/// Writes lines as they come, flushing when there are no more for a moment.
+/// Writes lines in batches: connections wake this thread for the first line after a pause only,
+/// since a wake for each would cost them more than the line.
 fn write_lines(lines: &Receiver<String>, mut out: impl Write) {
     /// How long a line may wait for company.
-    const FLUSH_AFTER: Duration = Duration::from_millis(100);
+    const PAUSE: Duration = Duration::from_millis(5);
     let mut failed = false;
-    loop {
-        let line = match lines.recv_timeout(FLUSH_AFTER) {
-            Ok(line) => line,
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
-                if out.flush().is_err() {
-                    failed = true;
-                }
-                match lines.recv() {
-                    Ok(line) => line,
-                    Err(_) => break,
-                }
+    while let Ok(first) = lines.recv() {
+        let mut batch = vec![first];
+        while !batch.is_empty() {
+            let written = batch
+                .drain(..)
+                .try_for_each(|line| writeln!(out, "{line}"))
+                .and_then(|()| out.flush());
+            if let Err(error) = written
+                && !std::mem::replace(&mut failed, true)
+            {
+                tracing::error!("writing the access log: {error}");
             }
-            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
-        };
-        if let Err(error) = writeln!(out, "{line}")
-            && !std::mem::replace(&mut failed, true)
-        {
-            tracing::error!("writing the access log: {error}");
+            thread::sleep(PAUSE);
+            batch.extend(lines.try_iter());
         }
     }
-    let _ = out.flush();
 }

@@ -30,7 +30,7 @@ use crate::transport::TransportChoice;
 const SHARDS: usize = 256;
 /// Draws the hold-back group and the explored sessions: the same on every server and after
 /// every restart, so that a client stays in its group.
-const SEED: u64 = 0x6869_6b79_616b_7500;
+pub(crate) const SEED: u64 = 0x6869_6b79_616b_7500;
 
 /// What is known of all clients.
 #[derive(Debug)]
@@ -300,7 +300,7 @@ fn address_in(key: &Key) -> IpAddr {
 }
 
 /// A random number, from the keys that the standard library seeds its hash maps with.
-fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0u8)
 }

@@ -11,6 +11,7 @@ use hikyaku_core::units::ByteSize;
 use serde::Deserialize;
 
 use crate::content::{FilesConfig, ProxyConfig};
+use crate::egress::{ClassConfig, EgressConfig};
 use crate::shards::ShardsConfig;
 
 pub use load::ConfigError;
@@ -35,6 +36,11 @@ pub struct Config {
     pub policy: PolicyConfig,
     /// Other addresses of the server, over which a page's resources are spread.
     pub shards: ShardsConfig,
+    /// The agent of the egress paths.
+    pub egress: EgressConfig,
+    /// Classes of content, by what they want of their path. Default: `live`, `interactive` and `bulk`.
+    #[serde(rename = "class")]
+    pub classes: Vec<ClassConfig>,
     /// The model that predictions come from.
     pub model: ModelConfig,
     /// What one client, and all of them, may use.
@@ -63,6 +69,8 @@ impl Default for Config {
             tls: TlsConfig::default(),
             policy: PolicyConfig::default(),
             shards: ShardsConfig::default(),
+            egress: EgressConfig::default(),
+            classes: ClassConfig::defaults(),
             model: ModelConfig::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),

@@ -1,6 +1,6 @@
 //! What the server keeps of one connection, whatever its transport.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,14 +9,16 @@ use arc_swap::ArcSwap;
 use hikyaku_core::arm::{Congestion, Transport, Version};
 use hikyaku_core::connections::Connections;
 use hikyaku_core::decide::{AltSvc, Decision};
+use hikyaku_core::path::PathObservation;
 use hikyaku_core::sample::{Observation, UdpEvent};
 use hikyaku_core::units::Rate;
 use http::{HeaderMap, HeaderValue, header};
 
 use crate::access_log::{Entry, Time};
 use crate::content::Peer;
+use crate::egress::{ConnRoute, Reroute, Update};
 use crate::events::Event;
-use crate::measure::{Exchange, Ledger, Snapshot};
+use crate::measure::{Exchange, Ledger, Snapshot, Stall};
 use crate::metrics::{AltSvcAction, add};
 use crate::serve::Pacer;
 use crate::shared::Shared;
@@ -42,6 +44,8 @@ pub(crate) struct Conn {
     seen_on_tcp: AtomicBool,
     /// Where the kernel does not hold it to `policy.max_pacing_rate`.
     pacer: Option<Arc<Pacer>>,
+    /// Where there are egress paths.
+    route: Option<Arc<ConnRoute>>,
 }
 
 /// A decision, ready to be applied.
@@ -57,16 +61,27 @@ struct Choice {
 
 impl Conn {
     /// Opens the account of a connection whose handshake is complete and that uses `congestion`, and
-    /// decides. `pacer` is for those that the kernel does not pace.
+    /// decides. `pacer` is for those that the kernel does not pace, `token` for one of MPTCP, which
+    /// can take several paths.
     pub(crate) fn open(
         shared: Arc<Shared>,
         peer: Peer,
         congestion: Congestion,
         pacer: Option<Arc<Pacer>>,
+        token: Option<u32>,
     ) -> Arc<Self> {
         let version = peer.version;
         let epoch = shared.clients.epoch(peer.remote.ip());
         let decision = shared.clients.decide(peer.remote.ip());
+        let ledger = Arc::new(match shared.egress {
+            Some(_) => Ledger::watched(),
+            None => Ledger::default(),
+        });
+        let route = shared.egress.as_ref().map(|egress| {
+            let ends = (peer.remote.ip().to_canonical(), peer.local);
+            let (egress, ledger) = (Arc::clone(egress), Arc::clone(&ledger));
+            ConnRoute::open(egress, ends, token, ledger, decision.session)
+        });
         shared.metrics.on_open(version);
         shared.metrics.on_decision(decision.reason.code());
         shared
@@ -76,12 +91,13 @@ impl Conn {
             choice: ArcSwap::from_pointee(Choice::new(decision, &peer, epoch)),
             congestion: AtomicU8::new(congestion as u8),
             peer,
-            ledger: Arc::default(),
+            ledger,
             shared,
             opened: Instant::now(),
             advertised_after: AtomicU64::new(0),
             seen_on_tcp: AtomicBool::new(false),
             pacer,
+            route,
         });
         if version == Version::H3 {
             conn.udp(UdpEvent::Arrived);
@@ -154,6 +170,79 @@ impl Conn {
         metrics.on_congestion(self.transport(), congestion);
     }
 
+    /// The way of its packets, where there are egress paths.
+    pub(crate) const fn route(&self) -> Option<&Arc<ConnRoute>> {
+        self.route.as_ref()
+    }
+
+    /// Whether its meter is to watch for [`Stall`]s: there is another path to go to.
+    pub(crate) fn has_other_paths(&self) -> bool {
+        self.route.as_ref().is_some_and(|route| route.has_others())
+    }
+
+    /// Whether its meter is to ask for its mark: it may be another one now.
+    pub(crate) fn is_route_outdated(&self) -> bool {
+        self.route.as_ref().is_some_and(|route| route.is_outdated())
+    }
+
+    /// The mark that its packets shall bear, by which the kernel chooses their path; 0 for the plain
+    /// way. Its meter asks when it looks at the transport, and after [`Conn::stalled`].
+    pub(crate) fn mark(&self) -> u32 {
+        let Some(route) = &self.route else {
+            return 0;
+        };
+        if route.is_outdated() {
+            self.reroute(route);
+        }
+        route.mark()
+    }
+
+    /// A number that moves on when its packets take another way: what was under way then says nothing
+    /// of either.
+    pub(crate) fn route_changes(&self) -> u64 {
+        self.route.as_ref().map_or(0, |route| route.changes())
+    }
+
+    /// Learns what responses have shown of the way that they took.
+    pub(crate) fn observe_route(&self, seen: &PathObservation) {
+        if let Some(route) = &self.route {
+            route.learn(seen);
+        }
+    }
+
+    /// Its path carries nothing, as it seems. Returns whether it shall take another one, which
+    /// [`Conn::mark`] tells: its meter then makes the transport send over that at once.
+    ///
+    /// Told again if the new path, too, stays silent.
+    pub(crate) fn stalled(&self, stall: &Stall) -> bool {
+        let Some(route) = &self.route else {
+            return false;
+        };
+        let blame = route.stalled();
+        let update = self.reroute(route);
+        tracing::debug!(client = %self.client(), ?stall, ?blame, ?update, "the path is silent");
+        update.moved
+    }
+
+    /// Acknowledgements come again after a [`Stall`], `silent` after the last one before it.
+    pub(crate) fn resumed(&self, silent: Duration) {
+        if let Some(route) = &self.route {
+            route.resumed(silent);
+        }
+    }
+
+    fn reroute(&self, route: &ConnRoute) -> Update {
+        let update = route.update(self.decision().session);
+        if update.is_news
+            && let Some(egress) = &self.shared.egress
+        {
+            self.shared
+                .events
+                .send(|| Event::route(self.client(), self.peer.remote.port(), egress, &update));
+        }
+        update
+    }
+
     /// Writes what the decision says of HTTP/3 into a response's headers.
     pub(crate) fn apply(&self, headers: &mut HeaderMap) {
         if self.is_outdated() {
@@ -163,7 +252,14 @@ impl Conn {
         // An upstream speaks of its own address, which clients can't reach.
         headers.remove(header::ALT_SVC);
         if let Some(value) = &choice.header {
-            headers.insert(header::ALT_SVC, value.clone());
+            let elsewhere = self.route.as_ref().and_then(|route| route.advertised());
+            let value = match elsewhere {
+                Some(address) if choice.action == AltSvcAction::Advertise => {
+                    self.advertise_at(address).unwrap_or_else(|| value.clone())
+                }
+                _ => value.clone(),
+            };
+            headers.insert(header::ALT_SVC, value);
         }
         self.shared.metrics.on_alt_svc(choice.action);
         if self.peer.version == Version::H3 {
@@ -179,6 +275,14 @@ impl Conn {
             self.advertised_after.store(requests + 1, Ordering::Relaxed);
             self.udp(UdpEvent::Advertised);
         }
+    }
+
+    /// `Alt-Svc` that brings new HTTP/3 connections to an EPE address (RFC 7838 §2), for about one session:
+    /// its path may go at any time.
+    fn advertise_at(&self, address: IpAddr) -> Option<HeaderValue> {
+        let at = SocketAddr::new(address, self.peer.local.port());
+        let ma = self.shared.live().config.policy.ma_min.as_secs().max(1);
+        HeaderValue::try_from(format!("h3=\"{at}\"; ma={ma}")).ok()
     }
 
     /// Learns from observations of this connection, and decides anew if there are any.
@@ -206,6 +310,9 @@ impl Conn {
         shared
             .metrics
             .on_exchange(version, exchange.status, exchange.bytes, duration);
+        if let Some(route) = &self.route {
+            route.responded(exchange.bytes);
+        }
         let log = shared.access_log();
         if !log.is_on() && !shared.events.is_watched() {
             return;
@@ -229,6 +336,7 @@ impl Conn {
             let value = value.as_ref().and_then(|value| value.to_str().ok());
             value.unwrap_or_default()
         };
+        let (route, route_reason) = self.route.as_ref().map(|route| route.names()).unzip();
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         Entry {
             time: Time(self.shared.clock.now()),
@@ -258,6 +366,8 @@ impl Conn {
             decision: decision.version.name(),
             reason: decision.reason.code(),
             group: decision.group.name(),
+            route,
+            route_reason,
             error: exchange.reason.as_ref().map(ToString::to_string),
             referer: text(&exchange.referer),
             user_agent: text(&exchange.user_agent),
@@ -294,6 +404,10 @@ impl Conn {
         }
         self.choice
             .store(Arc::new(Choice::new(decision, &self.peer, epoch)));
+        if let Some(route) = &self.route {
+            // The session may be another, and other connections may have taught something.
+            route.reroute();
+        }
     }
 }
 

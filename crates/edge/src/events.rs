@@ -7,6 +7,7 @@ use serde::Serialize;
 use tokio::sync::broadcast;
 
 use crate::access_log::Entry;
+use crate::egress::{Egress, Update};
 
 /// Events that a slow watcher may lag behind before it misses some.
 const CAPACITY: usize = 1024;
@@ -77,6 +78,31 @@ impl Event {
                 explanation: decision.reason.to_string(),
                 tcp: decision.congestion.tcp.to_string(),
                 quic: decision.congestion.quic.to_string(),
+            },
+        )
+    }
+
+    /// A connection's egress path was chosen anew.
+    pub(crate) fn route(client: IpAddr, port: u16, egress: &Egress, update: &Update) -> Self {
+        #[derive(Serialize)]
+        struct Content {
+            client: IpAddr,
+            port: u16,
+            route: String,
+            moved: bool,
+            reason: &'static str,
+            explanation: String,
+        }
+        let decision = update.decided.decision;
+        Self::new(
+            "route",
+            &Content {
+                client,
+                port,
+                route: egress.name(update.route),
+                moved: update.moved,
+                reason: decision.reason.code(),
+                explanation: egress.sentence(decision),
             },
         )
     }

@@ -20,6 +20,7 @@ use crate::access_log::AccessLogError;
 use crate::admin::{self, AdminError};
 use crate::clients::Clients;
 use crate::config::{Config, ConfigError};
+use crate::egress::{Classes, Egress};
 use crate::listen::{ListenError, Listener};
 use crate::metrics::add;
 use crate::serve::{QuicConfig, QuicError, QuicListener, TcpAcceptor};
@@ -134,9 +135,12 @@ impl Server {
         }
         let admin = admin::bind(&config.admin)?;
         let addresses = listeners.iter().map(|listener| listener.address).collect();
+        let classes = Classes::new(&config.classes)?;
+        let egress = Egress::new(&config, classes, clock);
         let live = live(config, &certificate)?;
         let shards = live.config.shards.clone();
-        let shared = Arc::new(Shared::new(clients, clock, controls, addresses, live));
+        let shared = Shared::new(clients, clock, controls, egress, addresses, live);
+        let shared = Arc::new(shared);
 
         let mut server = Self {
             mptcp: listeners.iter().all(|listener| listener.mptcp),
@@ -162,6 +166,9 @@ impl Server {
         if let Some(listener) = admin {
             let serving = admin::serve(listener, Arc::clone(&server.shared), server.end.clone());
             server.services.spawn(serving);
+        }
+        if let Some(egress) = &server.shared.egress {
+            egress.start(&server.services, &server.end);
         }
         if let Some(store) = store {
             let shared = Arc::clone(&server.shared);
@@ -280,12 +287,16 @@ impl Server {
         let quic_tls = tls::quic_config(certificate(), &self.provider, &settings)?;
         let quic_config = QuicConfig::new(quic_tls, &config)?;
         let policy = config.policy.clone();
+        let classes = Classes::new(&config.classes)?;
         let live = live(config, &self.certificate)?;
         // The last that can fail; from here on everything is put into force.
         self.certificate.reload(&self.provider)?;
         self.tcp_tls.store(Arc::new(tcp_tls));
         self.quic_config.store(Arc::new(quic_config));
         set_floor(&self.shared.controls, &policy);
+        if let Some(egress) = &self.shared.egress {
+            egress.set_rules(policy.clone(), classes);
+        }
         self.shared.clients.set_rules(policy, model, available);
         self.shared.set_live(live);
         Ok(())

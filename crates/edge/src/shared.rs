@@ -13,11 +13,13 @@ use crate::access_log::AccessLog;
 use crate::clients::Clients;
 use crate::config::Config;
 use crate::content::Content;
+use crate::egress::Egress;
 use crate::events::{Event, Events};
 use crate::limits::Connections;
 use crate::measure::Socket;
 use crate::metrics::{Metrics, UDP_EVENTS};
 use crate::qlog::Traces;
+use crate::serve::Marks;
 use crate::shards::Shards;
 use crate::tcp_cc::{Control, Controls};
 
@@ -32,6 +34,10 @@ pub(crate) struct Shared {
     pub(crate) traces: Traces,
     /// What sets the congestion control of TCP connections.
     pub(crate) controls: Controls,
+    /// What chooses the path of QUIC packets, for all sockets.
+    pub(crate) marks: Arc<Marks>,
+    /// Where there is an agent of egress paths.
+    pub(crate) egress: Option<Arc<Egress>>,
     /// Addresses that are served.
     pub(crate) addresses: Vec<SocketAddr>,
     live: ArcSwap<Live>,
@@ -52,6 +58,7 @@ impl Shared {
         clients: Clients,
         clock: Clock,
         controls: Controls,
+        egress: Option<Arc<Egress>>,
         addresses: Vec<SocketAddr>,
         live: Live,
     ) -> Self {
@@ -63,6 +70,8 @@ impl Shared {
             events: Events::default(),
             traces: Traces::default(),
             controls,
+            marks: Arc::default(),
+            egress,
             addresses,
             live: ArcSwap::from_pointee(live),
         }
@@ -110,6 +119,19 @@ impl Shared {
                 tracing::warn!(
                     "setting policy.max_pacing_rate on a TCP connection: {error}; such \
                      connections are held to no rate"
+                );
+            });
+        }
+    }
+
+    /// Lets the packets of a TCP connection take the path of `mark`.
+    pub(crate) fn set_mark(&self, socket: &Socket, mark: u32) {
+        if let Err(error) = socket.set_mark(mark) {
+            static WARNED: Once = Once::new();
+            WARNED.call_once(|| {
+                tracing::warn!(
+                    "setting the mark {mark:#x} of a path on a TCP connection: {error}; such \
+                     connections keep the path that they have (CAP_NET_ADMIN is needed)"
                 );
             });
         }

@@ -175,7 +175,7 @@ impl Rules<'_> {
     }
 
     pub(super) fn is_held_back(&self) -> bool {
-        draw([self.seed, HOLD_BACK, self.view.client, 0]) < self.policy.holdback
+        is_held_back(self.view.client, self.policy, self.seed)
     }
 
     fn little_known(&self) -> Option<Pick> {
@@ -339,6 +339,11 @@ impl Rules<'_> {
         let place = draw([self.seed, EXPLORED_ARM, self.view.client, session]);
         options().nth((place * options().count() as f64) as usize)
     }
+}
+
+/// Whether a client always gets the plain choice of everything, so that the gain of the others can be shown.
+pub(crate) fn is_held_back(client: u64, policy: &PolicyConfig, seed: u64) -> bool {
+    draw([seed, HOLD_BACK, client, 0]) < policy.holdback
 }
 
 /// QUIC's loss above which UDP may be policed.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::Config;
+use crate::egress::Classes;
 use crate::tls;
 
 /// Why a configuration can't be used.
@@ -92,6 +93,7 @@ impl Config {
                 "`tls.names` holds `{name}`, which is neither a DNS name nor an IP address"
             )));
         }
+        Classes::new(&self.classes)?;
         if let Some(address) = self.admin.listen.0
             && !address.ip().is_loopback()
             && self.admin.token.as_deref().unwrap_or_default().is_empty()

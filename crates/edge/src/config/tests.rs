@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::egress::Steer;
 
 #[test]
 fn the_example_configuration_shows_the_defaults() {
@@ -22,10 +23,17 @@ fn assignments_override_the_file() {
         "listen=['127.0.0.1:1', '[::1]:2']",
         "timeouts.idle=5s",
         "policy.udp.probe_min=2s",
+        "egress.socket=/run/api.sock",
+        "egress.steer=address",
     ])
     .unwrap();
     assert_eq!(config.tls.min_version, TlsVersion::Tls13);
     assert_eq!(config.limits.streams, 7);
+    let egress = EgressConfig {
+        socket: Some("/run/api.sock".into()),
+        steer: Steer::Address,
+    };
+    assert_eq!(config.egress, egress);
     assert_eq!(config.listen.len(), 2);
     assert_eq!(config.timeouts.idle, Duration::from_secs(5));
     assert_eq!(config.policy.udp.probe_min, Duration::from_secs(2));
@@ -42,6 +50,8 @@ fn wrong_assignments_are_told() {
         ("novalue", "expected KEY=VALUE"),
         ("=h2", "expected KEY=VALUE"),
         ("admin.listen=here", "no ADDRESS:PORT"),
+        ("egress.steer=left", "unknown variant `left`"),
+        ("egress.sockt=/x", "unknown field `sockt`"),
     ];
     for (assignment, want) in cases {
         let error = Config::load(None, &[assignment.to_owned()]).unwrap_err();
@@ -63,6 +73,8 @@ fn keys_that_do_not_fit_together_are_told() {
     half.tls.cert = Some("cert.pem".into());
     let mut open_admin = served();
     open_admin.admin.listen = AdminAddress(Some(SocketAddr::from(([0, 0, 0, 0], 1))));
+    let mut class = served();
+    class.classes[0].types = vec!["video".to_owned()];
     let mut name = served();
     name.tls.names = vec!["not a name".to_owned()];
     let cases = [
@@ -85,6 +97,7 @@ fn keys_that_do_not_fit_together_are_told() {
         (half, Some("belong together")),
         (open_admin, Some("set `admin.token`")),
         (name, Some("`not a name`")),
+        (class, Some("class `live` is wrong in `types`")),
     ];
     for (config, want) in cases {
         match (config.check(), want) {

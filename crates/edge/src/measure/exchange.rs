@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::poll_fn;
@@ -14,6 +14,7 @@ use http_body::{Body as _, Frame, SizeHint};
 use parking_lot::Mutex;
 
 use crate::content::{Body, BoxError, ErrorReason};
+use crate::egress::Outstanding;
 
 /// A request and its response.
 #[derive(Debug)]
@@ -69,6 +70,8 @@ pub(crate) fn host<B>(request: &Request<B>) -> &str {
 pub(crate) struct Ledger {
     state: Mutex<State>,
     meter: AtomicWaker,
+    /// Times are noted that are only needed where there are egress paths.
+    watched: bool,
 }
 
 #[derive(Debug, Default)]
@@ -76,6 +79,9 @@ struct State {
     load: Load,
     requests: u64,
     idle_since: Option<Instant>,
+    busy_since: Option<Instant>,
+    starving_since: Option<Instant>,
+    starved: Duration,
     written: Vec<Exchange>,
 }
 
@@ -96,6 +102,14 @@ impl Load {
 }
 
 impl Ledger {
+    /// One that also tells of busy times.
+    pub(crate) fn watched() -> Self {
+        Self {
+            watched: true,
+            ..Self::default()
+        }
+    }
+
     /// Opens an exchange.
     pub(crate) fn open<B>(self: &Arc<Self>, request: &Request<B>) -> Ticket {
         let mut state = self.state.lock();
@@ -107,11 +121,15 @@ impl Ledger {
             // The meter may have nothing to wait for until now.
             self.meter.wake();
         }
+        if self.watched {
+            state.opened();
+        }
         drop(state);
         Ticket {
             ledger: Arc::clone(self),
             exchange: Some(Exchange::of(request)),
             waiting: true,
+            outstanding: None,
         }
     }
 
@@ -120,9 +138,26 @@ impl Ledger {
         self.state.lock().idle_since
     }
 
+    /// When the time began in which an exchange is open, or the last such one.
+    pub(crate) fn busy_since(&self) -> Option<Instant> {
+        self.state.lock().busy_since
+    }
+
+    /// For how long so far exchanges were open that all waited for content.
+    pub(crate) fn starved(&self) -> Duration {
+        let state = self.state.lock();
+        let now = state.starving_since.map(|since| since.elapsed());
+        state.starved + now.unwrap_or_default()
+    }
+
     /// What is under way.
     pub(crate) fn load(&self) -> Load {
         self.state.lock().load
+    }
+
+    /// Wakes the meter.
+    pub(crate) fn wake_meter(&self) {
+        self.meter.wake();
     }
 
     /// Requests so far.
@@ -153,12 +188,36 @@ impl Ledger {
         let mut state = self.state.lock();
         state.load.in_flight -= 1;
         state.load.waiting -= usize::from(waiting);
+        if self.watched {
+            state.note_starving();
+        }
         if state.load.in_flight == 0 {
             state.idle_since = Some(Instant::now());
         }
         state.written.extend(exchange);
         drop(state);
         self.meter.wake();
+    }
+}
+
+impl State {
+    fn opened(&mut self) {
+        if self.load.in_flight == 1 {
+            self.busy_since = Some(Instant::now());
+        }
+        self.note_starving();
+    }
+
+    fn note_starving(&mut self) {
+        let starving = self.load.in_flight > 0 && !self.load.is_sending();
+        match (starving, self.starving_since) {
+            (true, None) => self.starving_since = Some(Instant::now()),
+            (false, Some(since)) => {
+                self.starved += since.elapsed();
+                self.starving_since = None;
+            }
+            _ => {}
+        }
     }
 }
 
@@ -169,6 +228,8 @@ pub(crate) struct Ticket {
     exchange: Option<Exchange>,
     /// For content, rather than for the client to take it.
     waiting: bool,
+    /// Where there are egress paths.
+    outstanding: Option<Outstanding>,
 }
 
 impl Ticket {
@@ -190,6 +251,9 @@ impl Ticket {
                 true => state.load.waiting += 1,
                 false => state.load.waiting -= 1,
             }
+            if self.ledger.watched {
+                state.note_starving();
+            }
         }
     }
 
@@ -198,6 +262,14 @@ impl Ticket {
         if let Some(exchange) = &mut self.exchange {
             exchange.bytes += bytes as u64;
         }
+        if let Some(outstanding) = &mut self.outstanding {
+            outstanding.sent(bytes);
+        }
+    }
+
+    /// Notes what is to be sent, for the choice of a path.
+    pub(crate) fn sends(&mut self, outstanding: Outstanding) {
+        self.outstanding = Some(outstanding);
     }
 
     /// Notes why the body ended early.

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use hikyaku_core::units::Rate;
@@ -27,6 +27,8 @@ pub(crate) struct Socket {
     control: Mutex<Option<Control>>,
     /// The largest rate that was asked for last.
     max_pacing_rate: Mutex<Option<Rate>>,
+    /// Of its packets.
+    mark: AtomicU32,
     /// What had been acknowledged before anything was written.
     base: u64,
     written: AtomicU64,
@@ -48,6 +50,7 @@ impl Socket {
             peer,
             control: Mutex::new(None),
             max_pacing_rate: Mutex::new(None),
+            mark: AtomicU32::new(0),
             written: AtomicU64::new(0),
             blocked: AtomicBool::new(false),
         }))
@@ -61,6 +64,13 @@ impl Socket {
         let mut snapshot = info::read(&self.stream, self.mptcp)?;
         snapshot.acked = snapshot.acked.saturating_sub(self.base);
         Ok(snapshot)
+    }
+
+    /// The token that names its connection to the kernel's MPTCP path managers; `None` of plain TCP, and
+    /// of what fell back to it.
+    pub(crate) fn mptcp_token(&self) -> Option<u32> {
+        let info = self.mptcp.then(|| sys::mptcp_info(&self.stream))?;
+        info.ok().map(|(info, _)| info.token)
     }
 
     /// The congestion window.
@@ -112,6 +122,18 @@ impl Socket {
             return Ok(());
         }
         sys::set_max_pacing_rate(&self.stream, rate)
+    }
+
+    /// Marks its packets from now on (`SO_MARK`, socket(7)), if that is another mark; 0 is none.
+    ///
+    /// # Errors
+    /// Those of setsockopt(2): `EPERM` without CAP_NET_ADMIN and CAP_NET_RAW. The socket keeps what it
+    /// had, and is not asked for the same again.
+    pub(crate) fn set_mark(&self, mark: u32) -> io::Result<()> {
+        if self.mark.swap(mark, Ordering::Relaxed) == mark {
+            return Ok(());
+        }
+        SockRef::from(&self.stream).set_mark(mark)
     }
 
     /// Bytes that the socket has taken so far, and whether it took no more at the last

@@ -8,8 +8,10 @@
 mod exchange;
 mod info;
 mod io;
+mod patience;
 mod quic;
 mod report;
+mod route;
 mod stall;
 mod tcp;
 
@@ -19,6 +21,7 @@ use hikyaku_core::units::Rate;
 
 pub(crate) use exchange::{Exchange, Ledger, Load, Ticket, TrackedBody};
 pub(crate) use io::{MeteredIo, Socket};
+pub(crate) use patience::Patience;
 pub(crate) use quic::{Acknowledged, QuicMeter};
 pub(crate) use stall::Stall;
 pub(crate) use tcp::TcpMeter;

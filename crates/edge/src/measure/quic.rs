@@ -1,6 +1,7 @@
 //! The meter of a QUIC connection.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,8 +15,10 @@ use quinn::StoppedError;
 use tokio::time::Sleep;
 
 use super::report::Reporter;
-use super::{Exchange, Load, Snapshot, Stall};
+use super::route::RouteReporter;
+use super::{Exchange, Load, Patience, Snapshot};
 use crate::conn::Conn;
+use crate::serve::Marks;
 use crate::transport::TransportChoice;
 
 /// Tells when the peer has acknowledged a stream to its end (or stopped it).
@@ -77,8 +80,23 @@ pub(crate) struct QuicMeter {
     looked: Instant,
     snapshot: Snapshot,
     reporter: Reporter,
+    route: RouteReporter,
     load: Load,
-    stall: Stall,
+    patience: Patience,
+    steered: Option<Steered>,
+}
+
+/// What the packets of a connection bear while it is steered.
+struct Steered {
+    marks: Arc<Marks>,
+    destination: SocketAddr,
+    mark: u32,
+}
+
+impl Drop for Steered {
+    fn drop(&mut self) {
+        self.marks.clear(self.destination);
+    }
 }
 
 impl QuicMeter {
@@ -94,6 +112,7 @@ impl QuicMeter {
         };
         Self {
             reporter: Reporter::new(Arm::new(conn.peer.version, conn.congestion()), now),
+            route: RouteReporter::default(),
             conn,
             settings: begun.quic_settings(),
             controller: Handle::of(quic.congestion_state()),
@@ -105,7 +124,8 @@ impl QuicMeter {
             looked: now,
             snapshot: Snapshot::default(),
             load: Load::default(),
-            stall: Stall::new(now),
+            patience: Patience::new(now),
+            steered: None,
         }
     }
 
@@ -114,6 +134,9 @@ impl QuicMeter {
         self.load = self.conn.ledger.take(cx, &mut self.given_up);
         self.awaiting
             .extend(self.acknowledged.arrived.lock().drain(..));
+        if self.conn.is_route_outdated() {
+            self.steer();
+        }
         let now = Instant::now();
         let ended = self.poll_acknowledged(cx, now) | self.give_up(now);
         let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
@@ -143,7 +166,7 @@ impl QuicMeter {
 
     /// For how long the client has taken nothing of what there is to send.
     pub(crate) fn stalled(&self) -> Duration {
-        self.stall.duration()
+        self.patience.duration()
     }
 
     /// Whether responses are sent but not acknowledged.
@@ -223,17 +246,40 @@ impl QuicMeter {
         };
         self.reporter.keep_best_rate(&mut self.snapshot);
         let sending = self.load.is_sending() || !self.awaiting.is_empty();
-        self.stall.look(now, self.snapshot.acked, sending);
+        self.patience.look(now, self.snapshot.acked, sending);
     }
 
     fn report(&mut self, now: Instant, idle: bool, over: bool) {
+        self.route.look(&self.conn, now, now, &self.snapshot, idle);
         let observations = self.reporter.observations(now, &self.snapshot, idle, over);
         self.conn.observe(observations);
         self.follow(now);
     }
 
-    /// Gives the connection the congestion control that was chosen since.
+    /// Lets packets take the path that was chosen since; to the address that the client has by now.
+    fn steer(&mut self) {
+        let mark = self.conn.mark();
+        let destination = self.quic.remote_address();
+        let marked = |steered: &Steered| (steered.mark, steered.destination) == (mark, destination);
+        if self.steered.as_ref().map_or(mark == 0, marked) {
+            return;
+        }
+        // Former ones end first: they may be for the same destination.
+        self.steered = None;
+        if mark != 0 {
+            let marks = Arc::clone(&self.conn.shared.marks);
+            marks.set(destination, mark);
+            self.steered = Some(Steered {
+                marks,
+                destination,
+                mark,
+            });
+        }
+    }
+
+    /// Gives the connection the path and congestion control that were chosen since.
     fn follow(&mut self, now: Instant) {
+        self.steer();
         let settings = self.conn.chosen().quic_settings();
         let Some(controller) = &self.controller else {
             return;

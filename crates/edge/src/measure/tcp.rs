@@ -10,7 +10,8 @@ use hikyaku_core::arm::Arm;
 use tokio::time::Sleep;
 
 use super::report::Reporter;
-use super::{Exchange, Load, Snapshot, Socket, Stall};
+use super::route::RouteReporter;
+use super::{Exchange, Load, Patience, Snapshot, Socket};
 use crate::conn::Conn;
 
 /// Between looks at the socket while responses are under way.
@@ -38,11 +39,12 @@ pub(crate) struct TcpMeter {
     estimated: bool,
     arrived: Vec<Exchange>,
     load: Load,
-    stall: Stall,
+    patience: Patience,
     timer: Option<Pin<Box<Sleep>>>,
     looked: Instant,
     snapshot: Snapshot,
     reporter: Reporter,
+    route: RouteReporter,
 }
 
 impl TcpMeter {
@@ -50,6 +52,7 @@ impl TcpMeter {
         let now = Instant::now();
         Self {
             reporter: Reporter::new(Arm::new(conn.peer.version, conn.congestion()), now),
+            route: RouteReporter::default(),
             conn,
             snapshot: socket.look().unwrap_or_default(),
             socket,
@@ -57,7 +60,7 @@ impl TcpMeter {
             estimated: false,
             arrived: Vec::new(),
             load: Load::default(),
-            stall: Stall::new(now),
+            patience: Patience::new(now),
             timer: None,
             looked: now,
         }
@@ -67,6 +70,9 @@ impl TcpMeter {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
         self.load = self.conn.ledger.take(cx, &mut self.arrived);
         self.await_acknowledgement();
+        if self.conn.is_route_outdated() {
+            self.steer();
+        }
         while let Some(interval) = self.interval() {
             let deadline = self.looked + interval;
             let timer = self
@@ -158,14 +164,17 @@ impl TcpMeter {
         }
         let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
         let sending = self.load.is_sending() || !self.awaiting.is_empty();
-        self.stall.look(now, self.snapshot.acked, sending);
+        self.patience.look(now, self.snapshot.acked, sending);
+        self.route
+            .look(&self.conn, now, acked_at, &self.snapshot, idle);
         let observations = self.reporter.observations(now, &self.snapshot, idle, false);
         self.conn.observe(observations);
         self.follow(now);
     }
 
-    /// Gives the socket the congestion control that was chosen since, and the largest rate.
+    /// Gives the socket the path and congestion control that were chosen since, and the largest rate.
     fn follow(&mut self, now: Instant) {
+        self.steer();
         self.conn.shared.set_pacing(&self.socket);
         let control = self.conn.chosen().tcp_control();
         let Some(congestion) = self.conn.shared.set_congestion(&self.socket, control) else {
@@ -177,6 +186,10 @@ impl TcpMeter {
         }
     }
 
+    fn steer(&self) {
+        self.conn.shared.set_mark(&self.socket, self.conn.mark());
+    }
+
     fn refresh(&mut self) {
         if let Ok(snapshot) = self.socket.look() {
             self.snapshot = snapshot.or_former(&self.snapshot);
@@ -186,7 +199,7 @@ impl TcpMeter {
 
     /// For how long the client has taken nothing of what there is to send.
     pub(crate) fn stalled(&self) -> Duration {
-        self.stall.duration()
+        self.patience.duration()
     }
 
     fn end(&mut self, exchange: &Exchange, at: Instant) {

@@ -3,6 +3,7 @@
 mod body;
 mod executor;
 mod h3;
+mod marked;
 mod pace;
 mod quic;
 mod tcp;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use hikyaku_core::arm::Version;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body::Body as _;
 
 use crate::conn::Conn;
 use crate::content::{Body, ErrorReason, RequestBody};
@@ -19,6 +21,7 @@ use crate::measure::Ticket;
 use crate::metrics::add;
 use crate::shared::Live;
 pub(crate) use body::LimitedBody;
+pub(crate) use marked::Marks;
 pub(crate) use pace::Pacer;
 pub use quic::QuicError;
 pub(crate) use quic::{QuicConfig, QuicListener};
@@ -32,6 +35,7 @@ pub(crate) async fn respond(
     ticket: &mut Ticket,
 ) -> Response<Body> {
     let live = conn.shared.live_full();
+    let path = conn.route().map(|_| request.uri().clone());
     let mut response = match check(&request, conn.peer.version) {
         Err((status, reason)) => refusal(status, reason),
         Ok(()) => {
@@ -54,6 +58,10 @@ pub(crate) async fn respond(
         .or_insert(HeaderValue::from_static("hikyaku"));
     conn.apply(headers);
     ticket.answered(&response);
+    if let (Some(route), Some(path)) = (conn.route(), path) {
+        let length = response.body().size_hint().exact();
+        ticket.sends(route.begin(path.path(), response.headers(), length));
+    }
     match conn.pacing() {
         Some((pacer, rate)) => pace::paced(response, pacer, rate),
         None => response,

@@ -197,7 +197,7 @@ impl QuicListener {
                         version: Version::H3,
                         server_name: established.server_name.clone(),
                     };
-                    let conn = Conn::open(shared, peer, congestion, Some(Arc::default()));
+                    let conn = Conn::open(shared, peer, congestion, Some(Arc::default()), None);
                     admission.serves(LiveConnection::quic(&conn, established.quic.clone()));
                     serve(conn, established, stop).await;
                 }

@@ -136,7 +136,8 @@ async fn serve(
     };
     let congestion = congestion.unwrap_or(Congestion::Cubic);
     let pacer = (!socket.is_paced()).then(Arc::default);
-    let conn = Conn::open(shared, peer, congestion, pacer);
+    let token = shared.egress.as_ref().and(socket.mptcp_token());
+    let conn = Conn::open(shared, peer, congestion, pacer, token);
     if version == Version::H2 {
         socket.set_notsent_lowat(H2_UNSENT)?;
     }

@@ -193,6 +193,7 @@ pub(super) fn check_unchanged(now: &Config, new: &Config) -> Result<(), ServerEr
     let keys = [
         ("listen", now.listen == new.listen && now.mptcp == new.mptcp),
         ("admin.listen", now.admin.listen == new.admin.listen),
+        ("egress", now.egress == new.egress),
         ("state.dir", now.state == new.state),
         ("limits.clients", now.limits.clients == new.limits.clients),
         (

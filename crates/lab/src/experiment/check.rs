@@ -29,6 +29,7 @@ impl Spec {
         self.check_axes()?;
         self.workload.check()?;
         self.check_crowd()?;
+        self.check_paths()?;
         self.check_arms()?;
         self.check_changes()?;
         // All cells share the link's keys; values of axes have been checked.
@@ -36,7 +37,7 @@ impl Spec {
             .axes
             .iter()
             .map(|(axis, values)| (*axis, values[0].clone()));
-        super::link::resolve(&self.link, &Cell(first.collect()))
+        self.links(&Cell(first.collect()))
             .map_err(|why| fault("link", why))?;
         Ok(())
     }
@@ -125,13 +126,16 @@ impl Spec {
             return Err("`sessions` must be at least 1".to_owned());
         }
         self.check_crowd_arm(arm)?;
+        if arm.mptcp && self.workload.kind != Kind::Paths {
+            return Err("`mptcp` needs `workload.kind = \"paths\"`".to_owned());
+        }
         match (self.workload.kind, arm.flows.is_empty()) {
             (Kind::Flows, true) => Err("a workload of flows needs `flows`".to_owned()),
-            (Kind::Load | Kind::Crowd | Kind::Control, false) => {
+            (Kind::Load | Kind::Crowd | Kind::Paths | Kind::Control, false) => {
                 Err("`flows` need `workload.kind = \"flows\"`".to_owned())
             }
             (Kind::Flows, false) => self.check_flows(arm),
-            (Kind::Load | Kind::Crowd | Kind::Control, true) => Ok(()),
+            (Kind::Load | Kind::Crowd | Kind::Paths | Kind::Control, true) => Ok(()),
         }
     }
 
@@ -231,7 +235,7 @@ impl Workload {
             Kind::Load | Kind::Crowd if self.files.is_empty() => {
                 return wrong("files", "a session needs at least one file");
             }
-            Kind::Load if self.duration.is_some() => {
+            Kind::Load | Kind::Paths if self.duration.is_some() => {
                 return wrong(
                     "duration",
                     "is for `kind = \"flows\"`, `\"crowd\"` and `\"control\"`; a session ends with its files",

@@ -13,6 +13,7 @@ mod files;
 mod library;
 mod link;
 mod list;
+mod paths;
 mod quick;
 mod record;
 mod resolve;
@@ -35,5 +36,5 @@ pub(crate) use run::{Attempt, Measured, Stop, only, seed, span};
 pub use run::{RunArgs, RunError, run};
 pub use spec::{
     Adjust, AltSvc, Arm, Backend, Change, Client, ClientKind, File, Filter, Flow, Http, Kind,
-    OneOrMany, Server, Skip, Spec, Transport, Workload,
+    OneOrMany, Pattern, Server, Skip, Spec, Then, Traffic, Transport, Workload,
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hikyaku_core::units::{ByteSize, duration};
+use hikyaku_core::units::{ByteSize, Rate, duration};
 use serde::{Deserialize, Serialize};
 
 use super::axis::Axis;
@@ -46,6 +46,9 @@ pub struct Spec {
     pub axes: BTreeMap<Axis, Vec<String>>,
     /// Measures so many cells only, a random choice that the seed gives.
     pub cells: Option<usize>,
+    /// Of [`Kind::Paths`]: links by the names that the axis `pattern` sweeps.
+    #[serde(default, rename = "pattern")]
+    pub patterns: BTreeMap<String, Pattern>,
     /// What is left out.
     #[serde(default)]
     pub skip: Vec<Skip>,
@@ -109,6 +112,29 @@ pub struct Adjust {
     pub timeout: Option<Duration>,
 }
 
+/// The links of the test bed `epe`: keys of [`Spec::link`], which hold where a pattern says
+/// nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pattern {
+    /// By transit A, which BGP prefers.
+    pub a: toml::Table,
+    /// By transit B.
+    pub b: toml::Table,
+    /// What changes in mid-transfer, at [`Traffic::change_at`].
+    pub then: Then,
+}
+
+/// Keys of the links of a [`Pattern`] that change in mid-transfer, in both directions.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Then {
+    /// By transit A.
+    pub a: toml::Table,
+    /// By transit B.
+    pub b: toml::Table,
+}
+
 /// Values that a cell must have: one of those listed for each axis named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
@@ -170,6 +196,32 @@ pub struct Workload {
     pub clients: Vec<ClientKind>,
     /// What [`Kind::Control`] measures.
     pub control: Option<Control>,
+    /// What a client of [`Kind::Paths`] loads; the axis `traffic` sweeps the names, without it
+    /// the first counts.
+    #[serde(default)]
+    pub traffic: Vec<Traffic>,
+    /// Of [`Kind::Paths`]: sessions of the warm-up load a file of this size instead.
+    pub training: Option<ByteSize>,
+}
+
+/// What a client of [`Kind::Paths`] loads: a file of a `size`, or a stream of a constant `rate`
+/// for a `duration`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Traffic {
+    /// Its name on the axis.
+    pub name: String,
+    /// Size of the file, or with the axis `connections` of all files together.
+    pub size: Option<ByteSize>,
+    /// Bytes of content in a time, as an encoder makes them: a client that has fallen behind
+    /// gets what it missed as fast as it can.
+    pub rate: Option<Rate>,
+    /// How long the stream lasts.
+    #[serde(default, with = "duration::option")]
+    pub duration: Option<Duration>,
+    /// When the links change as [`Pattern::then`] says, from the client's start on.
+    #[serde(default, with = "duration::option")]
+    pub change_at: Option<Duration>,
 }
 
 /// What kind of traffic.
@@ -185,6 +237,9 @@ pub enum Kind {
     Crowd,
     /// The egress agents among routers, without clients.
     Control,
+    /// Sessions of one client that two paths reach: the test bed of the EPE paper (topology
+    /// `epe`).
+    Paths,
 }
 
 /// A file that the server has.
@@ -275,6 +330,9 @@ pub struct Arm {
     /// Of [`Kind::Control`]: whose routers there are.
     #[serde(default)]
     pub routers: Routers,
+    /// `get --mptcp`, of [`Kind::Paths`].
+    #[serde(default)]
+    pub mptcp: bool,
 }
 
 /// A server's program.

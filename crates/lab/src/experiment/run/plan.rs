@@ -12,6 +12,7 @@ use super::{DEFAULT_LANES, default_capacity};
 use crate::experiment::axis::{Axis, Cell};
 use crate::experiment::crowd::Member;
 use crate::experiment::data::Key;
+use crate::experiment::record::Links;
 use crate::experiment::spec::{Arm, Backend, Client, Kind, Server, Spec, Workload};
 
 /// One run: sessions that follow each other against the same server. Where no arm
@@ -232,6 +233,10 @@ fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
     if spec.workload.kind == Kind::Crowd {
         return crowd_cost(spec, cell, arm);
     }
+    let rate = match spec.workload.kind {
+        Kind::Paths => paths_rate(spec, cell),
+        _ => rate,
+    };
     let bits = spec
         .files(cell)
         .iter()
@@ -275,6 +280,15 @@ fn control_cost(spec: &Spec, sessions: u32) -> Cost {
         weight: UNLIMITED,
         duration: START + f64::from(sessions) * session.as_secs_f64(),
     }
+}
+
+/// What both paths carry together, in Mbit/s.
+fn paths_rate(spec: &Spec, cell: &Cell) -> f64 {
+    let links = spec.path_links(cell).unwrap_or_default();
+    let rate = |link: &Links| link.rate().map_or(UNLIMITED, Rate::mbps);
+    let stream = spec.traffic(cell).and_then(|traffic| traffic.rate);
+    let all: f64 = links.iter().map(rate).sum();
+    all.min(stream.map_or(UNLIMITED, Rate::mbps))
 }
 
 /// All clients, or one alone of whichever kind.

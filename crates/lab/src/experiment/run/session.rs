@@ -1,5 +1,6 @@
 //! One session: a client, a link, and the record of both.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -97,7 +98,7 @@ impl<'a> Session<'a> {
         };
         let server_wait = share(server.waited().saturating_sub(waited), began.elapsed());
         if server.kind.learns {
-            let explanation = server.explain(topology)?;
+            let explanation = server.explain(topology.server())?;
             let decision = explanation.decision;
             if let Some(connections) = explanation.connections {
                 measured.label("connections_decision", &connections.n.to_string());
@@ -128,7 +129,9 @@ impl<'a> Session<'a> {
         let series = self.experiment.spec.workload.series;
         let command = self.command(server);
         let stop = &self.shared.stop;
-        let fetched = fetch::fetch(topology, command, &stderr, limit, series, stop)?;
+        let delivered = || topology.delivered_bytes()[1];
+        let client = topology.client();
+        let fetched = fetch::fetch(client, command, &stderr, limit, (series, &delivered), stop)?;
         let (Some(fetched), Some(file)) = (fetched, self.files.last()) else {
             return Ok(None);
         };
@@ -335,6 +338,7 @@ impl<'a> Recorder<'a> {
             labels: measured.labels,
             series: measured.series,
             link: Links::default(),
+            other_links: BTreeMap::new(),
             emulator: None,
             disturbed: None,
             conditions: self.experiment.conditions.clone(),

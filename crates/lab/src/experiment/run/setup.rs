@@ -183,6 +183,7 @@ mod tests {
             only: vec!["queue=7bdp".to_owned()],
             arms: Vec::new(),
             binary: None,
+            egress: None,
             keep: false,
         };
         let loaded = load(&args).unwrap().remove(0);

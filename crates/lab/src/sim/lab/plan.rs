@@ -12,6 +12,7 @@ use crate::sim::{Flow, Scenario};
 
 const CROWD: &str = "only flows that share a link are simulated, no crowd";
 const CONTROL: &str = "routers are programs, which are not simulated";
+const PATHS: &str = "one link is simulated, not the test bed of several paths";
 
 /// Why an arm cannot be simulated, if so.
 pub(super) fn check(spec: &Spec, arm: &Arm) -> Result<(), String> {
@@ -21,6 +22,9 @@ pub(super) fn check(spec: &Spec, arm: &Arm) -> Result<(), String> {
     }
     if spec.workload.kind == Kind::Control {
         return Err(CONTROL.to_owned());
+    }
+    if spec.workload.kind == Kind::Paths {
+        return Err(PATHS.to_owned());
     }
     if arm.server != Server::Hikyaku || arm.client != Client::Get {
         return Err("other programs cannot be simulated".to_owned());
@@ -74,6 +78,7 @@ pub(super) fn scenario(spec: &Spec, cell: &Cell, arm: &Arm, seed: u64) -> Result
         }
         Kind::Crowd => return Err(CROWD.to_owned()),
         Kind::Control => return Err(CONTROL.to_owned()),
+        Kind::Paths => return Err(PATHS.to_owned()),
     };
     Ok(Scenario {
         up,

@@ -17,6 +17,9 @@ pub(crate) const SERVER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 5, 0, 0, 0, 0, 
 /// Where each GoBGP daemon waits for `gobgp`, in its own namespace.
 pub(super) const GOBGP_API: &str = "127.0.0.1:50051";
 
+/// What FlowStats writes, in the test bed's directory.
+pub(super) const FLOW_STATS: &str = "flows.jsonl";
+
 /// The content AS.
 const ASN: u32 = 64_500;
 const TRANSIT_A: u32 = 64_601;
@@ -40,7 +43,7 @@ pub(super) fn agent(node: &str, socket: &Path, directory: &Path) -> String {
     let text = match node {
         "asbr1" => border(1, Side::A, TRANSIT_A),
         "asbr2" => border(2, Side::B, TRANSIT_B),
-        _ => server(),
+        _ => server(&directory.join(FLOW_STATS)),
     };
     let state = directory.join(format!("{node}-state"));
     let role = if node == "server" { "server" } else { "border" };
@@ -113,9 +116,18 @@ fn neighbor(address: &str, asn: u32, opens: Opens, families: &[&str]) -> String 
          [neighbors.timers.config]\nconnect-retry = 1\n",
         opens == Opens::They
     );
+    // GoBGP marks the end of what it had to tell with graceful restart alone, and agents are
+    // ready only then. Transits do without: what they lose is to be gone at once.
+    let marks_end = asn == ASN && families.len() > 1;
+    if marks_end {
+        text += "[neighbors.graceful-restart.config]\nenabled = true\nrestart-time = 5\n";
+    }
     for family in families {
         text += "[[neighbors.afi-safis]]\n[neighbors.afi-safis.config]\n";
         text += &format!("afi-safi-name = \"{family}\"\n");
+        if marks_end {
+            text += "[neighbors.afi-safis.mp-graceful-restart.config]\nenabled = true\n";
+        }
     }
     text
 }
@@ -131,12 +143,13 @@ fn border(number: u8, side: Side, transit: u32) -> String {
     )
 }
 
-fn server() -> String {
+fn server(flow_stats: &Path) -> String {
     let mut text = format!(
         "[srv6]\ninterface = \"eth0\"\ntunnel_source = \"{SERVER}\"\n\
          locators = [\"2001:db8:b1::/48\", \"2001:db8:b2::/48\"]\n\
          [mptcp]\nmode = \"userspace\"\n\
-         [[reflector]]\nname = \"rr\"\naddress = \"{REFLECTOR}\"\nlocal_address = \"{SERVER}\"\n"
+         [[reflector]]\nname = \"rr\"\naddress = \"{REFLECTOR}\"\nlocal_address = \"{SERVER}\"\n\
+         [flows]\nplain = true\njson = {flow_stats:?}\n"
     );
     for (i, side) in Side::ALL.into_iter().enumerate() {
         let (name, number, address) = (side.path(), i + 1, side.epe_address());

@@ -4,7 +4,11 @@
 //! Servers and clients are started in its namespaces by whoever measures.
 
 mod api;
+mod arrivals;
 mod config;
+mod flow_stats;
+mod origin;
+mod session;
 
 use std::fs;
 use std::io;
@@ -21,8 +25,9 @@ use super::process::Process;
 use crate::link::{ChangePair, EmulatedLink, LinkPair, Netns, Report};
 use crate::topology::{Network, TopologySpec};
 
-pub(super) use api::{Agent, Lookup, PathState, Status};
+pub(super) use api::{Agent, PathState};
 pub(super) use config::{CLIENT, CLIENT_PREFIX, SERVER};
+pub(super) use session::run;
 
 /// Name of the topology.
 pub(super) const TOPOLOGY: &str = "epe";
@@ -102,7 +107,7 @@ pub(super) struct Parts {
 pub(super) struct TestBed {
     // The order is that of dropping: programs before their namespaces.
     agents: Vec<(&'static str, Process)>,
-    daemons: Vec<Process>,
+    daemons: Vec<(&'static str, Process)>,
     pub(super) network: Network,
     parts: Parts,
 }
@@ -134,6 +139,7 @@ impl TestBed {
             bed.start_agent(side.border())?;
         }
         bed.start_agent("server")?;
+        bed.start_flow_stats()?;
         bed.wait_until_ready()?;
         Ok(bed)
     }
@@ -227,6 +233,28 @@ impl TestBed {
         Ok(())
     }
 
+    /// Where FlowStats writes what it counts at the server's interface, as JSON lines.
+    pub(super) fn flow_stats(&self) -> PathBuf {
+        self.file(config::FLOW_STATS)
+    }
+
+    /// A file in the test bed's directory.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.parts.directory.join(name)
+    }
+
+    fn start_flow_stats(&mut self) -> Result<(), RunError> {
+        let mut command = Command::new(&self.parts.egress);
+        command
+            .arg("flows")
+            .arg("--config")
+            .arg(self.file("server.toml"));
+        command.stdout(Stdio::null());
+        let process = Process::start(self.node("server"), &mut command, &self.file("flows.log"))?;
+        self.daemons.push(("hikyaku-egress flows", process));
+        Ok(())
+    }
+
     /// Kills the agent of a node, as by `kill -9`.
     pub(super) fn kill_agent(&mut self, node: &str) {
         self.agents.retain(|(of, _)| *of != node);
@@ -306,7 +334,10 @@ impl TestBed {
             .agents
             .iter_mut()
             .map(|(node, process)| (*node, process));
-        let daemons = self.daemons.iter_mut().map(|process| ("gobgpd", process));
+        let daemons = self
+            .daemons
+            .iter_mut()
+            .map(|(name, process)| (*name, process));
         for (what, process) in agents.chain(daemons) {
             let ended = process.ended().attempt(|| format!("waiting for {what}"))?;
             if let Some(status) = ended {
@@ -334,7 +365,7 @@ impl TestBed {
         command.stdout(Stdio::null());
         let log = self.parts.directory.join(format!("{node}-gobgpd.log"));
         let process = Process::start(self.node(node), &mut command, &log)?;
-        self.daemons.push(process);
+        self.daemons.push(("gobgpd", process));
         Ok(())
     }
 
@@ -395,3 +426,6 @@ pub(super) fn find_egress(named: Option<&Path>) -> Result<PathBuf, RunError> {
     let found = places.find(|place| place.is_file());
     found.ok_or_else(|| missing(format!("this experiment needs `{NAME}`")))
 }
+
+#[cfg(test)]
+mod tests;

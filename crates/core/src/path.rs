@@ -1,0 +1,157 @@
+//! Which way a response leaves the AS: what is known of each egress path by client prefix and AS, and the
+//! choice between them (EPE §2.4, §7).
+//!
+//! Three modes: **plain**, the way that BGP chose; **steered** onto one path by a mark on its packets;
+//! **aggregated** over several by MPTCP. [`PathTable`] learns from [`PathObservation`]s and stalls,
+//! [`decide_route`] chooses, with a reason, never what is not a candidate and never anything else than plain
+//! without proof. How: `docs/decisions.md`.
+
+mod candidates;
+mod compare;
+mod decide;
+mod explain;
+mod names;
+mod observation;
+mod reason;
+mod record;
+mod set;
+mod store;
+mod table;
+mod view;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use candidates::{Candidates, Mode, Singles};
+pub use compare::{Measure, RouteGain};
+pub use decide::{RouteDecision, decide_route};
+pub use explain::{RouteSummary, RoutesExplanation, explain_routes};
+pub use names::PathNames;
+pub use observation::PathObservation;
+pub use reason::RouteReason;
+pub use set::PathSet;
+pub use table::{Blame, PathTable, PathTableConfig};
+pub use view::{RouteQuality, RouteView};
+
+/// Most paths that are told apart.
+pub const MAX_PATHS: usize = 16;
+
+/// A path of the egress agent, by its place in [`PathNames`]: 0 to 15.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PathId(u8);
+
+impl PathId {
+    /// The path at a place; `None` from [`MAX_PATHS`] on.
+    #[must_use]
+    pub const fn new(place: u8) -> Option<Self> {
+        if (place as usize) < MAX_PATHS {
+            Some(Self(place))
+        } else {
+            None
+        }
+    }
+
+    /// Its place, below [`MAX_PATHS`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How packets to a client are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Route {
+    /// As BGP chose: no mark.
+    Plain,
+    /// Over one path, by its mark.
+    Steered(PathId),
+    /// Over several paths, by MPTCP.
+    Aggregated,
+}
+
+impl Route {
+    /// What carries packets that are sent so, where plain ones take the path `plain_is`, as far as that is
+    /// known.
+    #[must_use]
+    pub const fn carrier(self, plain_is: Option<PathId>) -> Carrier {
+        match (self, plain_is) {
+            (Self::Steered(path), _) | (Self::Plain, Some(path)) => Carrier::path(path),
+            (Self::Plain, None) => Carrier::PLAIN,
+            (Self::Aggregated, _) => Carrier::AGGREGATE,
+        }
+    }
+
+    /// As text: `plain`, the path's name, or `aggregate`.
+    #[must_use]
+    pub fn display(self, names: &PathNames) -> impl fmt::Display {
+        fmt::from_fn(move |f| match self {
+            Self::Plain => f.write_str("plain"),
+            Self::Steered(path) => names.write(path, f),
+            Self::Aggregated => f.write_str("aggregate"),
+        })
+    }
+}
+
+/// What carries packets and is therefore known by its quality: a path, plain packets' way where that is
+/// none of the paths or not known which, or several paths together.
+///
+/// Plain and the path that plain packets take are one carrier, so they share what is known; when BGP
+/// chooses another path, plain is known as well as that one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Carrier(u8);
+
+impl Carrier {
+    const PLAIN: Self = Self(MAX_PATHS as u8);
+    const AGGREGATE: Self = Self(MAX_PATHS as u8 + 1);
+    /// How many there are.
+    const COUNT: usize = MAX_PATHS + 2;
+
+    const fn path(path: PathId) -> Self {
+        Self(path.0)
+    }
+
+    const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a content class wants of its route.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Criterion {
+    /// Bulk: the most bytes per second.
+    #[default]
+    Goodput,
+    /// Live: the fewest stalls; then enough goodput; then the smallest RTT.
+    Stall,
+    /// Interactive: the smallest RTT; then the least loss.
+    Rtt,
+}
+
+impl Criterion {
+    /// All, in the order of their [`index`](Self::index).
+    pub const ALL: [Self; 3] = [Self::Goodput, Self::Stall, Self::Rtt];
+
+    /// `goodput`, `stall` or `rtt`, as in the configuration.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Goodput => "goodput",
+            Self::Stall => "stall",
+            Self::Rtt => "rtt",
+        }
+    }
+
+    /// Its place in [`Criterion::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for Criterion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,143 @@
+//! What may be chosen for a client.
+
+use serde::{Deserialize, Serialize};
+
+use super::{PathId, PathSet, Route};
+
+/// What may be chosen for a client now, as the egress agent and the operator say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidates {
+    /// The path that plain packets take; `None` where that is none of the paths, or not known.
+    pub plain_is: Option<PathId>,
+    /// The paths that are up and reach the client. Draining ones are not among them.
+    pub paths: PathSet,
+    /// Those that are used only while all others stall, and never explored.
+    pub backup: PathSet,
+    /// Whether the client takes part in MPTCP, and the agent announces addresses to it.
+    pub aggregate: bool,
+    /// The operator's policy for the client and the content class.
+    pub mode: Mode,
+    /// The paths that this policy allows.
+    pub allowed: PathSet,
+    /// The path that `policy.path` names; `None` where it names none, or one that the agent does not have.
+    pub named: Option<PathId>,
+}
+
+impl Default for Candidates {
+    /// Plain alone.
+    fn default() -> Self {
+        Self {
+            plain_is: None,
+            paths: PathSet::EMPTY,
+            backup: PathSet::EMPTY,
+            aggregate: false,
+            mode: Mode::Adaptive,
+            allowed: PathSet::ALL,
+            named: None,
+        }
+    }
+}
+
+impl Candidates {
+    /// The routes over a single path that may be chosen. Plain is none of them where the operator's policy
+    /// says `steered` and a path that it allows is up.
+    #[must_use]
+    pub fn singles(&self) -> Singles {
+        let paths = self.paths.and(self.allowed);
+        match self.mode {
+            Mode::Plain | Mode::Aggregated => Singles::PLAIN,
+            Mode::Steered => Singles {
+                plain: paths.is_empty(),
+                paths,
+            },
+            Mode::Adaptive => Singles {
+                plain: true,
+                paths: paths.without(self.plain_is.into_iter().collect()),
+            },
+        }
+    }
+
+    /// Whether several paths may be used together.
+    #[must_use]
+    pub fn aggregates(&self) -> bool {
+        self.aggregate && matches!(self.mode, Mode::Adaptive | Mode::Aggregated)
+    }
+
+    pub(super) fn is_backup(&self, route: Route) -> bool {
+        matches!(route, Route::Steered(path) if self.backup.contains(path))
+    }
+}
+
+/// Some of the routes over a single path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Singles {
+    plain: bool,
+    paths: PathSet,
+}
+
+impl Singles {
+    const PLAIN: Self = Self {
+        plain: true,
+        paths: PathSet::EMPTY,
+    };
+
+    /// The routes, plain first.
+    pub fn iter(self) -> impl Iterator<Item = Route> + Clone {
+        let plain = self.plain.then_some(Route::Plain);
+        plain
+            .into_iter()
+            .chain(self.paths.iter().map(Route::Steered))
+    }
+
+    /// Whether a route is among them.
+    #[must_use]
+    pub const fn contains(self, route: Route) -> bool {
+        match route {
+            Route::Plain => self.plain,
+            Route::Steered(path) => self.paths.contains(path),
+            Route::Aggregated => false,
+        }
+    }
+
+    /// How many they are.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.plain as usize + self.paths.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl FromIterator<Route> for Singles {
+    /// Leaves [`Route::Aggregated`] out.
+    fn from_iter<I: IntoIterator<Item = Route>>(routes: I) -> Self {
+        let mut singles = Self::default();
+        for route in routes {
+            match route {
+                Route::Plain => singles.plain = true,
+                Route::Steered(path) => singles.paths.insert(path),
+                Route::Aggregated => {}
+            }
+        }
+        singles
+    }
+}
+
+/// What an operator's policy says (`docs/egress-api.md`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// What is best.
+    #[default]
+    Adaptive,
+    /// Plain.
+    Plain,
+    /// The best of the allowed paths, by mark.
+    Steered,
+    /// Several paths, by MPTCP; plain for clients without it.
+    Aggregated,
+}

@@ -1,0 +1,380 @@
+//! The choice of a route, by rules in the order in which they hold.
+
+use super::compare::{Sure, compare};
+use super::record::Kept;
+use super::{
+    Candidates, Criterion, Mode, Route, RouteGain, RouteQuality, RouteReason, RouteView, Singles,
+};
+use crate::decide::{Group, Session, is_held_back};
+use crate::mix::draw;
+use crate::policy::{PathPolicy, PolicyConfig};
+
+/// The route of a client's responses of one content class, and why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RouteDecision {
+    /// What responses are sent by.
+    pub route: Route,
+    /// Why.
+    pub reason: RouteReason,
+    /// The group whose outcomes this session's count to.
+    pub group: Group,
+    /// What the prefix is kept on by it; `None` for what is no choice.
+    pub(super) keeps: Option<Kept>,
+}
+
+/// Chooses the route of a client's responses of a content class that wants `criterion`.
+///
+/// A pure function: equal arguments give equal decisions. What is chosen is a candidate, or plain. `seed`
+/// draws the hold-back group, the same as [`decide`](crate::decide::decide())'s, and the explored sessions;
+/// all servers that share clients need the same. The steps: `docs/decisions.md`.
+#[must_use]
+pub fn decide_route(
+    view: &RouteView,
+    criterion: Criterion,
+    candidates: &Candidates,
+    policy: &PolicyConfig,
+    session: Session,
+    seed: u64,
+) -> RouteDecision {
+    let rules = Rules {
+        view,
+        criterion,
+        candidates,
+        policy,
+        session,
+        seed,
+    };
+    rules
+        .pinned()
+        .or_else(|| rules.only())
+        .or_else(|| rules.held_back())
+        .unwrap_or_else(|| rules.best())
+}
+
+struct Rules<'a> {
+    view: &'a RouteView,
+    criterion: Criterion,
+    candidates: &'a Candidates,
+    policy: &'a PolicyConfig,
+    session: Session,
+    seed: u64,
+}
+
+/// A route that is kept to unless it is an experiment.
+#[derive(Clone, Copy)]
+struct Steady {
+    route: Route,
+    reason: RouteReason,
+}
+
+impl Rules<'_> {
+    fn pinned(&self) -> Option<RouteDecision> {
+        let candidates = self.candidates;
+        let (route, reason) = match (&self.policy.path, candidates.mode) {
+            (PathPolicy::Plain, _) => (Some(Route::Plain), RouteReason::Pinned),
+            (PathPolicy::Named(_), _) => {
+                let up = |path| candidates.paths.contains(path);
+                let route = candidates
+                    .named
+                    .filter(|path| up(*path))
+                    .map(Route::Steered);
+                (route, RouteReason::Pinned)
+            }
+            (PathPolicy::Aggregate, _) => {
+                let route = candidates.aggregate.then_some(Route::Aggregated);
+                (route, RouteReason::Pinned)
+            }
+            (PathPolicy::Adaptive, mode @ Mode::Plain) => {
+                (Some(Route::Plain), RouteReason::Policy { mode })
+            }
+            (PathPolicy::Adaptive, mode @ Mode::Aggregated) => {
+                let aggregated = candidates.aggregates().then_some(Route::Aggregated);
+                let route = aggregated.unwrap_or(Route::Plain);
+                (Some(route), RouteReason::Policy { mode })
+            }
+            (PathPolicy::Adaptive, Mode::Adaptive | Mode::Steered) => return None,
+        };
+        let decision = match route {
+            Some(route) => fixed(route, reason, Group::Plain),
+            None => fixed(Route::Plain, RouteReason::PinnedMissing, Group::Plain),
+        };
+        Some(decision)
+    }
+
+    fn only(&self) -> Option<RouteDecision> {
+        let singles = self.candidates.singles();
+        let route = singles.iter().next().unwrap_or(Route::Plain);
+        let reason = match self.candidates.mode {
+            mode @ Mode::Steered if route != Route::Plain => RouteReason::Policy { mode },
+            _ => RouteReason::Only,
+        };
+        let only = singles.len() <= 1 && !self.candidates.aggregates();
+        only.then(|| fixed(route, reason, Group::Plain))
+    }
+
+    fn held_back(&self) -> Option<RouteDecision> {
+        let held_back = self.candidates.mode == Mode::Adaptive
+            && is_held_back(self.view.client, self.policy, self.seed);
+        held_back.then(|| fixed(Route::Plain, RouteReason::HoldBack, Group::HoldBack))
+    }
+
+    fn best(&self) -> RouteDecision {
+        let kept = self.view.kept(self.criterion);
+        let single = self.best_single(kept);
+        let steady = self.aggregated(single, kept).unwrap_or(single);
+        if let Some(route) = self.explored(steady) {
+            let reason = RouteReason::Explore {
+                instead_of: steady.route,
+            };
+            return fixed(route, reason, Group::Explore);
+        }
+        let group = match steady.reason {
+            RouteReason::TooFewSamples { .. } => Group::Plain,
+            _ => Group::Normal,
+        };
+        RouteDecision {
+            route: steady.route,
+            reason: steady.reason,
+            group,
+            keeps: self.keeps(steady, single.route, kept),
+        }
+    }
+
+    /// What the prefix is kept on by a steady choice. A stall changes nothing: it passes.
+    fn keeps(&self, steady: Steady, single: Route, before: Kept) -> Option<Kept> {
+        if matches!(steady.reason, RouteReason::Stalled { .. }) {
+            return None;
+        }
+        let path = match single {
+            Route::Steered(path) => Some(path),
+            Route::Plain | Route::Aggregated => None,
+        };
+        let aggregated = if self.candidates.aggregates() {
+            steady.route == Route::Aggregated
+        } else {
+            // Clients with MPTCP and without share the record.
+            before.aggregated
+        };
+        Some(Kept { path, aggregated })
+    }
+
+    /// The best route over a single path: the one that is kept, or else the usual one, unless another is
+    /// surely better.
+    fn best_single(&self, kept: Kept) -> Steady {
+        let (usual, options) = (self.usual(), self.options());
+        let singles = self.candidates.singles();
+        let kept = kept.path.map(Route::Steered);
+        let kept = kept.filter(|kept| *kept != usual && singles.contains(*kept));
+        let current = match kept {
+            Some(kept) if self.holds(kept, usual) => kept,
+            _ => usual,
+        };
+        if !options.contains(current)
+            && let Some(avoided_for) = self.quality(current).avoided_for
+        {
+            let way_out = options.contains(usual).then_some(usual);
+            let reason = RouteReason::Stalled {
+                route: current,
+                avoided_for,
+            };
+            let route = way_out.unwrap_or_else(|| self.likeliest(options, usual));
+            return Steady { route, reason };
+        }
+        if let Some(better) = self.surely_better(current, options) {
+            return better;
+        }
+        let reason = if current == usual {
+            self.why_usual(usual, options)
+        } else {
+            RouteReason::Kept {
+                over: usual,
+                gain: self.gain(current, usual, Sure::Expected),
+            }
+        };
+        Steady {
+            route: current,
+            reason,
+        }
+    }
+
+    /// What is taken while nothing is known: plain, or where the operator's policy rules that out the path
+    /// that plain takes, else the first.
+    fn usual(&self) -> Route {
+        let singles = self.candidates.singles();
+        let best = self.candidates.plain_is.map(Route::Steered);
+        let best = best.filter(|best| singles.contains(*best) && !self.is_backup(*best));
+        let mut primary = singles.iter().filter(|route| !self.is_backup(*route));
+        match primary.next() {
+            Some(Route::Plain) => Route::Plain,
+            first => best
+                .or(first)
+                .or(singles.iter().next())
+                .unwrap_or(Route::Plain),
+        }
+    }
+
+    /// The single routes that have not stalled, without backups if there are others. All, where all have
+    /// stalled.
+    fn options(&self) -> Singles {
+        let singles = self.candidates.singles();
+        let works = |route: &Route| self.quality(*route).avoided_for.is_none();
+        let works: Singles = singles.iter().filter(works).collect();
+        let primary: Singles = works
+            .iter()
+            .filter(|route| !self.is_backup(*route))
+            .collect();
+        let options = [primary, works].into_iter().find(|some| !some.is_empty());
+        options.unwrap_or(singles)
+    }
+
+    /// Whether a kept route is known still, and not expected to be worse than the usual one.
+    fn holds(&self, kept: Route, usual: Route) -> bool {
+        let gain = self.gain(kept, usual, Sure::Expected);
+        self.knows(kept) && gain.is_none_or(|gain| gain.expected > 0.0)
+    }
+
+    /// The best of the routes that are surely better than `current` by enough.
+    fn surely_better(&self, current: Route, options: Singles) -> Option<Steady> {
+        if !self.knows(current) {
+            return None;
+        }
+        let others = options
+            .iter()
+            .filter(|route| *route != current && self.knows(*route));
+        let better = others.filter_map(|route| {
+            let gain = self.gain(route, current, Sure::Bounds)?;
+            (gain.low > self.policy.min_gain_path as f32).then_some((route, gain))
+        });
+        let (route, gain) = better.reduce(|best, next| {
+            let gain = self.gain(next.0, best.0, Sure::Expected);
+            if gain.is_some_and(|gain| gain.expected > 0.0) {
+                next
+            } else {
+                best
+            }
+        })?;
+        let over = current;
+        let reason = RouteReason::Better { over, gain };
+        Some(Steady { route, reason })
+    }
+
+    /// Where the usual route has stalled nothing has to be proved against it: the one that is expected to be
+    /// best, and of those that nothing is known of the first.
+    fn likeliest(&self, options: Singles, usual: Route) -> Route {
+        let best = options.iter().reduce(|best, next| {
+            let samples = |route| self.quality(route).samples(self.criterion);
+            let better = match self.gain(next, best, Sure::Expected) {
+                Some(gain) => gain.expected > 0.0,
+                None => samples(next) > samples(best),
+            };
+            if better { next } else { best }
+        });
+        best.unwrap_or(usual)
+    }
+
+    fn why_usual(&self, usual: Route, options: Singles) -> RouteReason {
+        let others = || options.iter().filter(|route| *route != usual);
+        let samples = |route| self.quality(route).samples(self.criterion);
+        let gains = others()
+            .filter(|route| self.knows(*route))
+            .filter_map(|route| {
+                let gain = self.gain(route, usual, Sure::Bounds)?;
+                Some((route, gain))
+            });
+        let best = gains.reduce(|best, next| {
+            if next.1.expected > best.1.expected {
+                next
+            } else {
+                best
+            }
+        });
+        match best {
+            Some((best, gain)) if self.knows(usual) => RouteReason::NoGain { best, gain },
+            _ => RouteReason::TooFewSamples {
+                samples: others()
+                    .map(samples)
+                    .fold(0.0, f32::max)
+                    .min(samples(usual)),
+                needed: self.policy.min_samples_path,
+            },
+        }
+    }
+
+    /// Several paths together, where they are kept or surely better than the best single one.
+    fn aggregated(&self, single: Steady, kept: Kept) -> Option<Steady> {
+        let route = Route::Aggregated;
+        let stalled = matches!(single.reason, RouteReason::Stalled { .. });
+        if !self.is_open(route) || !self.knows(route) || (stalled && !kept.aggregated) {
+            return None;
+        }
+        let over = single.route;
+        if kept.aggregated && self.holds(route, over) {
+            let gain = self.gain(route, over, Sure::Expected);
+            let reason = RouteReason::Kept { over, gain };
+            return Some(Steady { route, reason });
+        }
+        let gain = self.gain(route, over, Sure::Bounds)?;
+        let enough = self.knows(over) && gain.low > self.policy.min_gain_path as f32;
+        let reason = RouteReason::Better { over, gain };
+        enough.then_some(Steady { route, reason })
+    }
+
+    /// The route that gets a session which is drawn to explore: one that is little known, or may be better.
+    fn explored(&self, steady: Steady) -> Option<Route> {
+        let draw = |what| draw([self.seed, what, self.view.client, self.session.0.into()]);
+        let stalled = matches!(steady.reason, RouteReason::Stalled { .. });
+        if stalled || draw(EXPLORE) >= self.policy.exploration {
+            return None;
+        }
+        let singles = self.options().iter();
+        let aggregated = Some(Route::Aggregated).filter(|route| self.is_open(*route));
+        let options = singles
+            .chain(aggregated)
+            .filter(|route| *route != steady.route && self.is_worth_knowing(*route, steady.route));
+        let place = draw(EXPLORED) * options.clone().count() as f64;
+        options.clone().nth(place as usize)
+    }
+
+    fn is_worth_knowing(&self, route: Route, instead_of: Route) -> bool {
+        let may_be_better = |gain: RouteGain| gain.high > self.policy.min_gain_path as f32;
+        let gain = self.gain(route, instead_of, Sure::Bounds);
+        !self.knows(route) || gain.is_none_or(may_be_better)
+    }
+
+    /// Whether several paths may be used now.
+    fn is_open(&self, aggregated: Route) -> bool {
+        self.candidates.aggregates() && self.quality(aggregated).avoided_for.is_none()
+    }
+
+    fn is_backup(&self, route: Route) -> bool {
+        self.candidates.is_backup(route)
+    }
+
+    fn knows(&self, route: Route) -> bool {
+        let samples = self.quality(route).samples(self.criterion);
+        // Half a sample for those that have faded a little.
+        samples + 0.5 >= self.policy.min_samples_path as f32
+    }
+
+    fn gain(&self, route: Route, over: Route, sure: Sure) -> Option<RouteGain> {
+        let [route, over] = [route, over].map(|route| self.quality(route));
+        compare(self.criterion, route, over, self.policy, sure)
+    }
+
+    fn quality(&self, route: Route) -> &RouteQuality {
+        self.view.quality(route, self.candidates.plain_is)
+    }
+}
+
+const fn fixed(route: Route, reason: RouteReason, group: Group) -> RouteDecision {
+    RouteDecision {
+        route,
+        reason,
+        group,
+        keeps: None,
+    }
+}
+
+/// Keep the draws independent of each other and of the choice of transport.
+const EXPLORE: u64 = 0x7061_7468;
+const EXPLORED: u64 = 0x7061_7469;

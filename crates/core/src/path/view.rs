@@ -1,0 +1,309 @@
+//! What is known for a client, blended from its prefixes and its AS.
+
+use std::time::Duration;
+
+use super::record::{CarrierStats, Kept, Snapshot, StallCount, StalledBy};
+use super::{Carrier, Criterion, PathId, PathObservation, Route};
+use crate::estimate::{LossBounds, LossCount};
+use crate::stat::Stat;
+use crate::units::{Rate, Secs};
+
+/// What [`decide_route`](super::decide_route) looks at. The nearest prefix's own samples count most; the
+/// wider prefix and the AS fill in what is missing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RouteView {
+    /// A number for the client, the same on every machine.
+    pub client: u64,
+    carriers: [RouteQuality; Carrier::COUNT],
+    kept: [Kept; Criterion::ALL.len()],
+}
+
+/// What is known of a route.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RouteQuality {
+    /// Since it was last used for the client's prefix; `None` if it never was.
+    pub age: Option<Duration>,
+    /// For how much longer the client avoids it, since it has stalled.
+    pub avoided_for: Option<Duration>,
+    /// Natural logarithm of bit/s, or of a multiple of it that all routes share.
+    pub(super) goodput: Stat,
+    /// Natural logarithm of seconds, or of a multiple of it.
+    pub(super) rtt: Stat,
+    pub(super) loss: LossCount,
+    pub(super) stalls: StallCount,
+    /// Whether the prefix's own goodputs, and RTTs, tell what the multiples are of.
+    absolute: [bool; 2],
+}
+
+impl RouteQuality {
+    /// Expected goodput (geometric mean); `None` where the prefix has shown none by any route.
+    #[must_use]
+    pub fn goodput(&self) -> Option<Rate> {
+        let known = self.absolute[0] && self.goodput.weight > 0.0;
+        known.then(|| Rate::from_bits_per_sec(f64::from(self.goodput.mean).exp() as u64))
+    }
+
+    /// Expected smoothed round-trip time, likewise.
+    #[must_use]
+    pub fn rtt(&self) -> Option<Duration> {
+        let known = self.absolute[1] && self.rtt.weight > 0.0;
+        known.then(|| Duration::try_from_secs_f32(self.rtt.mean.exp()).unwrap_or(Duration::MAX))
+    }
+
+    /// Packets lost.
+    #[must_use]
+    pub fn loss(&self) -> Option<LossBounds> {
+        self.loss.bounds()
+    }
+
+    /// Stalls in an hour of sending; `None` where nothing was sent.
+    #[must_use]
+    pub fn stalls_per_hour(&self) -> Option<f32> {
+        let observed = self.stalls.observed;
+        (observed > 0.0).then(|| 3600.0 * self.stalls.stalls / observed)
+    }
+
+    /// Samples that a criterion looks at, faded; those of the wider prefix and of the AS count half.
+    #[must_use]
+    pub const fn samples(&self, criterion: Criterion) -> f32 {
+        match criterion {
+            Criterion::Goodput => self.goodput.weight,
+            Criterion::Stall | Criterion::Rtt => self.rtt.weight,
+        }
+    }
+}
+
+/// What prefixes and AS know at one time.
+pub(super) struct Levels {
+    pub(super) own: Option<Snapshot>,
+    /// The wider prefix, the AS.
+    pub(super) wider: [Option<Snapshot>; 2],
+}
+
+impl RouteView {
+    pub(super) fn new(
+        client: u64,
+        levels: &Levels,
+        kept: [Kept; Criterion::ALL.len()],
+        now: Secs,
+    ) -> Self {
+        let own = levels.own.unwrap_or_default();
+        let who = StalledBy::client(client);
+        let mut carriers = own.0.map(|stats| RouteQuality {
+            age: stats.last_seen().map(|seen| now.since(seen)),
+            avoided_for: stats.avoided_for(who, now),
+            goodput: stats.goodput,
+            rtt: stats.rtt,
+            loss: stats.loss,
+            stalls: stats.stalls,
+            absolute: Measured::ALL.map(|measured| own.weight(measured) > 0.0),
+        });
+        for wider in levels.wider.iter().flatten() {
+            for measured in Measured::ALL {
+                fill_in(&mut carriers, &own, wider, measured);
+            }
+            for (quality, wider) in carriers.iter_mut().zip(&wider.0) {
+                quality.loss = quality.loss.joined(&wider.loss, WIDER_PACKETS);
+                quality.stalls = quality.stalls.joined(&wider.stalls, WIDER_SECS);
+            }
+        }
+        Self {
+            client,
+            carriers,
+            kept,
+        }
+    }
+
+    /// What is known of a route, where plain packets take the path `plain_is`.
+    #[must_use]
+    pub const fn quality(&self, route: Route, plain_is: Option<PathId>) -> &RouteQuality {
+        &self.carriers[route.carrier(plain_is).index()]
+    }
+
+    pub(super) const fn kept(&self, criterion: Criterion) -> Kept {
+        self.kept[criterion.index()]
+    }
+}
+
+/// What is measured as a mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Measured {
+    Goodput,
+    Rtt,
+}
+
+impl Measured {
+    const ALL: [Self; 2] = [Self::Goodput, Self::Rtt];
+
+    const fn of(self, stats: &CarrierStats) -> Stat {
+        match self {
+            Self::Goodput => stats.goodput,
+            Self::Rtt => stats.rtt,
+        }
+    }
+
+    pub(super) const fn of_mut(self, stats: &mut CarrierStats) -> &mut Stat {
+        match self {
+            Self::Goodput => &mut stats.goodput,
+            Self::Rtt => &mut stats.rtt,
+        }
+    }
+
+    const fn of_quality(self, quality: &mut RouteQuality) -> &mut Stat {
+        match self {
+            Self::Goodput => &mut quality.goodput,
+            Self::Rtt => &mut quality.rtt,
+        }
+    }
+
+    /// A sample's logarithm, and for how many it counts.
+    fn sample(self, seen: &PathObservation) -> Option<(f32, f32)> {
+        match self {
+            Self::Goodput => {
+                let rate = seen.goodput()?.bits_per_sec() as f32;
+                Some((rate.ln(), (seen.bytes as f32 / FULL_BYTES).min(1.0)))
+            }
+            Self::Rtt => {
+                let rtt = seen.rtt.filter(|rtt| !rtt.is_zero())?;
+                Some((rtt.as_secs_f32().ln(), 1.0))
+            }
+        }
+    }
+}
+
+impl Snapshot {
+    fn weight(&self, measured: Measured) -> f32 {
+        let weights = self.0.iter().map(|stats| measured.of(stats).weight);
+        weights.sum()
+    }
+
+    /// The prefix's level: the mean of its own samples by the carriers that `counts` holds for, each less
+    /// what `wider` knows it to differ; with what it weighs. `None` without such samples.
+    fn level(
+        &self,
+        wider: &Self,
+        measured: Measured,
+        counts: impl Fn(Carrier) -> bool,
+    ) -> Option<(f32, f32)> {
+        let established = wider.weight(measured) > 0.0;
+        let (mut sum, mut weight) = (0.0, 0.0);
+        for (own, wider) in self.0.iter().zip(&wider.0) {
+            let (mine, theirs) = (measured.of(own), measured.of(wider));
+            if counts(own.carrier) && !(established && theirs.weight <= 0.0) {
+                sum += mine.weight * (mine.mean - theirs.mean);
+                weight += mine.weight;
+            }
+        }
+        (weight > 0.0).then(|| (sum / weight, weight))
+    }
+}
+
+/// Takes a sample for the nearest prefix.
+pub(super) fn learn_own(stats: &mut CarrierStats, seen: &PathObservation) {
+    if let Some((sample, weight)) = Measured::Goodput.sample(seen) {
+        let goodput = &mut stats.goodput;
+        if !seen.app_limited {
+            goodput.push_weighted(sample, weight, OWN_SAMPLES);
+        } else if goodput.weight <= 0.0 {
+            goodput.push_weighted(sample, APP_LIMITED_WEIGHT * weight, OWN_SAMPLES);
+        } else if sample > goodput.mean {
+            goodput.push_weighted(sample, weight, OWN_SAMPLES);
+        }
+    }
+    if let Some((sample, weight)) = Measured::Rtt.sample(seen) {
+        stats.rtt.push_weighted(sample, weight, OWN_SAMPLES);
+    }
+}
+
+/// Gives `update` what a wider prefix or an AS learns of a sample: how much its carrier differs, for the
+/// nearest prefix, from the others it is known by.
+///
+/// Only samples of the carrier that is the rarer one there count, which are compared with fresh means of
+/// the other: else a path on which everything becomes slower in the evening would look worse than one that
+/// was last seen at noon. What one prefix repeats counts less and less.
+pub(super) fn contrast(
+    own: &Snapshot,
+    wider: &Snapshot,
+    carrier: Carrier,
+    seen: &PathObservation,
+    mut update: impl FnMut(Carrier, Measured, Stat),
+) {
+    for measured in Measured::ALL {
+        if measured == Measured::Goodput && seen.app_limited {
+            continue;
+        }
+        let Some((sample, weight)) = measured.sample(seen) else {
+            continue;
+        };
+        let Some((level, others)) = own.level(wider, measured, |other| other != carrier) else {
+            continue;
+        };
+        let so_far = measured.of(&own.0[carrier.index()]).weight;
+        if so_far > others {
+            continue;
+        }
+        let weight = weight * others / (1.0 + others) / (1.0 + so_far);
+        let mut stat = measured.of(&wider.0[carrier.index()]);
+        let apart = (sample - level).clamp(-MAX_APART, MAX_APART);
+        stat.push_weighted(apart, weight, WIDER_SAMPLES);
+        update(carrier, measured, stat);
+        // What it was compared with keeps its place, and is known as well.
+        let compared = own.0.iter().filter(|stats| stats.carrier != carrier);
+        let most = |a: &&CarrierStats, b: &&CarrierStats| {
+            let [a, b] = [a, b].map(|stats| measured.of(stats).weight);
+            a.total_cmp(&b)
+        };
+        if let Some(most) = compared.max_by(most) {
+            let mut stat = measured.of(&wider.0[most.carrier.index()]);
+            stat.push_weighted(stat.mean, weight, WIDER_SAMPLES);
+            update(most.carrier, measured, stat);
+        }
+    }
+}
+
+/// Adds what `wider` knows of how carriers differ to what the nearest prefix's `own` samples say.
+fn fill_in(
+    carriers: &mut [RouteQuality; Carrier::COUNT],
+    own: &Snapshot,
+    wider: &Snapshot,
+    measured: Measured,
+) {
+    let total = own.weight(measured);
+    let level = match own.level(wider, measured, |_| true) {
+        Some((level, _)) => level,
+        // Differences alone tell what is better.
+        None if total <= 0.0 => 0.0,
+        None => return,
+    };
+    for ((quality, own), wider) in carriers.iter_mut().zip(&own.0).zip(&wider.0) {
+        // What the level was mostly taken from learns nothing by it.
+        if measured.of(own).weight <= total / 2.0 {
+            let theirs = measured.of(wider);
+            let theirs = Stat {
+                mean: theirs.mean + level,
+                weight: theirs.weight * WIDER_SHARE,
+                ..theirs
+            };
+            let stat = measured.of_quality(quality);
+            *stat = stat.joined(&theirs, MAX_WIDER);
+        }
+    }
+}
+
+/// Bytes from which on a response counts fully: smaller ones have shown less than the route can do.
+const FULL_BYTES: f32 = 1e6;
+/// Samples whose mean is kept for a prefix, and for a wider one or an AS.
+const OWN_SAMPLES: f32 = 16.0;
+const WIDER_SAMPLES: f32 = 256.0;
+/// For how much an app-limited sample counts while there are no others.
+const APP_LIMITED_WEIGHT: f32 = 0.1;
+/// A sample of a wider prefix or an AS counts as so much of one ...
+const WIDER_SHARE: f32 = 0.5;
+/// ... and all of them as so many at most,
+const MAX_WIDER: f32 = 8.0;
+/// as so many packets,
+const WIDER_PACKETS: f32 = 500.0;
+/// and as so many seconds.
+const WIDER_SECS: f32 = 600.0;
+/// Most that a sample may differ (a factor of 20): what is beyond says nothing of routes.
+const MAX_APART: f32 = 3.0;

@@ -1,0 +1,89 @@
+//! Settings of egress paths and of content classes.
+
+use std::path::PathBuf;
+
+use hikyaku_core::path::Criterion;
+use serde::Deserialize;
+
+/// Where the agent of the egress paths is, and how its paths are taken (`[egress]`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EgressConfig {
+    /// `api.socket` of `hikyaku-egress server` on this host. Default: none, every connection takes the
+    /// way that BGP chose.
+    pub socket: Option<PathBuf>,
+    /// How connections are brought onto a path. Default `auto`.
+    pub steer: Steer,
+}
+
+/// How connections are brought onto a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Steer {
+    /// By marks where the process may set them, else by addresses.
+    #[default]
+    Auto,
+    /// By `SO_MARK` on their packets, also while they live. Needs CAP_NET_ADMIN.
+    Mark,
+    /// New HTTP/3 connections alone: `Alt-Svc` names the path's EPE address.
+    Address,
+}
+
+/// A class of content, and what it wants of its path (`[[class]]`).
+///
+/// Content is of the first class that has its path or its media type; a class without either has all.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassConfig {
+    /// The name, by which the agents' policies know it, too: letters, digits, `.`, `_` and `-`.
+    pub name: String,
+    /// Globs: one without a slash is matched against the file's name, else against the whole path; case
+    /// does not matter. Default `[]`.
+    #[serde(default)]
+    pub paths: Vec<String>,
+    /// Media types, such as `text/html` or `video/*`. Default `[]`.
+    #[serde(default)]
+    pub types: Vec<String>,
+    /// `goodput` (bulk), `stall` (live) or `rtt` (interactive). Default `goodput`.
+    #[serde(default)]
+    pub wants: Criterion,
+}
+
+impl ClassConfig {
+    /// The classes where none are configured.
+    pub(crate) fn defaults() -> Vec<Self> {
+        let class = |name: &str, paths: &[&str], types: &[&str], wants| Self {
+            name: name.to_owned(),
+            paths: paths.iter().map(|&path| path.to_owned()).collect(),
+            types: types.iter().map(|&kind| kind.to_owned()).collect(),
+            wants,
+        };
+        vec![
+            class(
+                "live",
+                &["*.m3u8", "*.mpd", "*.m4s", "*.ts"],
+                &[
+                    "video/*",
+                    "audio/*",
+                    "application/vnd.apple.mpegurl",
+                    "application/dash+xml",
+                ],
+                Criterion::Stall,
+            ),
+            class(
+                "interactive",
+                &[],
+                &[
+                    "text/html",
+                    "text/css",
+                    "text/javascript",
+                    "application/javascript",
+                    "application/json",
+                    "text/event-stream",
+                ],
+                Criterion::Rtt,
+            ),
+            class("bulk", &[], &[], Criterion::Goodput),
+        ]
+    }
+}

@@ -1,0 +1,228 @@
+//! Keeping up with the agent: its events, and the questions to it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Egress;
+use super::agent::{AgentError, EventStream, MAX_CLIENTS, Requests};
+use super::state::State;
+use super::wire::{AgentEvent, RouteChange};
+
+/// How long paths are used after the agent was lost: nobody withdraws routes then.
+const GRACE: Duration = Duration::from_secs(3);
+/// Before the first and before later attempts to reach the agent.
+const BACKOFF: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
+/// A stream that ended sooner than this is opened again as if it had not been.
+const STEADY: Duration = Duration::from_secs(10);
+/// Until the same trouble is told again.
+const TELL_AGAIN: Duration = Duration::from_secs(3600);
+
+/// Follows the agent until `end`.
+pub(super) fn start(egress: &Arc<Egress>, tasks: &TaskTracker, end: &CancellationToken) {
+    let watching = {
+        let egress = Arc::clone(egress);
+        async move { egress.watch().await }
+    };
+    let answering = {
+        let egress = Arc::clone(egress);
+        async move { egress.ask().await }
+    };
+    let watch_end = end.clone();
+    tasks.spawn(async move { watch_end.run_until_cancelled(watching).await });
+    let ask_end = end.clone();
+    tasks.spawn(async move { ask_end.run_until_cancelled(answering).await });
+}
+
+/// The agent's stream with its first event.
+type Connected = (EventStream, AgentEvent);
+
+impl Egress {
+    async fn watch(&self) {
+        let mut backoff = Backoff::default();
+        loop {
+            let (stream, snapshot) = self.connect(&mut backoff).await;
+            let since = Instant::now();
+            self.connected.store(true, Ordering::Relaxed);
+            self.apply(snapshot);
+            let state = self.state();
+            let paths = state.paths().map(|(_, path)| {
+                let (name, state) = (&path.name, path.state.name());
+                format!("{name} ({state})")
+            });
+            let paths: Vec<String> = paths.collect();
+            let socket = self.socket.display();
+            tracing::info!(
+                "the egress agent at {socket} answers; its paths: {}",
+                paths.join(", ")
+            );
+            let error = self.follow(stream).await;
+            self.connected.store(false, Ordering::Relaxed);
+            self.trouble.tell(&self.socket, &error.to_string());
+            if since.elapsed() >= STEADY {
+                backoff = Backoff::default();
+            }
+        }
+    }
+
+    /// Tries until there is an agent. What it said before does not count for longer than [`GRACE`].
+    async fn connect(&self, backoff: &mut Backoff) -> Connected {
+        let mut connecting = std::pin::pin!(async {
+            loop {
+                match self.try_connect().await {
+                    Ok(connected) => return connected,
+                    Err(error) => self.trouble.tell(&self.socket, &error.to_string()),
+                }
+                backoff.wait().await;
+            }
+        });
+        if let Ok(connected) = tokio::time::timeout(GRACE, &mut connecting).await {
+            return connected;
+        }
+        if self.state().is_usable() {
+            let socket = self.socket.display();
+            tracing::warn!(
+                "no egress agent at {socket} for {}s: all connections take the plain way until it \
+                 is there again",
+                GRACE.as_secs()
+            );
+            self.change(|state| state.set_unusable());
+        }
+        connecting.await
+    }
+
+    async fn try_connect(&self) -> Result<Connected, AgentError> {
+        let mut stream = EventStream::open(&self.socket).await?;
+        let first = stream.next().await?;
+        match first {
+            AgentEvent::Snapshot(_) => Ok((stream, first)),
+            _ => Err(AgentError::Answer {
+                request: "GET /v1/events".to_owned(),
+                why: "its first event is no snapshot".to_owned(),
+            }),
+        }
+    }
+
+    async fn follow(&self, mut stream: EventStream) -> AgentError {
+        loop {
+            match stream.next().await {
+                Ok(event) => self.apply(event),
+                Err(error) => return error,
+            }
+        }
+    }
+
+    fn apply(&self, event: AgentEvent) {
+        match event {
+            AgentEvent::Snapshot(snapshot) => {
+                let mut moved = Default::default();
+                self.change(|state| moved = state.replace(snapshot));
+                if moved.is_empty() {
+                    self.lookups.outdate(&[]);
+                } else {
+                    self.lookups.clear();
+                    let mut table = self.table.lock();
+                    moved.iter().for_each(|path| table.forget_path(path));
+                }
+            }
+            AgentEvent::Path(path) => {
+                let mut outdates = false;
+                self.change(|state| outdates = state.put_path(path));
+                if outdates {
+                    self.lookups.outdate(&[]);
+                }
+            }
+            AgentEvent::Policies(policies) => self.change(|state| state.set_policies(policies)),
+            AgentEvent::Routes(RouteChange { prefixes }) => self.lookups.outdate(&prefixes),
+            // Lookups tell only of what is there, and events of what comes.
+            AgentEvent::Ready(_) | AgentEvent::Other => {}
+        }
+    }
+
+    /// Puts another state into force, which all connections follow.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = State::clone(&self.state());
+        change(&mut state);
+        self.state.store(Arc::new(state));
+        self.reroute_all();
+    }
+
+    /// Asks about clients.
+    async fn ask(&self) {
+        let mut requests = Requests::new(self.socket.clone());
+        let mut backoff = Backoff::default();
+        loop {
+            let questions = self.lookups.questions(MAX_CLIENTS);
+            if questions.is_empty() {
+                self.lookups.woken().await;
+                continue;
+            }
+            let clients: Vec<_> = questions.iter().map(|question| question.net).collect();
+            match requests.lookup(&clients).await {
+                Ok(answers) => {
+                    backoff = Backoff::default();
+                    let state = self.state();
+                    for (question, answer) in questions.iter().zip(&answers) {
+                        let guests = self.lookups.answered(question, state.reach(answer));
+                        for guest in guests.iter().filter_map(std::sync::Weak::upgrade) {
+                            guest.reroute();
+                        }
+                    }
+                }
+                Err(error) => {
+                    self.trouble.tell(&self.socket, &error.to_string());
+                    self.lookups.ask_again(&questions);
+                    // Also when the agent is back.
+                    let _ = tokio::time::timeout(backoff.next(), self.lookups.woken()).await;
+                }
+            }
+        }
+    }
+}
+
+/// Times between attempts.
+#[derive(Debug)]
+struct Backoff(Duration);
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self(BACKOFF[0])
+    }
+}
+
+impl Backoff {
+    fn next(&mut self) -> Duration {
+        let now = self.0;
+        self.0 = (now * 2).min(BACKOFF[1]);
+        now
+    }
+
+    async fn wait(&mut self) {
+        tokio::time::sleep(self.next()).await;
+    }
+}
+
+/// Tells of trouble with the agent once, not at each attempt.
+#[derive(Debug, Default)]
+pub(super) struct Trouble(Mutex<Option<(String, Instant)>>);
+
+impl Trouble {
+    fn tell(&self, socket: &Path, text: &str) {
+        let mut told = self.0.lock();
+        let known = told
+            .as_ref()
+            .is_some_and(|(before, at)| before == text && at.elapsed() < TELL_AGAIN);
+        let socket = socket.display();
+        if known {
+            tracing::debug!("the egress agent at {socket}: {text}");
+            return;
+        }
+        tracing::warn!("the egress agent at {socket}: {text}");
+        *told = Some((text.to_owned(), Instant::now()));
+    }
+}

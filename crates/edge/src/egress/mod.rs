@@ -1,0 +1,246 @@
+//! Egress paths: what the agent on this host tells of them, what is known of each, and which one each
+//! connection takes (EPE §3; `docs/egress-api.md`).
+//!
+//! [`Egress`] follows the agent, keeps what responses have shown of its paths, and decides.
+//! [`ConnRoute`] is a connection's part: its class of content, its decision, the mark of its packets.
+//! Requests never wait for the agent: a connection begins on the plain way and is moved when the answer
+//! for its client is there, and whenever it changes.
+
+mod agent;
+mod classes;
+mod config;
+mod counts;
+mod link;
+mod lookups;
+mod route;
+mod sse;
+mod state;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use arc_swap::{ArcSwap, Guard};
+use hikyaku_core::decide::Session;
+use hikyaku_core::path::{
+    Blame, Candidates, PathObservation, PathTable, PathTableConfig, Route, RouteDecision,
+    decide_route,
+};
+use hikyaku_core::policy::{PathPolicy, PolicyConfig};
+use hikyaku_core::table::Scope;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::clients::{SEED, random};
+use crate::config::Config;
+use crate::serve::Marks;
+use crate::shared::Clock;
+
+pub(crate) use classes::{ClassId, Classes};
+pub use config::{ClassConfig, EgressConfig, Steer};
+pub(crate) use counts::{RouteCount, RouteCounts};
+use lookups::Lookups;
+pub(crate) use lookups::Reroute;
+pub(crate) use route::{ConnRoute, Outstanding, Update};
+use state::{Reach, State};
+
+/// Client prefixes and ASes of which routes are known, at most: some 60 MB.
+const MAX_RECORDS: usize = 262_144;
+
+/// The egress paths of this host.
+#[derive(Debug)]
+pub(crate) struct Egress {
+    socket: PathBuf,
+    by: SteerBy,
+    state: ArcSwap<State>,
+    connected: AtomicBool,
+    lookups: Arc<Lookups>,
+    table: Mutex<PathTable>,
+    rules: ArcSwap<Rules>,
+    clock: Clock,
+    pub(crate) counts: RouteCounts,
+    trouble: link::Trouble,
+}
+
+/// What brings connections onto a path here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SteerBy {
+    /// Marks of their packets, also while they live.
+    Marks,
+    /// EPE addresses in `Alt-Svc`.
+    Addresses,
+}
+
+/// What routes are chosen by.
+#[derive(Debug)]
+struct Rules {
+    policy: Arc<PolicyConfig>,
+    classes: Classes,
+}
+
+/// What a decision was taken from and led to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decided {
+    pub(crate) decision: RouteDecision,
+    pub(crate) candidates: Candidates,
+    pub(crate) reach: Option<Reach>,
+}
+
+impl Egress {
+    /// What the configuration asks for; `None` without an agent.
+    pub(crate) fn new(config: &Config, classes: Classes, clock: Clock) -> Option<Arc<Self>> {
+        let socket = config.egress.socket.clone()?;
+        let policy = Arc::new(config.policy.clone());
+        let table = PathTableConfig {
+            max_records: MAX_RECORDS,
+            hash_key: [random(), random()],
+        };
+        Some(Arc::new(Self {
+            socket,
+            by: SteerBy::of(config.egress.steer),
+            state: ArcSwap::default(),
+            connected: AtomicBool::new(false),
+            lookups: Arc::default(),
+            table: Mutex::new(PathTable::new(table, Arc::clone(&policy))),
+            rules: ArcSwap::from_pointee(Rules { policy, classes }),
+            clock,
+            counts: RouteCounts::default(),
+            trouble: link::Trouble::default(),
+        }))
+    }
+
+    /// Follows the agent until `end`.
+    pub(crate) fn start(self: &Arc<Self>, tasks: &TaskTracker, end: &CancellationToken) {
+        link::start(self, tasks, end);
+    }
+
+    /// Puts another policy and other classes into force.
+    pub(crate) fn set_rules(&self, policy: PolicyConfig, classes: Classes) {
+        let policy = Arc::new(policy);
+        self.table.lock().reconfigure(Arc::clone(&policy));
+        self.rules.store(Arc::new(Rules { policy, classes }));
+        self.reroute_all();
+    }
+
+    /// What the agent has told.
+    pub(crate) fn state(&self) -> Guard<Arc<State>> {
+        self.state.load()
+    }
+
+    /// Whether the agent answers now.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connected.load(Ordering::Relaxed)
+    }
+
+    /// A route's name.
+    pub(crate) fn name(&self, route: Route) -> String {
+        route.display(self.state().names()).to_string()
+    }
+
+    /// A decision as a sentence.
+    pub(crate) fn sentence(&self, decision: RouteDecision) -> String {
+        decision.display(self.state().names()).to_string()
+    }
+
+    /// Decides for a client and a class of content.
+    fn decide(
+        &self,
+        client: IpAddr,
+        reach: Option<Reach>,
+        class: ClassId,
+        aggregate: bool,
+        session: Session,
+    ) -> Decided {
+        let rules = self.rules.load();
+        let candidates = self.candidates(&rules, client, reach, class, aggregate);
+        let wants = rules.classes.wants(class);
+        let asn = reach.and_then(|reach| reach.asn);
+        let now = self.clock.now();
+        let view = self.table.lock().view(client, asn, now);
+        let decision = decide_route(&view, wants, &candidates, &rules.policy, session, SEED);
+        self.table.lock().decided(client, wants, &decision);
+        Decided {
+            decision,
+            candidates,
+            reach,
+        }
+    }
+
+    fn candidates(
+        &self,
+        rules: &Rules,
+        client: IpAddr,
+        reach: Option<Reach>,
+        class: ClassId,
+        aggregate: bool,
+    ) -> Candidates {
+        let named = match &rules.policy.path {
+            PathPolicy::Named(name) => Some(name.as_str()),
+            _ => None,
+        };
+        let class = rules.classes.name(class);
+        let reach = reach.unwrap_or_default();
+        self.state()
+            .candidates(reach, client, class, aggregate, named)
+    }
+
+    fn learn(&self, client: IpAddr, of: &Decided, route: Route, seen: &PathObservation) {
+        let Some(reach) = of.reach else {
+            return;
+        };
+        let carrier = route.carrier(reach.plain_is);
+        let now = self.clock.now();
+        self.table
+            .lock()
+            .learn(client, reach.asn, carrier, seen, now);
+    }
+
+    fn stalled(&self, client: IpAddr, of: &Decided, route: Route) -> Blame {
+        self.counts.add(RouteCount::Stalls, route, 1);
+        let reach = of.reach.unwrap_or_default();
+        let carrier = route.carrier(reach.plain_is);
+        let now = self.clock.now();
+        let mut table = self.table.lock();
+        table.stalled(client, reach.asn, carrier, &of.candidates, now)
+    }
+
+    /// Forgets what is known of routes.
+    pub(crate) fn forget(&self, scope: Scope) -> usize {
+        self.table.lock().forget(scope)
+    }
+
+    fn reroute_all(&self) {
+        for guest in self.lookups.guests().iter().filter_map(Weak::upgrade) {
+            guest.reroute();
+        }
+    }
+}
+
+impl SteerBy {
+    fn of(wanted: Steer) -> Self {
+        match (wanted, Marks::probe()) {
+            (Steer::Address, _) => Self::Addresses,
+            (Steer::Auto | Steer::Mark, Ok(())) => Self::Marks,
+            (Steer::Auto, Err(error)) => {
+                tracing::warn!(
+                    "marking packets, which brings connections onto an egress path: {error}; only \
+                     new HTTP/3 connections are steered, by address (CAP_NET_ADMIN is needed for \
+                     the others)"
+                );
+                Self::Addresses
+            }
+            (Steer::Mark, Err(error)) => {
+                tracing::error!(
+                    "marking packets, as egress.steer = \"mark\" asks for: {error}; connections \
+                     stay on the plain way (CAP_NET_ADMIN is needed)"
+                );
+                Self::Marks
+            }
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! The way of one connection out of the AS.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use hikyaku_core::decide::Session;
+use hikyaku_core::path::{Blame, PathId, PathObservation, Route};
+use parking_lot::Mutex;
+
+use super::lookups::{Reroute, Stay};
+use super::{ClassId, Decided, Egress, RouteCount, SteerBy};
+use crate::measure::Ledger;
+
+/// Bytes that a response without an announced length counts for.
+const UNKNOWN_LENGTH: u64 = 1_000_000;
+
+/// A connection's class of content, its decision and what was done about it.
+///
+/// **Its class** is that of the open responses which have the most bytes still to be sent; of one whose
+/// length is not announced, 1 MB is taken for it. While none is open, it keeps the last.
+#[derive(Debug)]
+pub(crate) struct ConnRoute {
+    egress: Arc<Egress>,
+    client: IpAddr,
+    local: SocketAddr,
+    /// Of an MPTCP connection, which several paths can carry.
+    token: Option<u32>,
+    stay: OnceLock<Stay>,
+    /// Has its meter's waker.
+    ledger: Arc<Ledger>,
+    /// The decision is to be taken anew.
+    outdated: AtomicBool,
+    class: AtomicU8,
+    outstanding: [AtomicU64; ClassId::COUNT],
+    mark: AtomicU32,
+    /// Moves on with each change of the way that packets take.
+    changes: AtomicU64,
+    /// There is another way than the one in use.
+    has_others: AtomicBool,
+    chosen: Mutex<Chosen>,
+}
+
+#[derive(Debug)]
+struct Chosen {
+    decided: Decided,
+    /// The way that packets take, which is the chosen one where that can be had.
+    route: Route,
+    /// The one on which acknowledgements last stayed away.
+    stalled: Option<(Route, Decided)>,
+}
+
+/// What a new decision changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Update {
+    pub(crate) decided: Decided,
+    /// The way that packets take.
+    pub(crate) route: Route,
+    /// Another one is taken than before.
+    pub(crate) moved: bool,
+    /// For another reason than before.
+    pub(crate) is_news: bool,
+}
+
+impl ConnRoute {
+    /// Opens the account of a connection, and asks for its first decision.
+    pub(crate) fn open(
+        egress: Arc<Egress>,
+        (client, local): (IpAddr, SocketAddr),
+        token: Option<u32>,
+        ledger: Arc<Ledger>,
+        session: Session,
+    ) -> Arc<Self> {
+        // Plain, until the agent's answer is known.
+        let decided = egress.decide(client, None, ClassId::NONE, false, session);
+        let route = Arc::new(Self {
+            chosen: Mutex::new(Chosen {
+                route: native(&egress, local.ip()).map_or(Route::Plain, Route::Steered),
+                decided,
+                stalled: None,
+            }),
+            client,
+            local,
+            token,
+            stay: OnceLock::new(),
+            ledger,
+            outdated: AtomicBool::new(true),
+            class: AtomicU8::new(ClassId::NONE.index() as u8),
+            outstanding: Default::default(),
+            mark: AtomicU32::new(0),
+            changes: AtomicU64::new(0),
+            has_others: AtomicBool::new(false),
+            egress,
+        });
+        let guest: std::sync::Weak<Self> = Arc::downgrade(&route);
+        let stay = route.egress.lookups.join(client, guest);
+        // Nobody else has it yet.
+        let _ = route.stay.set(stay);
+        route.update(session);
+        let begun = route.route();
+        route.egress.counts.add(RouteCount::Begun, begun, 1);
+        route
+    }
+
+    /// The mark that its packets shall bear; 0 for none.
+    pub(crate) fn mark(&self) -> u32 {
+        self.mark.load(Ordering::Relaxed)
+    }
+
+    /// A number that moves on when its packets take another way.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the decision is to be taken anew.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.outdated.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is another way for it.
+    pub(crate) fn has_others(&self) -> bool {
+        self.has_others.load(Ordering::Relaxed)
+    }
+
+    /// The way that its packets take.
+    pub(crate) fn route(&self) -> Route {
+        self.chosen.lock().route
+    }
+
+    /// The name of that way, and of the reason.
+    pub(crate) fn names(&self) -> (String, &'static str) {
+        let chosen = self.chosen.lock();
+        let code = chosen.decided.decision.reason.code();
+        (self.egress.name(chosen.route), code)
+    }
+
+    /// The address that a new HTTP/3 connection shall come to, so that it takes the chosen path; `None`
+    /// where it may come to the usual one.
+    pub(crate) fn advertised(&self) -> Option<IpAddr> {
+        if self.egress.by != SteerBy::Addresses {
+            return None;
+        }
+        let Route::Steered(path) = self.chosen.lock().decided.decision.route else {
+            return None;
+        };
+        let state = self.egress.state();
+        let addresses = &state.path(path)?.addresses;
+        let same_family = |address: &&IpAddr| address.is_ipv4() == self.client.is_ipv4();
+        addresses.iter().find(same_family).copied()
+    }
+
+    /// Decides anew, and puts the way that packets take into force; the meter then applies its mark.
+    pub(crate) fn update(&self, session: Session) -> Update {
+        self.outdated.store(false, Ordering::Relaxed);
+        let reach = self.stay.get().and_then(Stay::reach);
+        let egress = &self.egress;
+        let decided = egress.decide(
+            self.client,
+            reach,
+            self.class(),
+            self.token.is_some(),
+            session,
+        );
+        let (route, mark) = self.applied(decided.decision.route);
+        let mut chosen = self.chosen.lock();
+        let moved = chosen.route != route;
+        let is_news =
+            chosen.decided.decision.reason.code() != decided.decision.reason.code() || moved;
+        chosen.decided = decided;
+        chosen.route = route;
+        drop(chosen);
+        let others = decided.candidates.singles().len() > 1;
+        self.has_others.store(others, Ordering::Relaxed);
+        self.mark.store(mark, Ordering::Relaxed);
+        if moved {
+            self.changes.fetch_add(1, Ordering::Relaxed);
+            egress.counts.add(RouteCount::Moved, route, 1);
+        }
+        if is_news {
+            egress.counts.decided(&decided.decision.reason);
+        }
+        Update {
+            decided,
+            route,
+            moved,
+            is_news,
+        }
+    }
+
+    /// The way that packets take where `wanted` was decided, and their mark.
+    fn applied(&self, wanted: Route) -> (Route, u32) {
+        if let Some(path) = native(&self.egress, self.local.ip()) {
+            // What is sent from an EPE address takes its path or none.
+            return (Route::Steered(path), 0);
+        }
+        match wanted {
+            Route::Steered(path) if self.egress.by == SteerBy::Marks => {
+                match self.egress.state().path(path) {
+                    Some(path_now) => (wanted, path_now.mark),
+                    None => (Route::Plain, 0),
+                }
+            }
+            Route::Aggregated => (wanted, 0),
+            Route::Plain | Route::Steered(_) => (Route::Plain, 0),
+        }
+    }
+
+    /// Learns what responses have shown of the way in use. The decision is then to be taken anew.
+    pub(crate) fn learn(&self, seen: &PathObservation) {
+        let chosen = self.chosen.lock();
+        let (decided, route) = (chosen.decided, chosen.route);
+        drop(chosen);
+        self.egress.learn(self.client, &decided, route, seen);
+        self.outdated.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes note that the way in use carries nothing any more, as it seems.
+    pub(crate) fn stalled(&self) -> Blame {
+        let mut chosen = self.chosen.lock();
+        let (decided, route) = (chosen.decided, chosen.route);
+        chosen.stalled.get_or_insert((route, decided));
+        drop(chosen);
+        self.egress.stalled(self.client, &decided, route)
+    }
+
+    /// Takes note that acknowledgements come again, `silent` after the last one before.
+    pub(crate) fn resumed(&self, silent: Duration) {
+        let Some((route, decided)) = self.chosen.lock().stalled.take() else {
+            return;
+        };
+        let seen = PathObservation {
+            duration: silent,
+            stalled: silent,
+            ..PathObservation::default()
+        };
+        self.egress.learn(self.client, &decided, route, &seen);
+    }
+
+    /// Counts a response that has ended.
+    pub(crate) fn responded(&self, bytes: u64) {
+        let route = self.route();
+        self.egress.counts.add(RouteCount::Responses, route, 1);
+        self.egress.counts.add(RouteCount::Bytes, route, bytes);
+    }
+
+    fn class(&self) -> ClassId {
+        ClassId::at(self.class.load(Ordering::Relaxed).into())
+    }
+
+    /// Counts a response to a request for `path` among what is to be sent, until it is dropped.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        path: &str,
+        headers: &http::HeaderMap,
+        length: Option<u64>,
+    ) -> Outstanding {
+        let class = self.egress.rules.load().classes.of(path, headers);
+        let left = length.unwrap_or(UNKNOWN_LENGTH);
+        self.outstanding[class.index()].fetch_add(left, Ordering::Relaxed);
+        self.classify();
+        Outstanding {
+            route: Arc::clone(self),
+            class,
+            left,
+        }
+    }
+
+    fn classify(&self) {
+        let bytes = self
+            .outstanding
+            .iter()
+            .map(|bytes| bytes.load(Ordering::Relaxed));
+        // Of equal ones the first.
+        let most = bytes
+            .enumerate()
+            .max_by_key(|(place, bytes)| (*bytes, std::cmp::Reverse(*place)));
+        let Some((place, bytes)) = most else {
+            return;
+        };
+        if bytes > 0 && self.class.swap(place as u8, Ordering::Relaxed) != place as u8 {
+            self.reroute();
+        }
+    }
+}
+
+impl Reroute for ConnRoute {
+    fn reroute(&self) {
+        self.outdated.store(true, Ordering::Relaxed);
+        self.ledger.wake_meter();
+    }
+}
+
+/// The path that packets from a local address take, where it is an EPE address.
+fn native(egress: &Egress, local: IpAddr) -> Option<PathId> {
+    egress.state().path_of_address(local)
+}
+
+/// A response that is being sent.
+#[derive(Debug)]
+pub(crate) struct Outstanding {
+    route: Arc<ConnRoute>,
+    class: ClassId,
+    left: u64,
+}
+
+impl Outstanding {
+    /// Takes note of bytes that the transport has.
+    pub(crate) fn sent(&mut self, bytes: usize) {
+        let sent = self.left.min(bytes as u64);
+        self.left -= sent;
+        self.route.outstanding[self.class.index()].fetch_sub(sent, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Outstanding {
+    fn drop(&mut self) {
+        let class = &self.route.outstanding[self.class.index()];
+        class.fetch_sub(self.left, Ordering::Relaxed);
+        self.route.classify();
+    }
+}

@@ -1,0 +1,164 @@
+//! What the agent has told: its paths and the operator's policies.
+
+use std::net::IpAddr;
+
+use hikyaku_core::path::{Candidates, Mode, PathId, PathNames, PathSet};
+
+use super::wire::{Lookup, Path, PathState, Policy, Snapshot};
+
+/// What the agent has told, and whether it still counts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    /// The agent answers, or did a few seconds ago.
+    usable: bool,
+    names: PathNames,
+    /// By their place in `names`.
+    paths: Vec<(PathId, Path)>,
+    /// Those that count first come first.
+    policies: Vec<Policy>,
+}
+
+/// Which paths reach a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reach {
+    pub(crate) paths: PathSet,
+    /// The path that plain packets take, where it is known and one of the paths.
+    pub(crate) plain_is: Option<PathId>,
+    /// The client's AS.
+    pub(crate) asn: Option<u32>,
+}
+
+impl State {
+    /// Whether paths may be used.
+    pub(crate) const fn is_usable(&self) -> bool {
+        self.usable
+    }
+
+    /// Its paths' names.
+    pub(crate) const fn names(&self) -> &PathNames {
+        &self.names
+    }
+
+    /// Its paths.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = (PathId, &Path)> {
+        self.paths.iter().map(|(id, path)| (*id, path))
+    }
+
+    /// A path; `None` while the agent has none in its place.
+    pub(crate) fn path(&self, id: PathId) -> Option<&Path> {
+        let entry = self.paths.iter().find(|(other, _)| *other == id);
+        entry.map(|(_, path)| path)
+    }
+
+    /// The path that packets sent from a local address take.
+    pub(crate) fn path_of_address(&self, local: IpAddr) -> Option<PathId> {
+        let local = local.to_canonical();
+        let mut paths = self.paths.iter();
+        let path = paths.find(|(_, path)| path.addresses.contains(&local));
+        path.map(|(id, _)| *id)
+    }
+
+    /// Takes all that there is now. Returns the places that went from one path to another.
+    pub(super) fn replace(&mut self, snapshot: Snapshot) -> PathSet {
+        let present: Vec<&str> = snapshot.paths.iter().map(|path| &*path.name).collect();
+        let changed = self.names.update(&present);
+        self.usable = true;
+        self.paths.clear();
+        for path in snapshot.paths {
+            self.set_path(path);
+        }
+        self.set_policies(snapshot.policies);
+        changed
+    }
+
+    /// Takes a path in the place of the one of its name. Returns whether answers to lookups may now be
+    /// others: paths that are down are left out of them.
+    pub(super) fn put_path(&mut self, path: Path) -> bool {
+        let former = self.names.id(&path.name).and_then(|id| self.path(id));
+        let comes_up = former.is_none_or(|former| former.state == PathState::Down);
+        if former.is_none() {
+            let mut present: Vec<&str> = self.paths.iter().map(|(_, path)| &*path.name).collect();
+            present.push(&path.name);
+            self.names.update(&present);
+        }
+        self.set_path(path);
+        comes_up
+    }
+
+    fn set_path(&mut self, path: Path) {
+        // Beyond the places that there are it can't be used.
+        if let Some(id) = self.names.id(&path.name) {
+            self.paths.retain(|(other, _)| *other != id);
+            self.paths.push((id, path));
+            self.paths.sort_unstable_by_key(|(id, _)| *id);
+        }
+    }
+
+    pub(super) fn set_policies(&mut self, mut policies: Vec<Policy>) {
+        policies.sort_by(|a, b| (a.order, &a.name).cmp(&(b.order, &b.name)));
+        self.policies = policies;
+    }
+
+    /// The agent has been away for too long.
+    pub(super) const fn set_unusable(&mut self) {
+        self.usable = false;
+    }
+
+    /// What an answer to a lookup means.
+    pub(super) fn reach(&self, lookup: &Lookup) -> Reach {
+        let ids = lookup.paths.iter();
+        let best = lookup.best.as_deref();
+        let routes = || lookup.paths.iter();
+        let by_best = routes().find(|reach| Some(&*reach.name) == best);
+        let route = by_best.or_else(|| routes().next());
+        Reach {
+            paths: ids.filter_map(|reach| self.names.id(&reach.name)).collect(),
+            plain_is: best.and_then(|name| self.names.id(name)),
+            asn: route.and_then(|reach| reach.as_path.last().copied()),
+        }
+    }
+
+    /// What may be chosen for a client and a class of content, with MPTCP or not; `named` is what
+    /// `policy.path` names.
+    pub(crate) fn candidates(
+        &self,
+        reach: Reach,
+        client: IpAddr,
+        class: &str,
+        aggregate: bool,
+        named: Option<&str>,
+    ) -> Candidates {
+        let usable = |path: &Path| path.state == PathState::Up && path.mark != 0;
+        let set = |wanted: &dyn Fn(&Path) -> bool| -> PathSet {
+            let of = self.paths().filter(|(_, path)| wanted(path));
+            of.map(|(id, _)| id).collect()
+        };
+        if !self.usable {
+            return Candidates::default();
+        }
+        let policy = self.policies.iter().find(|policy| {
+            let holds = policy.clients.iter().any(|net| net.contains(client));
+            let classes = &policy.classes;
+            (policy.clients.is_empty() || holds)
+                && (classes.is_empty() || classes.iter().any(|name| name == class))
+        });
+        let named_in = |names: &[String]| -> PathSet {
+            let ids = names.iter().filter_map(|name| self.names.id(name));
+            ids.collect()
+        };
+        let by_policy = policy.map_or(PathSet::EMPTY, |policy| named_in(&policy.backup));
+        let backup = set(&|path| path.backup);
+        Candidates {
+            plain_is: reach.plain_is,
+            paths: reach.paths.and(set(&usable)),
+            backup: backup.iter().chain(by_policy.iter()).collect(),
+            aggregate,
+            mode: policy.map_or(Mode::Adaptive, |policy| policy.mode),
+            allowed: match policy {
+                Some(policy) if !policy.paths.is_empty() => named_in(&policy.paths),
+                _ => PathSet::ALL,
+            },
+            named: named.and_then(|name| self.names.id(name)),
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! What the agent says, as `docs/egress-api.yaml` describes it. Fields that are not needed are left out,
+//! and unknown ones ignored, as that document asks for.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use hikyaku_core::path::Mode;
+use serde::{Deserialize, Serialize};
+
+/// A prefix of any length, without host bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Net {
+    network: IpAddr,
+    len: u8,
+}
+
+impl Net {
+    /// The prefix of `len` bits around an address; at most all of them.
+    pub(crate) fn around(address: IpAddr, len: u8) -> Self {
+        let address = address.to_canonical();
+        let len = len.min(bits(address));
+        let (network, _) = range(address, len);
+        Self { network, len }
+    }
+
+    pub(crate) fn contains(&self, address: IpAddr) -> bool {
+        let (first, last) = self.range();
+        let address = address.to_canonical();
+        // Addresses of IPv4 and IPv6 compare, too, but are never between two of the other.
+        first <= address && address <= last
+    }
+
+    /// The first and the last address.
+    pub(crate) fn range(&self) -> (IpAddr, IpAddr) {
+        range(self.network, self.len)
+    }
+}
+
+fn bits(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+fn range(address: IpAddr, len: u8) -> (IpAddr, IpAddr) {
+    match address {
+        IpAddr::V4(address) => {
+            let host = u32::MAX.checked_shr(len.into()).unwrap_or(0);
+            let (first, last) = (address.to_bits() & !host, address.to_bits() | host);
+            (IpAddr::V4(first.into()), IpAddr::V4(last.into()))
+        }
+        IpAddr::V6(address) => {
+            let host = u128::MAX.checked_shr(len.into()).unwrap_or(0);
+            let (first, last) = (address.to_bits() & !host, address.to_bits() | host);
+            (IpAddr::V6(first.into()), IpAddr::V6(last.into()))
+        }
+    }
+}
+
+impl fmt::Display for Net {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.network, self.len)
+    }
+}
+
+/// A text that is no prefix.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is no prefix such as 192.0.2.0/24")]
+pub(crate) struct NotANet(String);
+
+impl FromStr for Net {
+    type Err = NotANet;
+
+    fn from_str(text: &str) -> Result<Self, NotANet> {
+        let parse = || {
+            let (network, len) = text.split_once('/')?;
+            let (network, len) = (network.parse::<IpAddr>().ok()?, len.parse().ok()?);
+            (len <= bits(network)).then(|| Self::around(network, len))
+        };
+        parse().ok_or_else(|| NotANet(text.chars().take(64).collect()))
+    }
+}
+
+impl TryFrom<String> for Net {
+    type Error = NotANet;
+
+    fn try_from(text: String) -> Result<Self, NotANet> {
+        text.parse()
+    }
+}
+
+impl<'de> Deserialize<'de> for Net {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl Serialize for Net {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What a path may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PathState {
+    /// It may be used.
+    Up,
+    /// What uses it may go on, nothing new shall begin.
+    Draining,
+    /// Packets do not get through.
+    Down,
+}
+
+impl PathState {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Draining => "draining",
+            Self::Down => "down",
+        }
+    }
+}
+
+/// A way out of the AS.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Path {
+    pub(crate) name: String,
+    pub(crate) state: PathState,
+    /// Why it is in this state.
+    #[serde(default)]
+    pub(crate) reason: String,
+    /// `SO_MARK` of packets that shall take it; 0 for none.
+    #[serde(default)]
+    pub(crate) mark: u32,
+    /// EPE addresses, at most one of each family.
+    #[serde(default)]
+    pub(crate) addresses: Vec<IpAddr>,
+    /// To be used only where there is no other.
+    #[serde(default)]
+    pub(crate) backup: bool,
+}
+
+/// An operator's rule for some clients and content classes.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Policy {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) order: i32,
+    /// Empty: all.
+    #[serde(default)]
+    pub(crate) clients: Vec<Net>,
+    /// Empty: all.
+    #[serde(default)]
+    pub(crate) classes: Vec<String>,
+    pub(crate) mode: Mode,
+    /// Empty: all.
+    #[serde(default)]
+    pub(crate) paths: Vec<String>,
+    #[serde(default)]
+    pub(crate) backup: Vec<String>,
+}
+
+/// Everything that events tell of.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Snapshot {
+    pub(crate) ready: bool,
+    pub(crate) paths: Vec<Path>,
+    pub(crate) policies: Vec<Policy>,
+}
+
+/// Answers to lookups may have changed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct RouteChange {
+    /// Of the clients whose answers may have changed; empty: all.
+    pub(crate) prefixes: Vec<Net>,
+}
+
+/// An event of the agent's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AgentEvent {
+    Snapshot(Snapshot),
+    Path(Path),
+    Routes(RouteChange),
+    Ready(bool),
+    Policies(Vec<Policy>),
+    /// One of no interest here.
+    Other,
+}
+
+impl AgentEvent {
+    /// Reads an event of the stream.
+    ///
+    /// # Errors
+    /// When its data is not what its name promises.
+    pub(crate) fn parse(name: &str, data: &str) -> serde_json::Result<Self> {
+        #[derive(Deserialize)]
+        struct Ready {
+            ready: bool,
+        }
+        #[derive(Deserialize)]
+        struct Policies {
+            policies: Vec<Policy>,
+        }
+        Ok(match name {
+            "snapshot" => Self::Snapshot(serde_json::from_str(data)?),
+            "path" => Self::Path(serde_json::from_str(data)?),
+            "routes" => Self::Routes(serde_json::from_str(data)?),
+            "ready" => Self::Ready(serde_json::from_str::<Ready>(data)?.ready),
+            "policies" => Self::Policies(serde_json::from_str::<Policies>(data)?.policies),
+            _ => Self::Other,
+        })
+    }
+}
+
+/// Which paths reach a client.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Lookup {
+    pub(crate) client: Net,
+    /// The path that plain packets take.
+    #[serde(default)]
+    pub(crate) best: Option<String>,
+    pub(crate) paths: Vec<Reach>,
+}
+
+/// A path's route to a client.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Reach {
+    pub(crate) name: String,
+    /// From the egress peer to the client's AS.
+    #[serde(default)]
+    pub(crate) as_path: Vec<u32>,
+}
+
+/// Clients to look up.
+#[derive(Debug, Serialize)]
+pub(crate) struct LookupRequest<'a> {
+    pub(crate) clients: &'a [Net],
+}
+
+/// Answers, in the order of the clients.
+#[derive(Debug, Deserialize)]
+pub(crate) struct LookupList {
+    pub(crate) lookups: Vec<Lookup>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes() {
+        let cases = [
+            ("192.0.2.77/24", Some("192.0.2.0/24"), "192.0.2.255", true),
+            ("192.0.2.0/24", Some("192.0.2.0/24"), "192.0.3.0", false),
+            ("0.0.0.0/0", Some("0.0.0.0/0"), "::1", false),
+            ("0.0.0.0/0", Some("0.0.0.0/0"), "::ffff:192.0.2.1", true),
+            (
+                "2001:db8::/32",
+                Some("2001:db8::/32"),
+                "2001:db8:9::1",
+                true,
+            ),
+            ("::/0", Some("::/0"), "192.0.2.1", false),
+            (
+                "2001:db8::1/128",
+                Some("2001:db8::1/128"),
+                "2001:db8::1",
+                true,
+            ),
+            ("192.0.2.0/33", None, "::", false),
+            ("192.0.2.0", None, "::", false),
+            ("x/8", None, "::", false),
+        ];
+        for (text, want, address, inside) in cases {
+            let net = text.parse::<Net>().ok();
+            let shown = net.map(|net| net.to_string());
+            assert_eq!(shown.as_deref(), want, "{text}");
+            let has = net.is_some_and(|net| net.contains(address.parse().unwrap()));
+            assert_eq!(has, inside, "{text} {address}");
+        }
+    }
+
+    #[test]
+    fn events_are_read_as_documented() {
+        let path = r#"{"name":"transit-a","number":1,"state":"draining","reason":"x","since":"2026-11-22T09:00:00Z",
+            "border":"192.0.2.1","peer":1,"sid":"2001:db8:b1:1::","mark":6815745,
+            "addresses":["2001:db8:5::a1","198.51.100.161"],"backup":true,"table":10001,"mtu":1536,
+            "routes":{"ipv6":200000,"ipv4":3},"drain":{"reason":"","since":"2026-11-22T09:00:00Z"}}"#;
+        let Ok(AgentEvent::Path(read)) = AgentEvent::parse("path", path) else {
+            panic!("a path is expected");
+        };
+        assert_eq!((read.state, read.mark), (PathState::Draining, 6_815_745));
+        assert_eq!((read.addresses.len(), read.backup), (2, true));
+        let snapshot = format!(
+            r#"{{"ready":true,"paths":[{path}],"sessions":[],"policies":[{{"name":"p","order":-1,
+            "clients":["2001:db9::/32"],"classes":[],"mode":"aggregated","paths":[],"backup":[]}}]}}"#
+        );
+        let Ok(AgentEvent::Snapshot(read)) = AgentEvent::parse("snapshot", &snapshot) else {
+            panic!("a snapshot is expected");
+        };
+        assert_eq!(read.policies[0].mode, Mode::Aggregated);
+        let routes = r#"{"path":"transit-a","prefixes":["2001:db9::/32"]}"#;
+        let Ok(AgentEvent::Routes(read)) = AgentEvent::parse("routes", routes) else {
+            panic!("a change of routes is expected");
+        };
+        assert!(read.prefixes[0].contains("2001:db9::7".parse().unwrap()));
+        let ready = AgentEvent::parse("ready", r#"{"ready":false}"#).unwrap();
+        assert_eq!(ready, AgentEvent::Ready(false));
+        let later = AgentEvent::parse("weather", "{}").unwrap();
+        assert_eq!(later, AgentEvent::Other);
+        for (name, data) in [
+            ("path", r#"{"name":"a"}"#),
+            ("path", r#"{"name":"a","state":"sideways"}"#),
+            ("routes", r#"{"path":"a","prefixes":["nowhere"]}"#),
+            ("snapshot", "[]"),
+        ] {
+            assert!(AgentEvent::parse(name, data).is_err(), "{name} {data}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! QUIC's sockets, whose packets can take the path that was chosen for their destination.
+
+mod marks;
+
+pub(crate) use marks::Marks;
