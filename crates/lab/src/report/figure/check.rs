@@ -22,6 +22,7 @@ const REGRET: [&str; 5] = [
 ];
 const SESSIONS: [&str; 3] = ["until_worst", "until_median", "first_excess_worst"];
 const PER_HOUR: &str = "per_hour_worst";
+const RATIO: [&str; 1] = ["ratio_least"];
 const SHARES: [&str; 3] = ["share_least", "share_p5", "share_median"];
 
 impl Figure {
@@ -86,6 +87,7 @@ impl Figure {
             Kind::Choice(_) => CHOICE.to_vec(),
             Kind::Regret(_) => REGRET.to_vec(),
             Kind::Shares(_) => SHARES.to_vec(),
+            Kind::Ratio(_) => RATIO.to_vec(),
             Kind::Sessions(sessions) if !sessions.fixed.is_empty() => SESSIONS.to_vec(),
             Kind::Sessions(sessions) if sessions.clock.is_some() => vec![PER_HOUR],
             _ => vec![],
@@ -94,7 +96,7 @@ impl Figure {
         match self.common.goal.keys().find(unknown) {
             None => Ok(()),
             Some(unknown) if results.is_empty() => Err(format!(
-                "`goal.{unknown}`: only choice, regret, shares, table, and sessions with `adaptive` and `fixed` arms or with `clock` have goals"
+                "`goal.{unknown}`: only choice, ratio, regret, shares, table, and sessions with `adaptive` and `fixed` arms or with `clock` have goals"
             )),
             Some(unknown) => Err(format!(
                 "`goal.{unknown}`: there is no such result; expected {}",
@@ -127,7 +129,7 @@ impl Figure {
             Kind::Series(series) => (vec![], Some(&series.panel)),
             Kind::Sessions(sessions) => (vec![], Some(&sessions.panel)),
             Kind::Regret(regret) => (vec![], Some(&regret.across)),
-            Kind::Table(_) | Kind::Choice(_) | Kind::Shares(_) => (vec![], None),
+            Kind::Table(_) | Kind::Choice(_) | Kind::Shares(_) | Kind::Ratio(_) => (vec![], None),
         };
         axes.extend(panel.iter().flat_map(|panel| &panel.0));
         axes
@@ -140,6 +142,7 @@ impl Figure {
             Kind::Choice(choice) => (&choice.adaptive, &choice.fixed),
             Kind::Sessions(sessions) => (&sessions.adaptive, &sessions.fixed),
             Kind::Regret(regret) => (&regret.adaptive, &regret.fixed),
+            Kind::Ratio(ratio) => (&ratio.of, &[]),
             Kind::Shares(shares) => (from_ref(&shares.crowd), from_ref(&shares.alone)),
             _ => (&[], &[]),
         };

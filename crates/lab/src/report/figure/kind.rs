@@ -32,6 +32,8 @@ pub enum Kind {
     Regret(Regret),
     /// What each client of a crowd got of what it gets alone.
     Shares(Shares),
+    /// Arms by the sum of others.
+    Ratio(Ratio),
 }
 
 /// A value or gain over two axes.
@@ -288,6 +290,14 @@ pub struct Shares {
     pub crowd: String,
     /// The arm whose clients are alone.
     pub alone: String,
+}
+
+/// Arms by the sum of others.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ratio {
+    /// Arms whose medians are summed up.
+    pub of: Vec<String>,
 }
 
 /// One axis or several.

@@ -16,7 +16,7 @@ use super::daemon::Maker;
 use super::feed::{Done, Feed};
 use super::net::{Peer, Shape};
 use super::packets::{Sender, Sink, Way};
-use super::watch::{Watch, What};
+use super::watch::{Change, Watch, What};
 use super::{Place, Sessions, ms};
 use crate::experiment::spec::Control;
 use churn::Latencies;
@@ -33,7 +33,7 @@ const FIRST: Ipv6Addr = Ipv6Addr::new(0x3fff, 0x100, 0, 0, 0, 0, 0, 0);
 /// Time between two packets on the path that is lost.
 const GAP: Duration = Duration::from_micros(250);
 /// Nothing more comes after so long without anything.
-const QUIET: Duration = Duration::from_secs(2);
+const QUIET: Duration = Duration::from_secs(3);
 
 /// Measures the sessions of a run, each in a network of its own; `None` if a signal to stop
 /// came first.
@@ -56,6 +56,7 @@ pub(super) fn measure(
             feeds: Vec::new(),
             control,
             measured: &mut session.measured,
+            limit: place.timeout,
             log: place.directory.join("churn"),
         };
         let steps = [
@@ -82,6 +83,7 @@ struct Scale<'a> {
     feeds: Vec<Feed>,
     control: &'a Control,
     measured: &'a mut Measured,
+    limit: Duration,
     log: PathBuf,
 }
 
@@ -213,9 +215,12 @@ impl Scale<'_> {
             return Ok(false);
         };
         let began = feed.tell("close")?.began;
-        let left = time_of_rule(&watch, lost.server_table());
-        let cleared = time_of_last(&watch, lost.server_table());
-        let border = time_of_last(&at_border, lost.border_table());
+        let server = changes_of(&watch, lost.server_table(), self.limit);
+        let border = changes_of(&at_border, lost.border_table(), self.limit);
+        let is_route = |what| matches!(what, What::NoRoute { .. });
+        let left = last_of(&server, |what| what == What::NoRule);
+        let cleared = last_of(&server, is_route);
+        let border = last_of(&border, is_route);
         let last = sink.last();
         drop(sender);
         for (name, at) in [
@@ -292,32 +297,25 @@ impl Scale<'_> {
     }
 }
 
-/// When no rule leads to the table any more.
-fn time_of_rule(watch: &Watch, table: u32) -> Option<Duration> {
-    let mut last = None;
-    while let Some(change) = watch.next(Instant::now() + QUIET) {
-        if change.table != table {
-            continue;
-        }
-        match change.what {
-            What::NoRule => last = Some(change.at),
-            // Routes go after the rules.
-            What::NoRoute { .. } if last.is_some() => break,
-            _ => {}
+/// The changes of a table until nothing more of it comes; none if none begins within the limit.
+fn changes_of(watch: &Watch, table: u32, limit: Duration) -> Vec<Change> {
+    let end = Instant::now() + limit;
+    let mut changes: Vec<Change> = Vec::new();
+    loop {
+        let quiet = Instant::now() + QUIET;
+        let deadline = if changes.is_empty() { end } else { quiet };
+        match watch.next(deadline.min(end)) {
+            Some(change) if change.table == table => changes.push(change),
+            Some(_) => {}
+            None => return changes,
         }
     }
-    last
 }
 
-/// When the last route of a table was removed.
-fn time_of_last(watch: &Watch, table: u32) -> Option<Duration> {
-    let mut last = None;
-    while let Some(change) = watch.next(Instant::now() + QUIET) {
-        if change.table == table && matches!(change.what, What::NoRoute { .. }) {
-            last = Some(change.at);
-        }
-    }
-    last
+/// When the last such change was.
+fn last_of(changes: &[Change], is_it: impl Fn(What) -> bool) -> Option<Duration> {
+    let found = changes.iter().rev().find(|change| is_it(change.what));
+    found.map(|change| change.at)
 }
 
 /// What the kernel needs for its own objects, such as routes, in bytes.

@@ -18,6 +18,9 @@ use crate::experiment::record::Point;
 /// Time between two readings of FlowStats, in seconds.
 pub(super) const INTERVAL: f64 = 0.1;
 
+/// Time of a point of a series, in seconds.
+pub(super) const STEP: f64 = 1.0;
+
 /// Packets that follow BGP's best path, without SRv6.
 pub(super) const BEST: &str = "best";
 
@@ -72,7 +75,7 @@ impl FlowStats {
     }
 }
 
-/// Mbit/s to the client by path over each interval since `began`, at its end: of inner frames,
+/// Mbit/s to the client by path over each [`STEP`] since `began`, at its end: of inner frames,
 /// as they would be without SRv6.
 pub(super) fn by_path(lines: &[Line], began: OffsetDateTime) -> BTreeMap<&'static str, Vec<Point>> {
     let mut bytes: BTreeMap<&'static str, BTreeMap<usize, u64>> = BTreeMap::new();
@@ -90,22 +93,34 @@ pub(super) fn by_path(lines: &[Line], began: OffsetDateTime) -> BTreeMap<&'stati
             None => (BEST, 0),
         };
         let slot = bytes.entry(path).or_default();
-        *slot.entry((at / INTERVAL) as usize).or_default() += line.bytes.saturating_sub(added);
+        *slot.entry((at / STEP) as usize).or_default() += line.bytes.saturating_sub(added);
     }
     let last = bytes.values().filter_map(|slots| slots.keys().last());
     let end = last.max().map_or(0, |last| last + 1);
     let series = |slots: BTreeMap<usize, u64>| {
         let rate = |slot| {
             let bytes = slots.get(&slot).copied().unwrap_or_default();
-            rounded(bytes as f64 * 8e-6 / INTERVAL)
+            rounded(bytes as f64 * 8e-6 / STEP)
         };
-        let point = |slot| (rounded((slot + 1) as f64 * INTERVAL), rate(slot));
+        let point = |slot| (rounded((slot + 1) as f64 * STEP), rate(slot));
         (0..end).map(point).collect()
     };
     bytes
         .into_iter()
         .map(|(path, slots)| (path, series(slots)))
         .collect()
+}
+
+/// All paths together; they have the same times.
+pub(super) fn sum<'a>(paths: impl Iterator<Item = &'a Vec<Point>>) -> Vec<Point> {
+    let mut sum: Vec<Point> = Vec::new();
+    for series in paths {
+        sum.resize(series.len(), (0.0, 0.0));
+        for (total, (at, mbps)) in sum.iter_mut().zip(series) {
+            *total = (*at, rounded(total.1 + mbps));
+        }
+    }
+    sum
 }
 
 /// The path of a SID; `None` where there is none.
@@ -127,7 +142,9 @@ mod tests {
             sid => format!("\"sid\":\"{sid}\","),
         };
         format!(
-            "{{\"time\":\"2026-01-02T03:04:05.{ms:03}Z\",\"interface\":\"eth0\",\"kind\":\"flow\",{sid}\"src\":\"2001:db8:5::10\",\"dst\":\"{dst}\",\"proto\":\"tcp\",\"sport\":1,\"dport\":2,\"packets\":{packets},\"bytes\":{bytes},\"total_packets\":1,\"total_bytes\":1}}\n"
+            "{{\"time\":\"2026-01-02T03:04:{:02}.{:03}Z\",\"interface\":\"eth0\",\"kind\":\"flow\",{sid}\"src\":\"2001:db8:5::10\",\"dst\":\"{dst}\",\"proto\":\"tcp\",\"sport\":1,\"dport\":2,\"packets\":{packets},\"bytes\":{bytes},\"total_packets\":1,\"total_bytes\":1}}\n",
+            5 + ms / 1_000,
+            ms % 1_000
         )
     }
 
@@ -142,10 +159,10 @@ mod tests {
         let mut stats = FlowStats::new(&path);
         assert_eq!(stats.lines().unwrap().len(), 1);
         let lines = [
-            line(200, "", client, 10, 12_500),
-            line(200, "2001:db8:b2:1::", client, 10, 12_500 + 640),
+            line(200, "", client, 100, 125_000),
+            line(200, "2001:db8:b2:1::", client, 10, 125_000 + 640),
             line(300, "", "2001:db8:5::b1", 10, 99_999),
-            line(400, "", client, 20, 25_000),
+            line(2_400, "", client, 200, 250_000),
         ];
         file.write_all(lines.concat().as_bytes()).unwrap();
         file.write_all(b"{\"time\":").unwrap();
@@ -154,7 +171,8 @@ mod tests {
         let series = by_path(&lines, began);
         let names: Vec<_> = series.keys().copied().collect();
         assert_eq!(names, [BEST, "transit-b"]);
-        assert_eq!(series[BEST], [(0.1, 1.0), (0.2, 0.0), (0.3, 2.0)]);
-        assert_eq!(series["transit-b"], [(0.1, 1.0), (0.2, 0.0), (0.3, 0.0)]);
+        assert_eq!(series[BEST], [(1.0, 1.0), (2.0, 0.0), (3.0, 2.0)]);
+        assert_eq!(sum(series.values()), [(1.0, 2.0), (2.0, 0.0), (3.0, 2.0)]);
+        assert_eq!(series["transit-b"], [(1.0, 1.0), (2.0, 0.0), (3.0, 0.0)]);
     }
 }

@@ -96,9 +96,7 @@ fn start(
     port: u16,
 ) -> Result<Server, RunError> {
     let socket = format!("egress.socket={}", bed.socket("server").display());
-    if arm.set.contains_key("policy.path") {
-        kind.settings.push(socket);
-    }
+    kind.settings.push(socket);
     let host = Host {
         netns: bed.node("server"),
         address: SERVER.into(),
@@ -240,11 +238,13 @@ impl Sessions<'_> {
         // Its last reading of the session.
         thread::sleep(Duration::from_secs_f64(1.5 * flow_stats::INTERVAL));
         let lines = self.flow_stats.lines()?;
-        for (path, series) in flow_stats::by_path(&lines, began) {
-            let sum: f64 = series
-                .iter()
-                .map(|(_, mbps)| mbps * flow_stats::INTERVAL)
-                .sum();
+        let paths = flow_stats::by_path(&lines, began);
+        if self.experiment.spec.workload.series {
+            let sum = flow_stats::sum(paths.values());
+            measured.series.insert("path_mbps".to_owned(), sum);
+        }
+        for (path, series) in paths {
+            let sum: f64 = series.iter().map(|(_, mbps)| mbps * flow_stats::STEP).sum();
             measured.metric(&format!("sent_megabits.{path}"), sum);
             if self.experiment.spec.workload.series {
                 measured.series.insert(format!("path_mbps.{path}"), series);
