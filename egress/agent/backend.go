@@ -187,9 +187,9 @@ func (b backend) changePolicies(ctx context.Context, change func([]api.Policy) (
 
 // SetConnection implements [api.Backend].
 func (b backend) SetConnection(_ context.Context, connection api.Connection) error {
-	classifier, ok := b.engine.role.(interface{ classify(api.Connection) error })
+	server, ok := b.engine.role.(interface{ tell(api.Connection) error })
 	if !ok {
 		return fmt.Errorf("telling of an MPTCP connection to a border: %w", api.ErrUnsupported)
 	}
-	return classifier.classify(connection)
+	return server.tell(connection)
 }

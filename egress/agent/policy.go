@@ -64,7 +64,7 @@ func rule(p api.Policy, prefix netip.Prefix, class string, paths []config.Path) 
 	if p.Mode != api.Aggregated && p.Mode != api.Adaptive {
 		return r // plain; steering is the edge server's, by marks
 	}
-	r.Mode = mptcp.Aggregated
+	r.Mode, r.Open = mptcp.Aggregated, p.Mode == api.Adaptive
 	for _, path := range paths {
 		if len(p.Paths) == 0 || slices.Contains(p.Paths, path.Name) || slices.Contains(p.Backup, path.Name) {
 			r.Paths = append(r.Paths, mptcp.PathUse{

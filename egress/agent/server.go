@@ -138,14 +138,14 @@ func (s *Server) handle(event speaker.Event) {
 	}
 }
 
-func (s *Server) expire()                         { s.planner.Expire() }
-func (s *Server) names() []string                 { return s.planner.Names() }
-func (s *Server) pending(name string) bool        { return s.planner.Pending(name) }
-func (s *Server) want() kernel.State              { return s.planner.Want() }
-func (s *Server) fail(name string, err error)     { s.planner.Block(name, err) }
-func (s *Server) retry(name string)               { s.planner.Block(name, nil) }
-func (s *Server) link(kernel.Link)                {}
-func (s *Server) classify(c api.Connection) error { return s.subflows.classify(c) }
+func (s *Server) expire()                     { s.planner.Expire() }
+func (s *Server) names() []string             { return s.planner.Names() }
+func (s *Server) pending(name string) bool    { return s.planner.Pending(name) }
+func (s *Server) want() kernel.State          { return s.planner.Want() }
+func (s *Server) fail(name string, err error) { s.planner.Block(name, err) }
+func (s *Server) retry(name string)           { s.planner.Block(name, nil) }
+func (s *Server) link(kernel.Link)            {}
+func (s *Server) tell(c api.Connection) error { return s.subflows.tell(c) }
 
 func (s *Server) drain(name string, drain bool) error { return s.planner.SetDrain(name, drain) }
 

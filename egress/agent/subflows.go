@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"hikyaku/egress/api"
@@ -19,8 +20,8 @@ type subflows interface {
 	update(paths []api.Path, policies []api.Policy) error
 	// reconsider takes note that other paths reach these clients now.
 	reconsider(prefixes []netip.Prefix)
-	// classify takes the class of a connection's content.
-	classify(api.Connection) error
+	// tell takes what the edge server says of a connection.
+	tell(api.Connection) error
 	// close takes everything back.
 	close() error
 }
@@ -43,7 +44,7 @@ type noSubflows struct{}
 func (noSubflows) update([]api.Path, []api.Policy) error { return nil }
 func (noSubflows) reconsider([]netip.Prefix)             {}
 func (noSubflows) close() error                          { return nil }
-func (noSubflows) classify(api.Connection) error {
+func (noSubflows) tell(api.Connection) error {
 	return fmt.Errorf("telling of an MPTCP connection while mptcp.mode is not \"userspace\": %w", api.ErrUnsupported)
 }
 
@@ -148,12 +149,17 @@ func (u *userspaceSubflows) reconsider(prefixes []netip.Prefix) {
 	}
 }
 
-func (u *userspaceSubflows) classify(c api.Connection) error {
+func (u *userspaceSubflows) tell(c api.Connection) error {
+	told := mptcp.Told{
+		Class: c.Class,
+		Plain: c.Mode == api.Plain || c.Mode == api.Steered,
+		Avoid: slices.Clone(c.Avoid),
+	}
 	var err error
 	if c.Token != 0 {
-		err = u.manager.SetClass(mptcp.Token(c.Token), c.Class)
+		err = u.manager.Tell(mptcp.Token(c.Token), told)
 	} else {
-		err = u.manager.SetClassByAddress(c.Local, c.Remote, c.Class)
+		err = u.manager.TellByAddress(c.Local, c.Remote, told)
 	}
 	if errors.Is(err, mptcp.ErrUnknownConnection) {
 		return fmt.Errorf("%w: %w", err, api.ErrNotFound)

@@ -102,6 +102,9 @@ func (c *Connection) check() error {
 	if c.Token == 0 && (!c.Local.IsValid() || !c.Remote.IsValid()) {
 		return fmt.Errorf("%w: name the connection by `token`, or by `local` and `remote`", ErrInvalid)
 	}
+	if c.Mode != "" && !slices.Contains(modes, c.Mode) {
+		return fmt.Errorf("%w: `mode` is %q, expected one of %q", ErrInvalid, c.Mode, modes)
+	}
 	if c.Class != "" && !className.MatchString(c.Class) {
 		return fmt.Errorf("%w: `class` is %q, which is not 1 to 64 letters, digits, `.`, `_` and `-`", ErrInvalid, c.Class)
 	}

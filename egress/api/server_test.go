@@ -41,7 +41,7 @@ func TestAnswers(t *testing.T) {
 		{"policy removed", "DELETE", "/v1/policies/{name}", "/v1/policies/p1", "", 204, ""},
 		{"policy removed again", "DELETE", "/v1/policies/{name}", "/v1/policies/p1", "", 404, "there is no policy `p1`"},
 		{"policy is gone", "GET", "/v1/policies/{name}", "/v1/policies/p1", "", 404, "there is no policy `p1`"},
-		{"connection by token", "PUT", "/v1/connections", "", `{"token": 4294967295, "class": "bulk"}`, 204, ""},
+		{"connection by token", "PUT", "/v1/connections", "", `{"token": 4294967295, "class": "bulk", "mode": "aggregated", "avoid": ["transit-a"]}`, 204, ""},
 		{"connection by addresses", "PUT", "/v1/connections", "", `{"local": "[2001:db8:5::1]:443", "remote": "[2001:db9::7]:50000"}`, 204, ""},
 		{"connection that is gone", "PUT", "/v1/connections", "", `{"token": 57005}`, 404, "no connection has the token 0000dead"},
 	}
@@ -55,7 +55,7 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d with %s", c.name, status, answer, c.status, c.want)
 		}
 	}
-	want := []Connection{{Token: 4294967295, Class: "bulk"}, {
+	want := []Connection{{Token: 4294967295, Class: "bulk", Mode: Aggregated, Avoid: List[string]{"transit-a"}}, {
 		Local: netip.MustParseAddrPort("[2001:db8:5::1]:443"), Remote: netip.MustParseAddrPort("[2001:db9::7]:50000"),
 	}}
 	if fmt.Sprint(s.connections) != fmt.Sprint(want) {
@@ -105,6 +105,7 @@ func TestBadRequests(t *testing.T) {
 		{"a class that is none", "PUT", "/v1/policies/{name}", "/v1/policies/a", `{"mode": "plain", "classes": [""]}`, "invalid: `classes` has \"\", which is not 1 to 64 letters, digits, `.`, `_` and `-`"},
 		{"a backup that may not be used", "PUT", "/v1/policies/{name}", "/v1/policies/a", `{"mode": "plain", "paths": ["x"], "backup": ["y"]}`, "invalid: `backup` has \"y\", which is not among `paths`"},
 		{"a connection without name", "PUT", "/v1/connections", "", `{"local": "[::1]:1"}`, "invalid: name the connection by `token`, or by `local` and `remote`"},
+		{"a connection's mode that is none", "PUT", "/v1/connections", "", `{"token": 1, "mode": "x"}`, "invalid: `mode` is \"x\", expected one of [\"adaptive\" \"plain\" \"steered\" \"aggregated\"]"},
 		{"a connection's class that is none", "PUT", "/v1/connections", "", `{"token": 1, "class": "a b"}`, "invalid: `class` is \"a b\", which is not 1 to 64 letters, digits, `.`, `_` and `-`"},
 	}
 	for _, c := range cases {

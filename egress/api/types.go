@@ -207,6 +207,12 @@ type Connection struct {
 	Remote netip.AddrPort `json:"remote,omitzero"`
 	// Class of its content; empty for none.
 	Class string `json:"class"`
+	// Mode that the edge server has chosen for it; empty or [Adaptive]: none. It
+	// counts where the policy that matches is adaptive, or there is none.
+	Mode Mode `json:"mode"`
+	// Avoid are paths on which its data are lost, by name. They are taken from it
+	// at once, whatever the policy.
+	Avoid List[string] `json:"avoid"`
 }
 
 // Snapshot is all that events tell of.

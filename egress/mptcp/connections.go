@@ -196,7 +196,7 @@ func (cs *connections) replace(read []Connection, now time.Time) {
 		c.Since, c.Adopted = now, true
 		before := old[c.Token]
 		if before != nil && before.Local == c.Local && before.Remote == c.Remote {
-			c.Since, c.Adopted, c.Class = before.Since, before.Adopted, before.Class
+			c.Since, c.Adopted, c.Told = before.Since, before.Adopted, before.Told
 			c.Established = c.Established || before.Established
 			for addr, id := range before.known {
 				c.remember(addr, id)

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// hint is a class told for a connection whose event has not been seen yet: the
+// hint is what was told of a connection whose event has not been seen yet: the
 // edge server may accept and read a request before the Manager is scheduled.
 type hint struct {
-	class string
+	told  Told
 	until time.Time
 }
 
@@ -20,25 +20,25 @@ const (
 	maxHints = 4096
 )
 
-// SetClassByAddress is [Manager.SetClass] for who knows the addresses of the
-// initial subflow, not the token. A connection that is not known yet gets the
-// class if it appears within ten seconds.
-func (m *Manager) SetClassByAddress(local, remote netip.AddrPort, class string) error {
+// TellByAddress is [Manager.Tell] for who knows the addresses of the initial
+// subflow, not the token. It also holds for a connection that is not known yet
+// and appears within ten seconds.
+func (m *Manager) TellByAddress(local, remote netip.AddrPort, told Told) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	key := tupleOf(local, remote)
 	if token, ok := m.conns.byTuple[key]; ok {
-		m.setClass(m.conns.byToken[token], class, now)
+		m.tell(m.conns.byToken[token], told, now)
 		return nil
 	}
 	if len(m.hints) >= maxHints {
 		m.dropHints(now)
 	}
 	if len(m.hints) >= maxHints {
-		return fmt.Errorf("setting class %q of connection %s from %s: %w", class, local, remote, ErrUnknownConnection)
+		return fmt.Errorf("taking %+v of connection %s from %s: %w", told, local, remote, ErrUnknownConnection)
 	}
-	m.hints[key] = hint{class, now.Add(hintLife)}
+	m.hints[key] = hint{told, now.Add(hintLife)}
 	return nil
 }
 
@@ -47,7 +47,7 @@ func (m *Manager) takeHint(c *Connection, now time.Time) {
 	if h, ok := m.hints[key]; ok {
 		delete(m.hints, key)
 		if now.Before(h.until) {
-			c.Class = h.class
+			c.Told = h.told
 		}
 	}
 }

@@ -37,7 +37,7 @@ type Config struct {
 // something return when the commands have been executed.
 //
 // It survives its restart: [Start] reads connections, subflows and
-// announcements back from the kernel. What is lost is the content class of
+// announcements back from the kernel. What is lost is the what was told of
 // existing connections, see [Connection.Adopted], and when they began.
 type Manager struct {
 	cfg    Config
@@ -268,23 +268,23 @@ func (m *Manager) Reconsider(prefixes ...netip.Prefix) {
 	m.settleAll(newPrefixSet(prefixes))
 }
 
-// SetClass tells the content class which a connection carries from now on.
-func (m *Manager) SetClass(token Token, class string) error {
+// Tell takes what holds for a connection from now on.
+func (m *Manager) Tell(token Token, told Told) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := m.conns.byToken[token]
 	if c == nil {
-		return fmt.Errorf("setting class %q of connection %s: %w", class, token, ErrUnknownConnection)
+		return fmt.Errorf("taking %+v of connection %s: %w", told, token, ErrUnknownConnection)
 	}
-	m.setClass(c, class, time.Now())
+	m.tell(c, told, time.Now())
 	return nil
 }
 
-func (m *Manager) setClass(c *Connection, class string, now time.Time) {
-	if c.Class == class && !c.Adopted {
+func (m *Manager) tell(c *Connection, told Told, now time.Time) {
+	if c.Told.equal(told) && !c.Adopted {
 		return
 	}
-	c.Class, c.Adopted = class, false
+	c.Told, c.Adopted = told, false
 	m.settle(c, now)
 }
 

@@ -207,12 +207,12 @@ func TestPlainClientsAreNeverToldAnAddress(t *testing.T) {
 	// All that could make the Manager think again.
 	must(t, m.SetPaths(labPaths(PathUp, PathDown, PathUp)))
 	must(t, m.SetPaths(labPaths(PathUp, PathUp, PathUp)))
-	must(t, m.SetClassByAddress(plain.local(), plain.remote(), "bulk"))
+	must(t, m.TellByAddress(plain.local(), plain.remote(), Told{Class: "bulk"}))
 	m.Reconsider()
 	netnstest.Eventually(t, "the other client joins again", joined)
 
 	c := find(t, m, plain)
-	if len(c.Announced) != 0 || len(c.Subflows) != 1 || c.Class != "bulk" {
+	if len(c.Announced) != 0 || len(c.Subflows) != 1 || c.Told.Class != "bulk" {
 		t.Errorf("plain connection has %+v", c)
 	}
 	for _, cmd := range seen.sent() {
@@ -236,9 +236,9 @@ func TestClassToldLater(t *testing.T) {
 	if c := m.Connections()[0]; len(c.Announced) != 0 {
 		t.Fatalf("announced before the class was told: %+v", c)
 	}
-	must(t, m.SetClassByAddress(s.local(), s.remote(), "bulk"))
+	must(t, m.TellByAddress(s.local(), s.remote(), Told{Class: "bulk"}))
 	netnstest.Eventually(t, "a subflow joins for the class", func() bool { return len(on(m, epeB)) == 1 })
-	must(t, m.SetClass(m.Connections()[0].Token, "live"))
+	must(t, m.Tell(m.Connections()[0].Token, Told{Class: "live"}))
 	if c := m.Connections()[0]; len(c.Announced) != 0 || len(c.Subflows) != 1 {
 		t.Errorf("after a plain class was told the connection still has %+v", c)
 	}

@@ -225,7 +225,7 @@ func TestManagerReadsAnewAfterAnOverrun(t *testing.T) {
 		k := newFakeKernel()
 		m := k.run(t, aggregatedConfig(t))
 		k.happen(created, settled, joinB)
-		must(t, m.SetClass(1, "bulk"))
+		must(t, m.Tell(1, Told{Class: "bulk"}))
 		k.took()
 		c := at("2001:db8:1::1") // the same connection, whose second subflow was lost unseen
 		other := at("2001:db8:1::2")
@@ -235,9 +235,26 @@ func TestManagerReadsAnewAfterAnOverrun(t *testing.T) {
 		k.events <- batch{err: ErrOverrun}
 		expect(t, "after the overrun", k.took(), "announce 2001:db8:5::b id 3 token 00000002")
 		all := m.Connections()
-		if len(all) != 2 || all[0].Class != "bulk" || all[0].Adopted || !all[1].Adopted || len(all[0].Subflows) != 1 {
+		if len(all) != 2 || all[0].Told.Class != "bulk" || all[0].Adopted || !all[1].Adopted || len(all[0].Subflows) != 1 {
 			t.Errorf("after the overrun the connections are %+v", all)
 		}
+	})
+}
+
+func TestConnectionsLeaveAPathOnWhichTheirDataAreLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel()
+		m := k.run(t, aggregatedConfig(t))
+		k.happen(created, settled, joinB)
+		k.took()
+		must(t, m.Tell(1, Told{Avoid: []string{"b"}}))
+		left := k.took()
+		expect(t, "told to avoid it", left, "remove id 3 token 00000001",
+			"destroy subflow [2001:db8:5::b]:443 to [2001:db8:1::1]:40001 token 00000001")
+		must(t, m.Tell(1, Told{Avoid: []string{"b"}}))
+		expect(t, "told the same again", k.took())
+		must(t, m.Tell(1, Told{}))
+		expect(t, "told that it is well again", k.took(), announceB)
 	})
 }
 
@@ -262,27 +279,27 @@ func TestClassBeforeTheConnectionIsSeen(t *testing.T) {
 		cfg := aggregatedConfig(t)
 		cfg.Policy = policy(t, Rule{Name: "bulk", Class: "bulk", Mode: Aggregated})
 		m := k.run(t, cfg)
-		must(t, m.SetClassByAddress(serverAddr, clientAddr, "bulk"))
+		must(t, m.TellByAddress(serverAddr, clientAddr, Told{Class: "bulk"}))
 		k.happen(created, settled)
 		expect(t, "told just before", k.took(), announceB)
 
 		k.happen(Event{Kind: EventClosed, Token: 1})
-		must(t, m.SetClassByAddress(serverAddr, clientAddr, "bulk"))
+		must(t, m.TellByAddress(serverAddr, clientAddr, Told{Class: "bulk"}))
 		time.Sleep(hintLife)
 		k.happen(created, settled)
 		expect(t, "told for an earlier connection of the same addresses", k.took())
 
-		if err := m.SetClass(9, "bulk"); !errors.Is(err, ErrUnknownConnection) {
+		if err := m.Tell(9, Told{Class: "bulk"}); !errors.Is(err, ErrUnknownConnection) {
 			t.Errorf("class for an unknown token: %v", err)
 		}
 		for i := range maxHints {
-			must(t, m.SetClassByAddress(serverAddr, netip.AddrPortFrom(epeA, uint16(i)), "bulk"))
+			must(t, m.TellByAddress(serverAddr, netip.AddrPortFrom(epeA, uint16(i)), Told{Class: "bulk"}))
 		}
-		if err := m.SetClassByAddress(serverAddr, netip.AddrPortFrom(epeC, 1), "bulk"); !errors.Is(err, ErrUnknownConnection) {
+		if err := m.TellByAddress(serverAddr, netip.AddrPortFrom(epeC, 1), Told{Class: "bulk"}); !errors.Is(err, ErrUnknownConnection) {
 			t.Errorf("class beyond the bound: %v", err)
 		}
 		time.Sleep(hintLife)
-		must(t, m.SetClassByAddress(serverAddr, netip.AddrPortFrom(epeC, 1), "bulk"))
+		must(t, m.TellByAddress(serverAddr, netip.AddrPortFrom(epeC, 1), Told{Class: "bulk"}))
 	})
 }
 

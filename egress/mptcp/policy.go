@@ -43,6 +43,8 @@ type Rule struct {
 	// same prefix has no rule of its own.
 	Class string
 	Mode  Mode
+	// Open: a connection of which [Told.Plain] says so is Plain after all.
+	Open bool
 	// Paths are those to use, in order of announcement; none means all, none
 	// of them backup. Ignored for Plain.
 	Paths []PathUse
@@ -157,7 +159,7 @@ func (p *Policy) match(c *Connection) (Rule, bool) {
 	for rules := range p.rules.matches(c.Client()) {
 		general := -1
 		for i, rule := range rules {
-			if rule.Class == c.Class {
+			if rule.Class == c.Told.Class {
 				return rule, true
 			}
 			if rule.Class == "" {
@@ -173,7 +175,10 @@ func (p *Policy) match(c *Connection) (Rule, bool) {
 
 func decideByRule(c *Connection, rule Rule, paths []Path, routes Routes) Decision {
 	d := Decision{Mode: rule.Mode, Rule: rule.Name, Reason: fmt.Sprintf("rule %q", rule.Name)}
-	if rule.Mode == Plain {
+	if rule.Open && c.Told.Plain {
+		d.Mode, d.Reason = Plain, d.Reason+", plain as the server program decided"
+	}
+	if d.Mode == Plain {
 		return d
 	}
 	d.InitialBackup = rule.InitialBackup

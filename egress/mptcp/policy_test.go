@@ -47,12 +47,14 @@ var (
 		{Name: "isp bulk", Class: "bulk", Mode: Aggregated, Clients: prefixes("2001:db8:e::/48"),
 			Paths: []PathUse{{Path: "c"}, {Path: "b", Backup: true}, {Path: "gone"}}},
 		{Name: "host", Class: "live", Mode: Plain, Clients: prefixes("2001:db8:e::7/128")},
+		{Name: "open", Mode: Aggregated, Open: true, Clients: prefixes("2001:db8:d::/48")},
 		{Name: "poor best path", Mode: Aggregated, Clients: prefixes("2001:db8:f::/48"), InitialBackup: true, UseBest: true},
 	}
 	allUp       = labPaths(PathUp, PathUp, PathUp)
 	toEPE       = func(c *Connection) { c.Local = netip.AddrPortFrom(epeB, 443); c.Subflows[0].Local = c.Local }
 	adopted     = func(c *Connection) { c.Adopted = true }
-	bulk        = func(c *Connection) { c.Class = "bulk" }
+	told        = func(c *Connection) { c.Told.Plain = true }
+	bulk        = func(c *Connection) { c.Told.Class = "bulk" }
 	decideCases = []struct {
 		name           string
 		conn           *Connection
@@ -81,6 +83,11 @@ var (
 			rule: "isp bulk", announce: "2001:db8:5::c 2001:db8:5::b/backup"},
 		{name: "the best path, too, where the rule says so", conn: at("2001:db8:f::1"), paths: allUp, routes: toAllBestA,
 			rule: "poor best path", announce: "2001:db8:5::a 2001:db8:5::b 2001:db8:5::c", initialBackup: true},
+		{name: "a rule that leaves the mode open", conn: at("2001:db8:d::1"), paths: allUp, routes: toAllBestA,
+			rule: "open", announce: "2001:db8:5::b 2001:db8:5::c"},
+		{name: "what was told counts where the mode is open", conn: change(at("2001:db8:d::1"), told), paths: allUp, routes: toAllBestA, rule: "open"},
+		{name: "what was told does not count where the mode is fixed", conn: change(at("2001:db8:1::1"), told), paths: allUp, routes: toAllBestA,
+			rule: "default", announce: "2001:db8:5::b 2001:db8:5::c"},
 		{name: "draining is kept as backup, down is not", conn: at("2001:db8:1::1"), paths: labPaths(PathUp, PathDraining, PathDown), routes: toAllBestA,
 			rule: "default", keep: "2001:db8:5::b/backup"},
 		{name: "the address that the client connected to is not announced", conn: change(at("2001:db8:1::1"), toEPE), paths: allUp, routes: toAllBestA,

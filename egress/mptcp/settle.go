@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -13,7 +14,9 @@ func (m *Manager) decide(c *Connection) Decision {
 	if m.policy == nil {
 		return Decision{Reason: "no policy"}
 	}
-	return m.policy.Decide(c, m.paths, m.routes(c.Client()))
+	routes := m.routes(c.Client())
+	routes.Avoid = slices.Concat(routes.Avoid, c.Told.Avoid)
+	return m.policy.Decide(c, m.paths, routes)
 }
 
 func (m *Manager) routes(client netip.Addr) Routes {

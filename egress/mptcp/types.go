@@ -3,6 +3,7 @@ package mptcp
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -56,10 +57,10 @@ type Connection struct {
 	// Established: the fourth packet of the handshake or data were seen, so
 	// that the peer can join (RFC 8684 §3.1).
 	Established bool
-	// Class is the content class which was told by [Manager.SetClass], or "".
-	Class string
-	// Adopted: it was there before this Manager, so a class that was told to
-	// an earlier one is unknown. Ends when a class is told.
+	// Told is what [Manager.Tell] was told last.
+	Told Told
+	// Adopted: it was there before this Manager, so what an earlier one was told
+	// is unknown. Ends when something is told.
 	Adopted  bool
 	Since    time.Time
 	Subflows []Subflow
@@ -73,6 +74,21 @@ type Connection struct {
 	unmanaged bool
 	commands  retryState
 	renewals  map[netip.Addr]*retryState
+}
+
+// Told is what the server program knows of a connection and the kernel does not.
+type Told struct {
+	// Class is that of its content, or "".
+	Class string
+	// Plain: it gains nothing by several paths. Only a rule that leaves the mode
+	// open heeds it.
+	Plain bool
+	// Avoid are paths on which its data are lost, see [Routes.Avoid].
+	Avoid []string
+}
+
+func (t Told) equal(other Told) bool {
+	return t.Class == other.Class && t.Plain == other.Plain && slices.Equal(t.Avoid, other.Avoid)
 }
 
 // Client is the client's address, never IPv4-mapped.

@@ -15,6 +15,7 @@ use crate::estimate::{Estimate, LossBounds};
 use crate::key::{Key, Prefix};
 use crate::known::Known;
 use crate::model::Model;
+use crate::path::RoutesExplanation;
 use crate::policy::PolicyConfig;
 use crate::udp::{FailureKind, UdpHealth, UdpState, Verdict};
 use crate::units::{ByteSize, Rate, Timestamp, duration};
@@ -43,6 +44,8 @@ pub struct Explanation {
     pub udp: Udp,
     /// Over how many connections its pages are spread; `None` where a server has no shards.
     pub connections: Option<ConnectionsSummary>,
+    /// The egress routes of each content class; empty where a server has no paths.
+    pub routes: Vec<RoutesExplanation>,
     /// Its connections that are open now, the oldest first.
     pub open: Vec<OpenConnection>,
     /// What is known of the address, then of its prefixes, as far as anything is.
@@ -216,6 +219,7 @@ pub fn explain(
         max_pacing_rate: policy.max_pacing_rate.rate(),
         udp: Udp::of(&view, now),
         connections: None,
+        routes: Vec::new(),
         open: Vec::new(),
         levels: known
             .map(|(key, known)| Level::of(key, &known, now, policy))
@@ -232,6 +236,12 @@ impl Explanation {
             connections,
             ..self
         }
+    }
+
+    /// Adds the egress routes.
+    #[must_use]
+    pub fn with_routes(self, routes: Vec<RoutesExplanation>) -> Self {
+        Self { routes, ..self }
     }
 
     /// Adds the connections that are open now.

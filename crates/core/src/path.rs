@@ -155,3 +155,6 @@ impl fmt::Display for Criterion {
         f.write_str(self.name())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use hikyaku_core::arm::{Congestion, Transport, Version};
 use http::StatusCode;
-use prometheus_client::encoding::{EncodeMetric, MetricEncoder, text};
+use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
+
+use crate::egress::Egress;
 
 /// Upper bounds of the response time buckets, in milliseconds.
 const RESPONSE_MS: [u64; 14] = [
@@ -173,11 +175,18 @@ impl Metrics {
     }
 
     /// Everything in the OpenMetrics text format; `clients` are remembered.
-    pub(crate) fn encode(&self, clients: usize) -> Result<String, fmt::Error> {
+    pub(crate) fn encode(
+        &self,
+        clients: usize,
+        egress: Option<&Egress>,
+    ) -> Result<String, fmt::Error> {
         let mut registry = Registry::with_prefix("hikyaku");
         self.register_traffic(&mut registry);
         self.register_choice(&mut registry, clients);
         self.register_health(&mut registry);
+        if let Some(egress) = egress {
+            egress.register(&mut registry);
+        }
         let mut out = String::new();
         text::encode(&mut out, &registry)?;
         Ok(out)
@@ -329,15 +338,18 @@ impl Metrics {
             ),
         ];
         for (name, help, count) in singles {
-            counters(registry, name, help, vec![(Vec::new(), value(count))]);
+            counters(registry, name, help, vec![(Labels::new(), value(count))]);
         }
     }
 }
 
 type Labels = Vec<(&'static str, &'static str)>;
 
-fn counters(registry: &mut Registry, name: &str, help: &str, values: Vec<(Labels, u64)>) {
-    let family = Family::<Labels, Counter>::default();
+pub(crate) fn counters<L>(registry: &mut Registry, name: &str, help: &str, values: Vec<(L, u64)>)
+where
+    L: EncodeLabelSet + Clone + std::hash::Hash + Eq + fmt::Debug + Send + Sync + 'static,
+{
+    let family = Family::<L, Counter>::default();
     for (labels, count) in values {
         family.get_or_create(&labels).inc_by(count);
     }

@@ -23,7 +23,7 @@ use crate::config::{Config, ConfigError};
 use crate::egress::{Classes, Egress};
 use crate::listen::{ListenError, Listener};
 use crate::metrics::add;
-use crate::serve::{QuicConfig, QuicError, QuicListener, TcpAcceptor};
+use crate::serve::{MarkedSocket, QuicConfig, QuicError, QuicListener, TcpAcceptor};
 use crate::shards::{ShardsError, warn_of_coalescing};
 use crate::shared::{Clock, Shared};
 use crate::store::{self, StoreError};
@@ -206,10 +206,12 @@ impl Server {
             tasks: self.connections.clone(),
             stop: self.stop.clone(),
         };
-        let endpoint = Endpoint::new(
+        let marks = Arc::clone(&self.shared.marks);
+        let socket = MarkedSocket::new(listener.udp, marks).map_err(failed("UDP"))?;
+        let endpoint = Endpoint::new_with_abstract_socket(
             EndpointConfig::default(),
             Some(self.quic_config.load().endpoint()),
-            listener.udp,
+            Arc::new(socket),
             Arc::new(TokioRuntime),
         )
         .map_err(failed("UDP"))?;

@@ -1,11 +1,15 @@
 //! Socket options that no safe library offers: everything `unsafe` of this crate.
 #![allow(unsafe_code)]
 
+mod datagram;
+
 use std::io;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use hikyaku_core::units::Rate;
+
+pub(crate) use datagram::{Datagrams, send};
 
 /// What the kernel tells of a TCP connection: `struct tcp_info` of `linux/tcp.h`.
 ///

@@ -29,6 +29,9 @@ impl fmt::Display for Explanation {
             let ConnectionsSummary { n, reason, .. } = connections;
             row(f, "connections", &format_args!("{n}: {reason}"))?;
         }
+        for routes in &self.routes {
+            write!(f, "{routes}")?;
+        }
         for open in &self.open {
             row(f, "open", open)?;
         }

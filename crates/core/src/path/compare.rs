@@ -106,6 +106,13 @@ impl Difference {
     }
 }
 
+impl RouteQuality {
+    /// Whether there was a stall that has not faded.
+    pub(super) fn stalls_matter(&self) -> bool {
+        self.stalls.stalls >= LEAST_STALLS
+    }
+}
+
 /// What is gained in stalls, where one route has clearly more than the other: a stall counts one, and one
 /// more for each second of it.
 ///

@@ -3,7 +3,8 @@
 use super::compare::{Sure, compare};
 use super::record::Kept;
 use super::{
-    Candidates, Criterion, Mode, Route, RouteGain, RouteQuality, RouteReason, RouteView, Singles,
+    Candidates, Criterion, Measure, Mode, Route, RouteGain, RouteQuality, RouteReason, RouteView,
+    Singles,
 };
 use crate::decide::{Group, Session, is_held_back};
 use crate::mix::draw;
@@ -335,10 +336,15 @@ impl Rules<'_> {
         options.clone().nth(place as usize)
     }
 
+    /// What is little known has wide bounds; but one very slow response is enough not to ask for more.
     fn is_worth_knowing(&self, route: Route, instead_of: Route) -> bool {
-        let may_be_better = |gain: RouteGain| gain.high > self.policy.min_gain_path as f32;
-        let gain = self.gain(route, instead_of, Sure::Bounds);
-        !self.knows(route) || gain.is_none_or(may_be_better)
+        let Some(gain) = self.gain(route, instead_of, Sure::Bounds) else {
+            return true;
+        };
+        let stalls = self.quality(instead_of).stalls_matter();
+        let may_stall_less =
+            self.criterion == Criterion::Stall && gain.by == Measure::Rtt && stalls;
+        may_stall_less || gain.high > self.policy.min_gain_path as f32
     }
 
     /// Whether several paths may be used now.

@@ -130,12 +130,20 @@ impl RouteSummary {
 
 impl fmt::Display for RoutesExplanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plain_is = self.plain_is.as_deref();
-        let plain_is = plain_is.map_or(String::new(), |path| format!(" (plain is {path})"));
-        let label = format!("path, {}", self.class);
-        writeln!(f, "{label:14}{}{plain_is}", self.reason)?;
+        let Self { class, wants, .. } = self;
+        write!(
+            f,
+            "{:LABEL$}{class}, wants {wants}: {}",
+            "route", self.reason
+        )?;
+        match &self.plain_is {
+            Some(path) => writeln!(f, " (plain takes {path})")?,
+            None => writeln!(f)?,
+        }
+        let width = self.routes.iter().map(|route| route.route.chars().count());
+        let width = width.max().unwrap_or(0);
         for route in &self.routes {
-            writeln!(f, "  {:12}{route}", route.route)?;
+            writeln!(f, "{:LABEL$}{:width$}  {route}", "", route.route)?;
         }
         Ok(())
     }
@@ -162,3 +170,6 @@ impl fmt::Display for RouteSummary {
         f.write_str(&facts.join(", "))
     }
 }
+
+/// Width of the labels, as in the rest of an explanation.
+const LABEL: usize = 14;

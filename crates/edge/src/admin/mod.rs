@@ -158,7 +158,10 @@ fn page() -> Response<Body> {
 }
 
 fn metrics(shared: &Shared) -> Response<Body> {
-    match shared.metrics.encode(shared.clients.len()) {
+    match shared
+        .metrics
+        .encode(shared.clients.len(), shared.egress.as_deref())
+    {
         Ok(metrics) => text(
             "application/openmetrics-text; version=1.0.0; charset=utf-8",
             metrics,
@@ -180,6 +183,9 @@ struct Status {
     connections: PerVersion,
     requests: PerVersion,
     model: String,
+    /// `None` without egress paths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    egress: Option<crate::egress::Summary>,
 }
 
 #[derive(Debug, Serialize)]
@@ -219,6 +225,7 @@ impl Status {
             connections: PerVersion::of(|version| shared.metrics.open(version)),
             requests: PerVersion::of(|version| shared.metrics.requests(version)),
             model: shared.clients.model_description(),
+            egress: shared.egress.as_ref().map(|egress| egress.summary()),
         }
     }
 }
@@ -281,6 +288,10 @@ fn client(address: &str, shared: &Shared) -> Response<Body> {
         let connections = shared.clients.connections(address, &decision, available);
         explanation = explanation.with_connections(connections);
     }
+    if let Some(egress) = &shared.egress {
+        let session = shared.clients.preview(address).session;
+        explanation = explanation.with_routes(egress.explain(address, session));
+    }
     let Ok(mut value) = serde_json::to_value(&explanation) else {
         return problem(StatusCode::INTERNAL_SERVER_ERROR, "writing the explanation");
     };
@@ -326,7 +337,8 @@ async fn forget(request: Request<Incoming>, shared: &Shared) -> Response<Body> {
             );
         }
     };
-    let forgotten = shared.clients.forget(scope);
+    let routes = shared.egress.as_ref().map(|egress| egress.forget(scope));
+    let forgotten = shared.clients.forget(scope) + routes.unwrap_or_default();
     json(&serde_json::json!({ "forgotten": forgotten }))
 }
 

@@ -121,6 +121,7 @@ impl Egress {
         match event {
             AgentEvent::Snapshot(snapshot) => {
                 let mut moved = Default::default();
+                self.hints.renew();
                 self.change(|state| moved = state.replace(snapshot));
                 if moved.is_empty() {
                     self.lookups.outdate(&[]);
@@ -212,7 +213,7 @@ impl Backoff {
 pub(super) struct Trouble(Mutex<Option<(String, Instant)>>);
 
 impl Trouble {
-    fn tell(&self, socket: &Path, text: &str) {
+    pub(super) fn tell(&self, socket: &Path, text: &str) {
         let mut told = self.0.lock();
         let known = told
             .as_ref()

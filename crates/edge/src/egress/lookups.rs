@@ -214,11 +214,6 @@ impl Lookups {
         self.wake.notified().await;
     }
 
-    /// Asks again, after nobody answered.
-    pub(super) fn wake(&self) {
-        self.wake.notify_one();
-    }
-
     /// Up to `limit` questions.
     pub(super) fn questions(&self, limit: usize) -> Vec<Question> {
         let mut inner = self.inner.lock();

@@ -10,11 +10,13 @@ mod agent;
 mod classes;
 mod config;
 mod counts;
+mod hints;
 mod link;
 mod lookups;
 mod route;
 mod sse;
 mod state;
+mod tell;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -28,11 +30,12 @@ use arc_swap::{ArcSwap, Guard};
 use hikyaku_core::decide::Session;
 use hikyaku_core::path::{
     Blame, Candidates, PathObservation, PathTable, PathTableConfig, Route, RouteDecision,
-    decide_route,
+    RoutesExplanation, decide_route, explain_routes,
 };
 use hikyaku_core::policy::{PathPolicy, PolicyConfig};
 use hikyaku_core::table::Scope;
 use parking_lot::Mutex;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -44,10 +47,12 @@ use crate::shared::Clock;
 pub(crate) use classes::{ClassId, Classes};
 pub use config::{ClassConfig, EgressConfig, Steer};
 pub(crate) use counts::{RouteCount, RouteCounts};
+use hints::{Hint, Hints};
 use lookups::Lookups;
 pub(crate) use lookups::Reroute;
 pub(crate) use route::{ConnRoute, Outstanding, Update};
 use state::{Reach, State};
+pub(crate) use tell::Summary;
 
 /// Client prefixes and ASes of which routes are known, at most: some 60 MB.
 const MAX_RECORDS: usize = 262_144;
@@ -64,6 +69,9 @@ pub(crate) struct Egress {
     rules: ArcSwap<Rules>,
     clock: Clock,
     pub(crate) counts: RouteCounts,
+    hints: Hints,
+    /// What is to be told, until it is started.
+    untold: Mutex<Option<mpsc::Receiver<Hint>>>,
     trouble: link::Trouble,
 }
 
@@ -100,6 +108,7 @@ impl Egress {
             max_records: MAX_RECORDS,
             hash_key: [random(), random()],
         };
+        let (hints, untold) = Hints::new();
         Some(Arc::new(Self {
             socket,
             by: SteerBy::of(config.egress.steer),
@@ -110,6 +119,8 @@ impl Egress {
             rules: ArcSwap::from_pointee(Rules { policy, classes }),
             clock,
             counts: RouteCounts::default(),
+            hints,
+            untold: Mutex::new(Some(untold)),
             trouble: link::Trouble::default(),
         }))
     }
@@ -117,6 +128,11 @@ impl Egress {
     /// Follows the agent until `end`.
     pub(crate) fn start(self: &Arc<Self>, tasks: &TaskTracker, end: &CancellationToken) {
         link::start(self, tasks, end);
+        if let Some(untold) = self.untold.lock().take() {
+            let telling = Arc::clone(self).tell(untold);
+            let end = end.clone();
+            tasks.spawn(async move { end.run_until_cancelled(telling).await });
+        }
     }
 
     /// Puts another policy and other classes into force.
@@ -207,6 +223,29 @@ impl Egress {
         let now = self.clock.now();
         let mut table = self.table.lock();
         table.stalled(client, reach.asn, carrier, &of.candidates, now)
+    }
+
+    /// What is known of a client's routes, and what would be decided for each class; nothing where no path
+    /// reaches it.
+    pub(crate) fn explain(&self, client: IpAddr, session: Session) -> Vec<RoutesExplanation> {
+        let client = client.to_canonical();
+        let Some(reach) = self.lookups.known(client) else {
+            return Vec::new();
+        };
+        let rules = self.rules.load();
+        let view = self.table.lock().view(client, reach.asn, self.clock.now());
+        let explained = |class: ClassId| {
+            let candidates = self.candidates(&rules, client, Some(reach), class, false);
+            explain_routes(
+                &view,
+                (rules.classes.name(class), rules.classes.wants(class)),
+                &candidates,
+                self.state().names(),
+                &rules.policy,
+                (session, SEED),
+            )
+        };
+        rules.classes.ids().map(explained).collect()
     }
 
     /// Forgets what is known of routes.

@@ -9,6 +9,7 @@ use hikyaku_core::decide::Session;
 use hikyaku_core::path::{Blame, PathId, PathObservation, Route};
 use parking_lot::Mutex;
 
+use super::hints::Hint;
 use super::lookups::{Reroute, Stay};
 use super::{ClassId, Decided, Egress, RouteCount, SteerBy};
 use crate::measure::Ledger;
@@ -49,6 +50,8 @@ struct Chosen {
     route: Route,
     /// The one on which acknowledgements last stayed away.
     stalled: Option<(Route, Decided)>,
+    /// What the agent was last told of it.
+    hint: Option<Hint>,
 }
 
 /// What a new decision changed.
@@ -79,6 +82,7 @@ impl ConnRoute {
                 route: native(&egress, local.ip()).map_or(Route::Plain, Route::Steered),
                 decided,
                 stalled: None,
+                hint: None,
             }),
             client,
             local,
@@ -155,13 +159,7 @@ impl ConnRoute {
         self.outdated.store(false, Ordering::Relaxed);
         let reach = self.stay.get().and_then(Stay::reach);
         let egress = &self.egress;
-        let decided = egress.decide(
-            self.client,
-            reach,
-            self.class(),
-            self.token.is_some(),
-            session,
-        );
+        let decided = egress.decide(self.client, reach, self.class(), self.aggregates(), session);
         let (route, mark) = self.applied(decided.decision.route);
         let mut chosen = self.chosen.lock();
         let moved = chosen.route != route;
@@ -169,6 +167,7 @@ impl ConnRoute {
             chosen.decided.decision.reason.code() != decided.decision.reason.code() || moved;
         chosen.decided = decided;
         chosen.route = route;
+        self.tell(&mut chosen);
         drop(chosen);
         let others = decided.candidates.singles().len() > 1;
         self.has_others.store(others, Ordering::Relaxed);
@@ -185,6 +184,23 @@ impl ConnRoute {
             route,
             moved,
             is_news,
+        }
+    }
+
+    /// Whether several paths can be chosen for it.
+    fn aggregates(&self) -> bool {
+        self.token.is_some() && self.egress.hints.are_obeyed()
+    }
+
+    /// Tells the agent of an MPTCP connection what was chosen for it.
+    fn tell(&self, chosen: &mut Chosen) {
+        let Some(token) = self.token.filter(|_| self.egress.state().is_usable()) else {
+            return;
+        };
+        let hints = &self.egress.hints;
+        let hint = hints.of(token, self.class(), chosen.route);
+        if chosen.hint != Some(hint) && hints.tell(hint) {
+            chosen.hint = Some(hint);
         }
     }
 
@@ -208,6 +224,10 @@ impl ConnRoute {
 
     /// Learns what responses have shown of the way in use. The decision is then to be taken anew.
     pub(crate) fn learn(&self, seen: &PathObservation) {
+        // Otherwise nobody knows which paths it takes.
+        if self.token.is_some() && !self.aggregates() {
+            return;
+        }
         let chosen = self.chosen.lock();
         let (decided, route) = (chosen.decided, chosen.route);
         drop(chosen);

@@ -21,7 +21,7 @@ use crate::measure::Ticket;
 use crate::metrics::add;
 use crate::shared::Live;
 pub(crate) use body::LimitedBody;
-pub(crate) use marked::Marks;
+pub(crate) use marked::{MarkedSocket, Marks};
 pub(crate) use pace::Pacer;
 pub use quic::QuicError;
 pub(crate) use quic::{QuicConfig, QuicListener};

@@ -38,6 +38,10 @@ const SHIPPED: &[(&str, &str)] = &[
     ),
     ("crowd", include_str!("../../../../experiments/crowd.toml")),
     (
+        "epe-fail",
+        include_str!("../../../../experiments/epe-fail.toml"),
+    ),
+    (
         "epe-isps",
         include_str!("../../../../experiments/epe-isps.toml"),
     ),

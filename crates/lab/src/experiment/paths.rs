@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use hikyaku_core::units::ByteSize;
 use toml::Table;
 
 use super::axis::{Axis, Cell};
@@ -9,7 +10,7 @@ use super::error::{Fault, fault};
 use super::files::{LIVE_FILE, SiteFile};
 use super::link;
 use super::record::Links;
-use super::spec::{Arm, Client, Kind, Pattern, Server, Spec, Traffic};
+use super::spec::{Arm, Backend, Client, Kind, Pattern, Server, Spec, Traffic};
 
 impl Spec {
     /// The links of a cell by transit A and B, before any change.
@@ -54,7 +55,7 @@ impl Spec {
         }
         let connections = cell.get(Axis::Connections);
         let count: u64 = connections.and_then(|text| text.parse().ok()).unwrap_or(1);
-        let size = traffic.size.map_or(0, |size| size.bytes());
+        let size = traffic.size.map_or(0, ByteSize::bytes);
         let file = |number| SiteFile {
             name: format!("{}-{count}-{number}.bin", traffic.name),
             bytes: size / count,
@@ -64,7 +65,7 @@ impl Spec {
 
     /// What sessions of the warm-up ask for instead.
     pub(crate) fn training_file(&self) -> Option<SiteFile> {
-        let size = self.workload.training?;
+        let size = self.workload.training.as_ref()?.size;
         Some(SiteFile {
             name: "training.bin".to_owned(),
             bytes: size.bytes(),
@@ -79,6 +80,12 @@ impl Spec {
             .iter()
             .map(|traffic| &traffic.name)
             .collect();
+        if workload.kind == Kind::Paths && self.backend != Backend::Link {
+            return Err(fault(
+                "backend",
+                "several paths are measured, not simulated",
+            ));
+        }
         if workload.kind != Kind::Paths {
             let foreign = [
                 ("pattern", self.patterns.is_empty()),
@@ -91,6 +98,13 @@ impl Spec {
             return found.map_or(Ok(()), |(place, _)| {
                 Err(fault(*place, "is for `workload.kind = \"paths\"`"))
             });
+        }
+        if workload
+            .training
+            .as_ref()
+            .is_some_and(|training| training.loads == 0)
+        {
+            return Err(fault("workload.training", "`loads` must be at least 1"));
         }
         if workload.traffic.is_empty() || names.len() < workload.traffic.len() {
             let why = "at least one is needed, each with a name of its own";

@@ -123,6 +123,22 @@ pub struct Pattern {
     pub b: toml::Table,
     /// What changes in mid-transfer, at [`Traffic::change_at`].
     pub then: Then,
+    /// What happens to transit A then.
+    pub event: Option<Event>,
+}
+
+/// What happens to the path by transit A in mid-transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// Nothing comes to the client by it any more, and nobody is told.
+    Blackhole,
+    /// Its BGP session with the border ends.
+    PeerDown,
+    /// Its border drains it.
+    Drain,
+    /// Its border drains it and ends that, again and again.
+    Flap,
 }
 
 /// Keys of the links of a [`Pattern`] that change in mid-transfer, in both directions.
@@ -200,8 +216,23 @@ pub struct Workload {
     /// the first counts.
     #[serde(default)]
     pub traffic: Vec<Traffic>,
-    /// Of [`Kind::Paths`]: sessions of the warm-up load a file of this size instead.
-    pub training: Option<ByteSize>,
+    /// Of [`Kind::Paths`]: what sessions of the warm-up do instead.
+    pub training: Option<Training>,
+}
+
+/// What a session of the warm-up does in an experiment of [`Kind::Paths`], so that a server learns
+/// what it does of many visits: one file, again and again, each time over fresh connections.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Training {
+    /// Size of the file.
+    pub size: ByteSize,
+    /// How often it is loaded.
+    pub loads: u32,
+    /// Time between two loads. Where it is longer than the server's `policy.session_idle`, each is
+    /// a session to the server.
+    #[serde(with = "duration")]
+    pub interval: Duration,
 }
 
 /// What a client of [`Kind::Paths`] loads: a file of a `size`, or a stream of a constant `rate`

@@ -21,13 +21,14 @@ use super::super::plan::Job;
 use super::super::server::{Host, Kind, Server};
 use super::super::session::{Recorder, pair};
 use super::arrivals::Pipe;
+use super::events::Story;
 use super::flow_stats::{self, FlowStats};
 use super::origin::{Content, Origin};
 use super::{CLIENT, SERVER, Side, TestBed};
 use crate::experiment::axis::Axis;
 use crate::experiment::files::SiteFile;
 use crate::experiment::record::{Links, Run};
-use crate::experiment::spec::{Arm, Traffic};
+use crate::experiment::spec::{Arm, Event, Traffic, Training};
 use crate::link::ChangePair;
 
 /// Runs a job's sessions against a server of their own; `None` if a signal to stop came first.
@@ -121,6 +122,12 @@ struct Sessions<'a> {
     server: Server,
 }
 
+/// What a session's client does.
+struct Load<'a> {
+    files: Vec<SiteFile>,
+    training: Option<&'a Training>,
+}
+
 impl Sessions<'_> {
     fn all(&mut self) -> Result<Option<Vec<Run>>, RunError> {
         let mut runs = Vec::new();
@@ -144,13 +151,20 @@ impl Sessions<'_> {
         self.bed.start_links([pair(a)?, pair(b)?], recorder.seed)?;
         self.flow_stats.lines()?;
         let (warmup, _) = self.experiment.spec.sessions(self.arm);
-        let files = match self.experiment.spec.training_file() {
-            Some(file) if number < warmup => vec![file],
-            _ => self.experiment.spec.files(&self.job.cell),
+        let spec = &self.experiment.spec;
+        let load = match spec.training_file().zip(spec.workload.training.as_ref()) {
+            Some((file, training)) if number < warmup => Load {
+                files: vec![file],
+                training: Some(training),
+            },
+            _ => Load {
+                files: spec.files(&self.job.cell),
+                training: None,
+            },
         };
         let mut measured = Measured::default();
         let waited = self.server.waited();
-        let fetched = self.load(&files, number >= warmup, &mut measured)?;
+        let fetched = self.load(&load, &mut measured)?;
         let Some((cpu_wait, took)) = fetched else {
             return Ok(None);
         };
@@ -170,37 +184,48 @@ impl Sessions<'_> {
     /// `None` if a signal to stop came first.
     fn load(
         &mut self,
-        files: &[SiteFile],
-        changes: bool,
+        load: &Load<'_>,
         measured: &mut Measured,
     ) -> Result<Option<(f64, Duration)>, RunError> {
-        let Some(last) = files.last() else {
+        let Some(last) = load.files.last() else {
             unreachable!("the experiment was checked: it has files");
         };
         let timeout = self.experiment.spec.timeout(&self.job.cell, self.arm);
         let pipe_path = self.file("content");
-        let mut command = self.command(files, timeout);
+        let mut command = self.command(load, timeout);
         // Only one URL's content can be told from the others'.
-        let pipe = match files {
-            [_] => {
+        let pipe = match (&load.files[..], load.training) {
+            ([_], None) => {
                 command.arg("--output").arg(&pipe_path);
                 Some(Pipe::create(&pipe_path)?)
             }
             _ => None,
         };
-        if changes {
+        if load.training.is_none() {
             self.bed.begin_changes(self.changes()?)?;
         }
         let began = OffsetDateTime::now_utc();
         let bed = &self.bed;
+        let event = self.event().filter(|_| load.training.is_none());
+        let story = event.map(|(event, at)| Story::begin(event, at, bed));
+        let story = story.transpose()?;
         let delivered = || {
-            let sides = Side::ALL.into_iter();
-            sides.map(|side| bed.link(side).delivered_bytes()[1]).sum()
+            let bytes = Side::ALL.map(|side| bed.link(side).delivered_bytes()[1]);
+            if let Some(story) = &story {
+                story.saw(bytes[0]);
+            }
+            bytes.iter().sum()
         };
         let log = self.file("client.log");
-        let limit = timeout * 2 + Duration::from_secs(10);
+        let loads = load.training.map_or(1, |training| training.loads);
+        let limit = timeout * 2 * loads + Duration::from_secs(10);
         let (netns, stop) = (bed.node("client"), &self.shared.stop);
-        let fetched = fetch::fetch(netns, command, &log, limit, (false, &delivered), stop)?;
+        let fetched = fetch::fetch(netns, command, &log, limit, (false, &delivered), stop);
+        if let Some(story) = story {
+            story.end(measured)?;
+            self.bed.wait_until_ready()?;
+        }
+        let fetched = fetched?;
         let arrivals = pipe.map(Pipe::end).transpose()?;
         let Some(fetched) = fetched else {
             return Ok(None);
@@ -253,9 +278,10 @@ impl Sessions<'_> {
         Ok(())
     }
 
-    fn command(&self, files: &[SiteFile], timeout: Duration) -> Command {
+    fn command(&self, load: &Load<'_>, timeout: Duration) -> Command {
         let address = self.server.address;
-        let urls: Vec<String> = files
+        let urls: Vec<String> = load
+            .files
             .iter()
             .map(|file| format!("https://{address}/{}", file.name))
             .collect();
@@ -267,7 +293,22 @@ impl Sessions<'_> {
         if self.arm.mptcp {
             command.arg("--mptcp");
         }
+        if let Some(training) = load.training {
+            let interval = format!("{}ms", training.interval.as_millis());
+            command.args([
+                "--repeat",
+                &training.loads.to_string(),
+                "--interval",
+                &interval,
+            ]);
+        }
         command
+    }
+
+    /// What happens to transit A in mid-transfer, and when.
+    fn event(&self) -> Option<(Event, Duration)> {
+        let pattern = self.experiment.spec.pattern(&self.job.cell)?;
+        pattern.event.zip(self.traffic.change_at)
     }
 
     /// What changes in mid-transfer.
@@ -279,9 +320,7 @@ impl Sessions<'_> {
                 if table.is_empty() {
                     continue;
                 }
-                let patch = LinkPatch::deserialize(table.clone());
-                let patch =
-                    patch.map_err(|error| RunError::Arguments(error.message().to_owned()))?;
+                let patch = patch(table)?;
                 for direction in [&mut pair.up, &mut pair.down] {
                     direction.push(Change {
                         at,
@@ -290,6 +329,11 @@ impl Sessions<'_> {
                 }
             }
         }
+        if let Some((Event::Blackhole, at)) = self.event() {
+            let all_lost = toml::Table::from_iter([("loss".to_owned(), "100%".into())]);
+            let patch = patch(&all_lost)?;
+            changes[0].down.push(Change { at, patch });
+        }
         Ok(changes)
     }
 
@@ -297,4 +341,10 @@ impl Sessions<'_> {
     fn file(&self, name: &str) -> PathBuf {
         self.bed.file(name)
     }
+}
+
+/// What a table of a link's keys changes.
+fn patch(table: &toml::Table) -> Result<LinkPatch, RunError> {
+    let patch = LinkPatch::deserialize(table.clone());
+    patch.map_err(|error| RunError::Arguments(error.message().to_owned()))
 }

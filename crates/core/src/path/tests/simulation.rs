@@ -1,0 +1,255 @@
+//! Whole days of ISPs whose routes differ, under a virtual clock: nobody is worse off than on plain, and
+//! where a route is clearly better most sessions get it.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::decide::{Group, Session};
+use crate::mix::draw;
+use crate::path::{
+    Candidates, Criterion, PathId, PathObservation, PathTable, PathTableConfig, Route, decide_route,
+};
+use crate::policy::PolicyConfig;
+use crate::units::Timestamp;
+
+const START: u64 = 1_800_000_000;
+const SEED: u64 = 7;
+/// The path that plain takes, and two others.
+const BEST: PathId = PathId(0);
+const OTHER: PathId = PathId(1);
+const THIRD: PathId = PathId(2);
+
+/// An ISP's routes: goodput as a multiple of what the access line of a client gives.
+struct Isp {
+    name: &'static str,
+    prefixes: u32,
+    sessions_per_hour: u32,
+    /// Over plain's path, the other, the third, and all together; at an hour, for a prefix.
+    speed: fn(u64, u32) -> [f64; 4],
+    /// Mean goodput, and mean time of a response, as a multiple of plain's, at least.
+    least: f64,
+    /// Share of the normal sessions after six hours that get what is best, at least.
+    best: f64,
+}
+
+/// What a day was like.
+#[derive(Debug, Default)]
+struct Day {
+    responses: f64,
+    /// Sum of goodputs by plain's.
+    goodput: f64,
+    /// Sum of durations by plain's.
+    time: f64,
+    sessions: u32,
+    explored: u32,
+    normal: u32,
+    best: u32,
+    switches: u32,
+}
+
+/// Numbers that look random, the same in every run.
+struct Dice {
+    isp: u64,
+    drawn: u64,
+}
+
+impl Dice {
+    fn uniform(&mut self) -> f64 {
+        self.drawn += 1;
+        draw([SEED, self.isp, self.drawn, 99])
+    }
+
+    fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+}
+
+fn place(route: Route) -> usize {
+    match route {
+        Route::Plain => 0,
+        Route::Steered(path) => path.index(),
+        Route::Aggregated => 3,
+    }
+}
+
+fn candidates() -> Candidates {
+    Candidates {
+        plain_is: Some(BEST),
+        paths: [BEST, OTHER, THIRD].into_iter().collect(),
+        aggregate: true,
+        ..Candidates::default()
+    }
+}
+
+fn day(number: u32, isp: &Isp) -> Day {
+    let policy = Arc::new(PolicyConfig::default());
+    let config = PathTableConfig {
+        max_records: 100_000,
+        hash_key: [1, 2],
+    };
+    let mut table = PathTable::new(config, Arc::clone(&policy));
+    let mut dice = Dice {
+        isp: number.into(),
+        drawn: 0,
+    };
+    let mut day = Day::default();
+    let mut last = vec![Route::Plain; isp.prefixes as usize];
+    let candidates = candidates();
+    for session in 0..24 * isp.sessions_per_hour {
+        let at = u64::from(session) * 3600 / u64::from(isp.sessions_per_hour);
+        let hour = at / 3600;
+        let prefix = (dice.uniform() * f64::from(isp.prefixes)) as u32;
+        let host = (dice.uniform() * 50.0) as u32;
+        let client = IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 | prefix << 8 | host));
+        let asn = Some(64_500 + number);
+        let mut now = Timestamp::from_secs(START + at);
+        let view = table.view(client, asn, now);
+        let session = Session((START + at) as u32 ^ session);
+        let criterion = Criterion::Goodput;
+        let decision = decide_route(&view, criterion, &candidates, &policy, session, SEED);
+        table.decided(client, criterion, &decision);
+
+        let speed = (isp.speed)(hour, prefix);
+        let used = speed[place(decision.route)];
+        day.sessions += 1;
+        day.explored += u32::from(decision.group == Group::Explore);
+        if decision.group != Group::Explore && decision.group != Group::HoldBack {
+            let most = speed.iter().copied().fold(0.0, f64::max);
+            day.switches += u32::from(last[prefix as usize] != decision.route);
+            last[prefix as usize] = decision.route;
+            if hour >= 6 {
+                day.normal += 1;
+                day.best += u32::from(used >= 0.95 * most);
+            }
+        }
+        // Access lines from 5 to 200 Mbit/s, by prefix.
+        let access = 5e6 * 40f64.powf(draw([SEED, number.into(), prefix.into(), 98]));
+        let responses = 1 + (dice.uniform() * 4.0) as u32;
+        for _ in 0..responses {
+            let goodput = access * used * (0.3 * dice.normal()).exp();
+            let bytes = (3e5 * 30f64.powf(dice.uniform())) as u64;
+            let duration = Duration::from_secs_f64(bytes as f64 * 8.0 / goodput);
+            now = now.saturating_add(duration);
+            let seen = PathObservation {
+                bytes,
+                duration,
+                rtt: Some(Duration::from_millis(30)),
+                packets_sent: 1000,
+                ..PathObservation::default()
+            };
+            let carrier = decision.route.carrier(candidates.plain_is);
+            table.learn(client, asn, carrier, &seen, now);
+            day.responses += 1.0;
+            day.goodput += used / speed[0];
+            day.time += speed[0] / used;
+        }
+    }
+    day
+}
+
+const ISPS: &[Isp] = &[
+    Isp {
+        name: "all alike, and several harm by 8 %",
+        prefixes: 60,
+        sessions_per_hour: 400,
+        speed: |_, _| [1.0, 1.0, 1.0, 0.92],
+        least: 0.98,
+        best: 0.9,
+    },
+    Isp {
+        name: "plain is the best, several harm by 8 %",
+        prefixes: 60,
+        sessions_per_hour: 400,
+        speed: |_, _| [1.0, 0.9, 0.8, 0.92],
+        least: 0.98,
+        best: 0.9,
+    },
+    Isp {
+        name: "another is twice as fast",
+        prefixes: 60,
+        sessions_per_hour: 400,
+        speed: |_, _| [1.0, 2.0, 0.7, 1.5],
+        least: 1.5,
+        best: 0.8,
+    },
+    Isp {
+        name: "several are twice as fast",
+        prefixes: 60,
+        sessions_per_hour: 400,
+        speed: |_, _| [1.0, 1.0, 1.0, 2.0],
+        least: 1.5,
+        best: 0.8,
+    },
+    Isp {
+        name: "others are next to dead",
+        prefixes: 60,
+        sessions_per_hour: 400,
+        speed: |_, _| [1.0, 0.1, 0.05, 0.4],
+        least: 0.97,
+        best: 0.9,
+    },
+    Isp {
+        name: "all are slow in the evening",
+        prefixes: 60,
+        sessions_per_hour: 400,
+        speed: |hour, _| [1.0, 0.9, 0.8, 0.92].map(|s| if hour % 24 >= 18 { 0.4 * s } else { s }),
+        least: 0.98,
+        best: 0.9,
+    },
+    Isp {
+        name: "plain's path is slow in the evening",
+        prefixes: 60,
+        sessions_per_hour: 400,
+        speed: |hour, _| [if hour % 24 >= 18 { 0.4 } else { 1.0 }, 0.9, 0.5, 0.8],
+        least: 0.98,
+        best: 0.5,
+    },
+    Isp {
+        name: "prefixes differ",
+        prefixes: 20,
+        sessions_per_hour: 1000,
+        speed: |_, prefix| {
+            if prefix % 2 == 0 {
+                [1.0, 2.0, 1.0, 1.0]
+            } else {
+                [1.0, 0.5, 1.0, 1.0]
+            }
+        },
+        least: 0.98,
+        best: 0.5,
+    },
+    Isp {
+        name: "few sessions",
+        prefixes: 200,
+        sessions_per_hour: 20,
+        speed: |_, _| [1.0, 2.0, 0.5, 0.92],
+        least: 0.98,
+        best: 0.0,
+    },
+];
+
+#[test]
+fn nobody_is_worse_off_than_on_plain() {
+    let days = (0..).zip(ISPS).map(|(number, isp)| (isp, day(number, isp)));
+    let mut wrong = Vec::new();
+    for (isp, day) in days {
+        let goodput = day.goodput / day.responses;
+        let speed = day.responses / day.time;
+        let best = f64::from(day.best) / f64::from(day.normal);
+        let explored = f64::from(day.explored) / f64::from(day.sessions);
+        let line = format!(
+            "{}: goodput {goodput:.3}, speed {speed:.3}, best {best:.3}, explored {explored:.4}, switches {}",
+            isp.name, day.switches
+        );
+        #[allow(clippy::print_stdout)]
+        {
+            println!("{line}");
+        }
+        if goodput.min(speed) < isp.least || best < isp.best || explored > 0.03 {
+            wrong.push(line);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -1,0 +1,141 @@
+//! What the agent is told of MPTCP connections: it cannot see what they carry, nor what was chosen for
+//! them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use hikyaku_core::path::{Mode, Route};
+use http::{Method, StatusCode};
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+use super::agent::{AgentError, Requests};
+use super::{ClassId, Egress};
+
+/// Words that may wait for the agent. Beyond, connections keep what they have.
+const QUEUE: usize = 4096;
+/// Tries while the kernel has not told the agent of a new connection yet, and the time between them.
+const TRIES: u32 = 4;
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Tells the agent which class and mode connections have.
+#[derive(Debug)]
+pub(super) struct Hints {
+    queue: mpsc::Sender<Hint>,
+    /// Moves on with the agent, which forgets what it was told when it restarts.
+    epoch: AtomicU64,
+    /// The agent can do what it is told.
+    obeyed: AtomicBool,
+}
+
+/// What the agent shall know of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hint {
+    pub(super) token: u32,
+    pub(super) class: ClassId,
+    pub(super) mode: Mode,
+    epoch: u64,
+}
+
+impl Hints {
+    pub(super) fn new() -> (Self, mpsc::Receiver<Hint>) {
+        let (queue, waiting) = mpsc::channel(QUEUE);
+        let hints = Self {
+            queue,
+            epoch: AtomicU64::new(0),
+            obeyed: AtomicBool::new(true),
+        };
+        (hints, waiting)
+    }
+
+    /// What there is to tell of a connection now.
+    pub(super) fn of(&self, token: u32, class: ClassId, route: Route) -> Hint {
+        Hint {
+            token,
+            class,
+            mode: match route {
+                Route::Plain => Mode::Plain,
+                Route::Steered(_) => Mode::Steered,
+                Route::Aggregated => Mode::Aggregated,
+            },
+            epoch: self.epoch.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Tells it, soon. Returns whether it will be.
+    pub(super) fn tell(&self, hint: Hint) -> bool {
+        self.queue.try_send(hint).is_ok()
+    }
+
+    /// Whether the agent does what it is told, so that several paths may be chosen for a connection.
+    pub(super) fn are_obeyed(&self) -> bool {
+        self.obeyed.load(Ordering::Relaxed)
+    }
+
+    /// The agent may be another one, or have another configuration.
+    pub(super) fn renew(&self) {
+        self.epoch.fetch_add(1, Ordering::Relaxed);
+        self.obeyed.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The body of `PUT /v1/connections`.
+#[derive(Debug, Serialize)]
+struct Body<'a> {
+    token: u32,
+    class: &'a str,
+    mode: Mode,
+}
+
+impl Egress {
+    /// Tells what comes from the queue.
+    pub(super) async fn tell(self: Arc<Self>, mut waiting: mpsc::Receiver<Hint>) {
+        let mut requests = Requests::new(self.socket.clone());
+        while let Some(hint) = waiting.recv().await {
+            if !self.hints.are_obeyed() {
+                continue;
+            }
+            if let Err(error) = self.tell_one(&mut requests, hint).await {
+                self.trouble.tell(&self.socket, &error.to_string());
+            }
+        }
+    }
+
+    async fn tell_one(&self, requests: &mut Requests, hint: Hint) -> Result<(), AgentError> {
+        for left in (0..TRIES).rev() {
+            let rules = self.rules.load_full();
+            let body = Body {
+                token: hint.token,
+                class: rules.classes.name(hint.class),
+                mode: hint.mode,
+            };
+            match requests.ask(&Method::PUT, "/v1/connections", &body).await {
+                Ok(_) => return Ok(()),
+                Err(AgentError::Refused {
+                    status: StatusCode::NOT_FOUND,
+                    ..
+                }) if left > 0 => tokio::time::sleep(AGAIN).await,
+                // The connection has ended.
+                Err(AgentError::Refused {
+                    status: StatusCode::NOT_FOUND,
+                    ..
+                }) => return Ok(()),
+                Err(AgentError::Refused {
+                    status: StatusCode::NOT_IMPLEMENTED,
+                    ..
+                }) => {
+                    self.hints.obeyed.store(false, Ordering::Relaxed);
+                    tracing::info!(
+                        "the egress agent lets the kernel decide about MPTCP: aggregation is not \
+                         chosen by connection (its `mptcp.mode` is not \"userspace\")"
+                    );
+                    self.reroute_all();
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
