@@ -126,6 +126,24 @@ fn links_change_in_mid_transfer() {
 }
 
 #[test]
+fn a_path_that_fails_in_mid_transfer_is_left() {
+    let Some((_turn, egress)) = egress("a_path_that_fails_in_mid_transfer_is_left") else {
+        return;
+    };
+    for run in quick("epe-fail", &egress) {
+        // The stream came to its end over the other path.
+        assert!(sent(&run, "transit-b") > 1.0, "{run:?}");
+        assert!(
+            run.metric("longest_gap_ms").is_some_and(|gap| gap > 0.0),
+            "{run:?}"
+        );
+        if run.cell.get(Axis::Pattern) == Some("peer-down") {
+            assert_eq!(run.metric("wrong_peer_bytes"), Some(0.0), "{run:?}");
+        }
+    }
+}
+
+#[test]
 fn clients_behind_unlike_paths_and_with_parallel_connections_are_measured() {
     let Some((_turn, egress)) = egress("clients_behind_unlike_paths") else {
         return;

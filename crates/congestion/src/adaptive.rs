@@ -17,7 +17,7 @@ use crate::delivery::Delivery;
 use crate::path::Path;
 use crate::{Algorithm, Settings, State};
 
-pub use handle::Handle;
+pub use handle::{Flight, Handle};
 
 /// The congestion controller of a connection. It counts what the path delivers, whatever the
 /// algorithm, and takes another algorithm, floor or knowledge of the path from its [`Handle`] at
@@ -39,8 +39,10 @@ pub struct Adaptive {
     mtu: u16,
     delivery: Delivery,
     path: Path,
-    /// Bytes of the acknowledgements under way, and when the last of their packets was sent.
+    /// Bytes of the acknowledgements under way, and when the first and the last of their packets were
+    /// sent.
     acked: u64,
+    oldest: Option<Instant>,
     newest: Option<Instant>,
     handle: Handle,
     /// Of the handle, when the settings were taken from it.
@@ -68,10 +70,12 @@ impl Adaptive {
             delivery: Delivery::default(),
             path: Path::default(),
             acked: 0,
+            oldest: None,
             newest: None,
-            handle: Handle::default(),
+            handle: Handle::new(now),
             generation: 0,
         };
+        adaptive.handle.set_mtu(mtu);
         adaptive.handle.publish(&adaptive.state());
         adaptive
     }
@@ -93,6 +97,7 @@ impl Adaptive {
         self.handle.acked(bytes);
         self.delivery.on_ack(bytes);
         self.acked += bytes;
+        self.oldest = Some(self.oldest.map_or(sent, |oldest| oldest.min(sent)));
         self.newest = self.newest.max(Some(sent));
         self.inner.acked(now, sent, bytes, limited, srtt);
     }
@@ -105,6 +110,9 @@ impl Adaptive {
         largest: Option<u64>,
     ) {
         self.handle.acks_ended(in_flight);
+        if let Some(oldest) = self.oldest.take() {
+            self.handle.timed(now, oldest);
+        }
         let acked = std::mem::take(&mut self.acked);
         let sample = self
             .newest
@@ -153,17 +161,23 @@ impl Adaptive {
 
     pub(crate) fn lost(&mut self, now: Instant, sent: Instant, persistent: bool, bytes: u64) {
         self.delivery.on_loss(bytes);
+        self.handle.lost(bytes);
+        if self.handle.took_former_path(sent) {
+            return;
+        }
         self.inner
             .congested(now, sent, persistent, bytes, &self.path);
     }
 
     pub(crate) fn current(&self) -> u64 {
-        self.inner.window().max(self.settings.min_cwnd.unwrap_or(0))
+        let window = self.inner.window().max(self.settings.min_cwnd.unwrap_or(0));
+        window.max(self.handle.kick_window())
     }
 }
 
 impl Controller for Adaptive {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
+        self.handle.sent(bytes);
         self.delivery.on_sent(now, bytes);
         self.inner.sent(now, bytes, last_packet_number);
     }
@@ -204,6 +218,7 @@ impl Controller for Adaptive {
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
         self.mtu = new_mtu;
+        self.handle.set_mtu(new_mtu);
         self.inner.set_mtu(new_mtu);
     }
 

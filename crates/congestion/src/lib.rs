@@ -28,7 +28,7 @@ mod state;
 #[cfg(test)]
 mod testing;
 
-pub use adaptive::{Adaptive, Factory, Handle};
+pub use adaptive::{Adaptive, Factory, Flight, Handle};
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use state::State;
 

@@ -2,6 +2,7 @@
 
 mod open;
 mod print;
+mod udp;
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,16 +13,16 @@ use crate::arm::{Arm, ByTransport, Congestion, CongestionSet, Transport, Version
 use crate::connections::{Connections, ConnectionsSummary};
 use crate::decide::{AltSvc, CongestionChoice, Decision, Group, Load, Session, decide};
 use crate::estimate::{Estimate, LossBounds};
-use crate::key::{Key, Prefix};
+use crate::key::Key;
 use crate::known::Known;
 use crate::model::Model;
 use crate::path::RoutesExplanation;
 use crate::policy::PolicyConfig;
-use crate::udp::{FailureKind, UdpHealth, UdpState, Verdict};
 use crate::units::{ByteSize, Rate, Timestamp, duration};
 use crate::view::{Knowledge, PathView};
 
 pub use open::{FloorState, OpenConnection};
+pub use udp::Udp;
 
 /// What is known of a client, what is expected of each arm, and the decision with its reason.
 ///
@@ -124,18 +125,6 @@ pub struct Path {
     pub size: ByteSize,
     /// What a new connection may begin with.
     pub known: ByTransport<Option<Known>>,
-}
-
-/// Whether UDP works for a client.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Udp {
-    /// A sentence.
-    pub health: String,
-    /// The prefix that this is known of; `None` when it is the client's own.
-    pub prefix: Option<Prefix>,
-    /// Time until the next probe, where UDP fails; zero when it is due.
-    #[serde(with = "duration::option")]
-    pub next_probe_in: Option<Duration>,
 }
 
 /// What is known of an address or a prefix. Counts are faded to the present.
@@ -305,42 +294,6 @@ impl Path {
     }
 }
 
-impl Udp {
-    fn of(view: &PathView, now: Timestamp) -> Self {
-        let failing = |next_probe: Timestamp| Some(next_probe.since(now));
-        let (health, next_probe_in) = match view.udp {
-            Verdict::Unproven => ("not seen to work yet".to_owned(), None),
-            Verdict::Works { since } => {
-                let since = crate::human::time(now.since(since.timestamp()));
-                (format!("has worked for {since}"), None)
-            }
-            Verdict::Doubtful => ("works, with trouble lately".to_owned(), None),
-            Verdict::Probe(failure) => (
-                format!("{}; being probed", kind(failure.kind)),
-                Some(Duration::ZERO),
-            ),
-            Verdict::Failed(failure) => {
-                (kind(failure.kind), failing(failure.next_probe.timestamp()))
-            }
-        };
-        Self {
-            health,
-            prefix: view.udp_prefix,
-            next_probe_in,
-        }
-    }
-}
-
-fn kind(kind: FailureKind) -> String {
-    match kind {
-        FailureKind::NeverCame { sessions } => {
-            format!("QUIC never came in {sessions} advertised sessions")
-        }
-        FailureKind::Broken => "QUIC connections break".to_owned(),
-        FailureKind::Throttled => "QUIC is throttled".to_owned(),
-    }
-}
-
 impl Level {
     fn of(key: Key, known: &Estimate, now: Timestamp, policy: &PolicyConfig) -> Self {
         let age = known.last_seen().map(|seen| now.since(seen));
@@ -354,7 +307,7 @@ impl Level {
             tcp: TransportLevel::of(known, Transport::Tcp),
             quic: TransportLevel::of(known, Transport::Quic),
             size: known.response_size(),
-            udp: state(known.udp()),
+            udp: udp::state(known.udp()),
             choice: known.choice.map(|choice| choice.version),
         }
     }
@@ -385,21 +338,6 @@ impl TransportLevel {
                 .collect(),
         }
     }
-}
-
-fn state(health: &UdpHealth) -> String {
-    let name = match health.state() {
-        UdpState::Unknown if health.unanswered > 0 => {
-            return format!("unknown, {} unanswered", health.unanswered);
-        }
-        UdpState::Unknown => "unknown",
-        UdpState::Working { .. } => "working",
-        UdpState::Suspect { .. } => "suspect",
-        UdpState::NeverCame { .. } => "never came",
-        UdpState::Broken { .. } => "broken",
-        UdpState::Throttled { .. } => "throttled",
-    };
-    name.to_owned()
 }
 
 #[cfg(test)]

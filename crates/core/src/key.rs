@@ -81,16 +81,32 @@ impl Prefix {
     /// The prefix of length `len` around `addr`; `None` for a length that is not kept.
     #[must_use]
     pub fn around(addr: IpAddr, len: u8) -> Option<Self> {
-        let network = match (addr.to_canonical(), len) {
-            (IpAddr::V4(addr), 24) => {
-                IpAddr::V4(Ipv4Addr::from_bits(addr.to_bits() & (u32::MAX << 8)))
+        match (addr.to_canonical(), len) {
+            (IpAddr::V4(addr), 24) => Some(Self::around_v4(addr)),
+            (IpAddr::V6(addr), 56) => Some(Self::around_v6(addr)[0]),
+            (IpAddr::V6(addr), 48) => Some(Self::around_v6(addr)[1]),
+            _ => None,
+        }
+    }
+
+    /// The /24 around an address.
+    pub(crate) const fn around_v4(addr: Ipv4Addr) -> Self {
+        let network = Ipv4Addr::from_bits(addr.to_bits() & (u32::MAX << 8));
+        Self {
+            network: IpAddr::V4(network),
+            len: 24,
+        }
+    }
+
+    /// The /56 and the /48 around an address that is not IPv4-mapped.
+    pub(crate) fn around_v6(addr: Ipv6Addr) -> [Self; 2] {
+        [56, 48].map(|len| {
+            let network = Ipv6Addr::from_bits(addr.to_bits() & (u128::MAX << (128 - len)));
+            Self {
+                network: IpAddr::V6(network),
+                len,
             }
-            (IpAddr::V6(addr), 48 | 56) => IpAddr::V6(Ipv6Addr::from_bits(
-                addr.to_bits() & (u128::MAX << (128 - len)),
-            )),
-            _ => return None,
-        };
-        Some(Self { network, len })
+        })
     }
 
     /// The first address.

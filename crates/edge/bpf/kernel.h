@@ -44,9 +44,13 @@ struct tcp_sock {
 	__u32 snd_cwnd;
 	__u32 snd_ssthresh;
 	__u32 snd_cwnd_clamp;
+	__u32 prior_cwnd;
 	__u32 mss_cache;
 	__u32 srtt_us; /* eighths of a microsecond */
 	__u32 packets_out;
+	__u32 sacked_out;
+	__u32 lost_out;
+	__u32 retrans_out;
 	__u32 max_packets_out;
 	__u8 is_cwnd_limited : 1;
 	__u32 delivered;

@@ -180,11 +180,6 @@ impl Conn {
         self.route.as_ref().is_some_and(|route| route.has_others())
     }
 
-    /// Whether its meter is to ask for its mark: it may be another one now.
-    pub(crate) fn is_route_outdated(&self) -> bool {
-        self.route.as_ref().is_some_and(|route| route.is_outdated())
-    }
-
     /// The mark that its packets shall bear, by which the kernel chooses their path; 0 for the plain
     /// way. Its meter asks when it looks at the transport, and after [`Conn::stalled`].
     pub(crate) fn mark(&self) -> u32 {

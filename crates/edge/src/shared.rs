@@ -137,6 +137,13 @@ impl Shared {
         }
     }
 
+    /// Makes a TCP connection send at once over another path.
+    pub(crate) fn kick(&self, socket: &Socket) {
+        if let Err(error) = socket.kick(&self.controls) {
+            tracing::debug!("sending at once over another path: {error}");
+        }
+    }
+
     /// The access log in force.
     pub(crate) fn access_log(&self) -> Arc<AccessLog> {
         Arc::clone(&self.live.load().access_log)

@@ -3,6 +3,7 @@
 // Each test binary uses a part of it.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod agent;
 pub mod browser;
 pub mod client;
 pub mod fetch;

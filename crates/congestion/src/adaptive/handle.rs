@@ -1,7 +1,8 @@
 //! A connection's controller, seen from outside the connection.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use quinn_proto::congestion::Controller;
 
@@ -9,11 +10,43 @@ use super::Adaptive;
 use crate::{Settings, State};
 
 /// Changes a connection's [`Adaptive`] controller, and reads what it has counted.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Handle(Arc<Shared>);
 
-#[derive(Debug, Default)]
+/// What of a connection is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flight {
+    /// Bytes sent since the beginning, but for packets too small to hold much of data.
+    pub sent: u64,
+    /// Bytes that are neither acknowledged nor taken for lost.
+    pub in_flight: u64,
+    /// Bytes acknowledged.
+    pub acked: u64,
+    /// When the last acknowledgement of something new came.
+    pub acked_at: Instant,
+    /// Smoothed time from the sending of the oldest packet that an acknowledgement tells of to the
+    /// acknowledgement, with all delays of the receiver; zero before the first.
+    pub srtt: Duration,
+    /// Mean deviation of these times (RFC 6298 §2).
+    pub rttvar: Duration,
+    /// Bytes of a full packet.
+    pub mtu: u16,
+}
+
+#[derive(Debug)]
 struct Shared {
+    /// From which `acked_at` counts.
+    began: Instant,
+    sent_bytes: AtomicU64,
+    /// Microseconds; see [`Flight`].
+    acked_at: AtomicU64,
+    srtt: AtomicU64,
+    rttvar: AtomicU64,
+    mtu: AtomicU16,
+    /// See [`Handle::kick`]: the window until the next acknowledgement, 0 for the controller's own;
+    /// and when the path was last left, in microseconds, 0 for never.
+    kick_window: AtomicU64,
+    left_at: AtomicU64,
     /// Changes of `wanted`.
     generation: AtomicU64,
     wanted: Mutex<Settings>,
@@ -26,7 +59,34 @@ struct Shared {
     state: AtomicU64,
 }
 
+/// Bytes below which a packet probably holds acknowledgements alone, which the peer does not
+/// acknowledge: quinn tells of them, too.
+const LEAST_DATA: u64 = 256;
+
+/// What may be sent on an unknown path, in packets (RFC 9002 §7.2).
+const KICK_PACKETS: u64 = 10;
+
 impl Handle {
+    pub(super) fn new(now: Instant) -> Self {
+        Self(Arc::new(Shared {
+            began: now,
+            sent_bytes: AtomicU64::new(0),
+            acked_at: AtomicU64::new(0),
+            srtt: AtomicU64::new(0),
+            rttvar: AtomicU64::new(0),
+            mtu: AtomicU16::new(0),
+            kick_window: AtomicU64::new(0),
+            left_at: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+            wanted: Mutex::default(),
+            acked_bytes: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
+            delivery_rate: AtomicU64::new(0),
+            app_limited: AtomicBool::new(false),
+            state: AtomicU64::new(0),
+        }))
+    }
+
     /// The handle of a connection's controller; `None` if that is not [`Adaptive`].
     #[must_use]
     pub fn of(controller: Box<dyn Controller>) -> Option<Self> {
@@ -46,10 +106,92 @@ impl Handle {
         self.0.acked_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of ack-eliciting packets in flight after the last acknowledgement.
+    /// Bytes that are neither acknowledged nor taken for lost.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.0.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// What is under way.
+    #[must_use]
+    pub fn flight(&self) -> Flight {
+        let shared = &*self.0;
+        let micros = |value: &AtomicU64| Duration::from_micros(value.load(Ordering::Relaxed));
+        Flight {
+            sent: shared.sent_bytes.load(Ordering::Relaxed),
+            in_flight: self.in_flight(),
+            acked: self.acked_bytes(),
+            acked_at: shared.began + micros(&shared.acked_at),
+            srtt: micros(&shared.srtt),
+            rttvar: micros(&shared.rttvar),
+            mtu: shared.mtu.load(Ordering::Relaxed),
+        }
+    }
+
+    /// To be called when the connection has left its path at `now`, since that carries nothing: there
+    /// is room for a few packets more than are in flight until something is acknowledged, and what of
+    /// the former path turns out to be lost is no congestion of the new one (RFC 9000 §9.4). The
+    /// connection has to be woken to make use of it.
+    pub fn kick(&self, now: Instant) {
+        let room = KICK_PACKETS * u64::from(self.0.mtu.load(Ordering::Relaxed));
+        let window = self.in_flight() + room;
+        self.0
+            .left_at
+            .store(self.since_began(now).max(1), Ordering::Relaxed);
+        self.0.kick_window.store(window, Ordering::Relaxed);
+    }
+
+    /// Bytes that may be in flight because of a [`Handle::kick`].
+    pub(super) fn kick_window(&self) -> u64 {
+        self.0.kick_window.load(Ordering::Relaxed)
+    }
+
+    /// Whether what was sent then took a path that the connection has left.
+    pub(super) fn took_former_path(&self, sent: Instant) -> bool {
+        let left_at = self.0.left_at.load(Ordering::Relaxed);
+        left_at > 0 && self.since_began(sent) < left_at
+    }
+
+    fn since_began(&self, at: Instant) -> u64 {
+        let since = at.saturating_duration_since(self.0.began).as_micros();
+        u64::try_from(since).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn sent(&self, bytes: u64) {
+        if bytes < LEAST_DATA {
+            return;
+        }
+        self.0.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.0.in_flight.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn lost(&self, bytes: u64) {
+        let left = self.in_flight().saturating_sub(bytes);
+        self.0.in_flight.store(left, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_mtu(&self, mtu: u16) {
+        self.0.mtu.store(mtu, Ordering::Relaxed);
+    }
+
+    /// Takes note of the time that an acknowledgement at `now` took, for the oldest of its packets.
+    pub(super) fn timed(&self, now: Instant, oldest: Instant) {
+        let shared = &*self.0;
+        shared
+            .acked_at
+            .store(self.since_began(now), Ordering::Relaxed);
+        let rtt = now.saturating_duration_since(oldest).as_micros();
+        let rtt = u64::try_from(rtt).unwrap_or(u64::MAX).max(1);
+        let (srtt, rttvar) = match shared.srtt.load(Ordering::Relaxed) {
+            0 => (rtt, rtt / 2),
+            srtt => {
+                let rttvar = shared.rttvar.load(Ordering::Relaxed);
+                let deviation = srtt.abs_diff(rtt);
+                ((7 * srtt + rtt) / 8, (3 * rttvar + deviation) / 4)
+            }
+        };
+        shared.srtt.store(srtt, Ordering::Relaxed);
+        shared.rttvar.store(rttvar, Ordering::Relaxed);
     }
 
     /// The largest delivery rate in bytes a second since this was last asked, and whether the
@@ -75,6 +217,7 @@ impl Handle {
     }
 
     pub(super) fn acks_ended(&self, in_flight: u64) {
+        self.0.kick_window.store(0, Ordering::Relaxed);
         self.0.in_flight.store(in_flight, Ordering::Relaxed);
     }
 

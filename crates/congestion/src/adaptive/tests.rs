@@ -81,7 +81,7 @@ fn a_handle_reaches_the_connections_controller_through_its_clones() {
 
 #[test]
 fn the_largest_rate_is_told_once() {
-    let handle = Handle::default();
+    let handle = Handle::new(Instant::now());
     for (rate, app_limited) in [(5, false), (9, true), (2, false)] {
         handle.sampled(rate, app_limited);
     }
@@ -224,4 +224,70 @@ fn a_handle_tells_what_the_controller_does() {
         algorithm, floor, ..
     } = handle.state();
     assert_eq!((algorithm, floor), (Algorithm::Bbr, Some(50_000)));
+}
+
+#[test]
+fn what_is_under_way_is_told_at_any_time() {
+    let start = Instant::now();
+    let mut adaptive = Adaptive::new(start, MTU, settings(Algorithm::Cubic, None));
+    let handle = adaptive.handle().clone();
+    for packet in 0..4 {
+        adaptive.on_sent(start, 1_200, packet);
+    }
+    let (sent, in_flight) = (handle.flight().sent, handle.flight().in_flight);
+    assert_eq!(
+        (sent, in_flight),
+        (4_800, 4_800),
+        "before any acknowledgement"
+    );
+    let later = start + RTT;
+    adaptive.acked(later, start + RTT / 4, 1_200, false, RTT);
+    adaptive.acked(later, start, 1_200, false, RTT);
+    adaptive.acks_ended(later, 2_400, false, Some(1));
+    let flight = handle.flight();
+    assert_eq!((flight.acked, flight.in_flight), (2_400, 2_400));
+    assert_eq!(flight.srtt, RTT, "of the oldest packet");
+    assert_eq!(flight.rttvar, RTT / 2);
+    assert_eq!(flight.acked_at - start, RTT);
+    assert_eq!(flight.mtu, MTU);
+    adaptive.lost(later, start, false, 1_200);
+    assert_eq!(handle.in_flight(), 1_200);
+}
+
+#[test]
+fn a_connection_that_left_its_path_may_send_at_once_and_keeps_its_window() {
+    for algorithm in ALGORITHMS {
+        let mut link = under(algorithm, 0, 20);
+        let controller = &mut link.controller;
+        let handle = controller.handle().clone();
+        let window = controller.window();
+        let left = Instant::now() + Duration::from_secs(60);
+        let sent = left - RTT;
+        controller.on_sent(sent, window, 1 << 40);
+        let in_flight = handle.in_flight();
+        handle.kick(left);
+        let room = 10 * u64::from(handle.flight().mtu);
+        assert_eq!(
+            controller.window(),
+            window.max(in_flight + room),
+            "{algorithm}"
+        );
+        controller.acks_ended(left + RTT, window, false, None);
+        assert_eq!(
+            controller.window(),
+            window,
+            "{algorithm}: until something is acknowledged"
+        );
+        controller.on_congestion_event(left + RTT, sent, true, window);
+        assert_eq!(
+            controller.window(),
+            window,
+            "{algorithm}: losses of the former path"
+        );
+        controller.on_congestion_event(left + RTT, left, true, window / 10);
+        assert!(
+            controller.window() < window,
+            "{algorithm}: and of the new one"
+        );
+    }
 }

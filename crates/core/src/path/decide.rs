@@ -150,7 +150,7 @@ impl Rules<'_> {
             Route::Steered(path) => Some(path),
             Route::Plain | Route::Aggregated => None,
         };
-        let aggregated = if self.candidates.aggregates() {
+        let aggregated = if self.is_open(Route::Aggregated) {
             steady.route == Route::Aggregated
         } else {
             // Clients with MPTCP and without share the record.
@@ -321,10 +321,13 @@ impl Rules<'_> {
     }
 
     /// The route that gets a session which is drawn to explore: one that is little known, or may be better.
+    /// From when the client has shown something of the steady one: without that to compare with, how fast
+    /// another route is says nothing but how fast the client is.
     fn explored(&self, steady: Steady) -> Option<Route> {
         let draw = |what| draw([self.seed, what, self.view.client, self.session.0.into()]);
         let stalled = matches!(steady.reason, RouteReason::Stalled { .. });
-        if stalled || draw(EXPLORE) >= self.policy.exploration {
+        let own = self.quality(steady.route).own_samples(self.criterion);
+        if stalled || own < COMPARABLE || draw(EXPLORE) >= self.policy.exploration {
             return None;
         }
         let singles = self.options().iter();
@@ -381,6 +384,8 @@ const fn fixed(route: Route, reason: RouteReason, group: Group) -> RouteDecision
     }
 }
 
+/// A client's own samples with which others can be compared.
+const COMPARABLE: f32 = 1.0;
 /// Keep the draws independent of each other and of the choice of transport.
 const EXPLORE: u64 = 0x7061_7468;
 const EXPLORED: u64 = 0x7061_7469;

@@ -44,9 +44,9 @@ pub struct RouteSummary {
     pub route: String,
     /// Whether it is the chosen one.
     pub chosen: bool,
-    /// Samples that the class looks at; those of the wider prefix and of the AS count half.
+    /// Samples that the class looks at; those of the AS count half.
     pub samples: f32,
-    /// Since the client's prefix last used it.
+    /// Since the client last used it.
     #[serde(with = "duration::option")]
     pub age: Option<Duration>,
     /// Expected goodput.
@@ -156,8 +156,10 @@ impl fmt::Display for RouteSummary {
             self.rtt.map(|rtt| format!("RTT {}", human::time(rtt))),
             self.loss
                 .map(|loss| format!("loss {}", human::loss(loss.mean))),
-            self.stalls_per_hour
-                .map(|stalls| format!("{stalls:.1} stalls an hour")),
+            self.stalls_per_hour.map(|stalls| match stalls {
+                0.0 => "no stalls".to_owned(),
+                _ => format!("{stalls:.1} stalls an hour"),
+            }),
             Some(format!("{:.0} samples", self.samples)),
             self.age
                 .map(|age| format!("last used {} ago", human::time(age))),

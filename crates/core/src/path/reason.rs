@@ -26,7 +26,7 @@ pub enum RouteReason {
     HoldBack,
     /// Too little is known of any two routes.
     TooFewSamples {
-        /// Samples of the route; those of wider prefixes and of the AS count half.
+        /// Samples of the less known of the two best known; those of the AS count half.
         samples: f32,
         /// Samples needed of each.
         needed: u32,
@@ -115,15 +115,21 @@ impl RouteDecision {
                     )
                 }
                 RouteReason::NoGain { best, gain } => {
-                    write!(f, "no other surely gains enough; {} {gain}", named(best))
+                    write!(
+                        f,
+                        "no other surely gains enough; {} has {gain}",
+                        named(best)
+                    )
                 }
-                RouteReason::Better { over, gain } => write!(f, "{gain} than {}", named(over)),
+                RouteReason::Better { over, gain } => {
+                    write!(f, "{gain}, against {}", named(over))
+                }
                 RouteReason::Kept {
                     over,
                     gain: Some(gain),
-                } => write!(f, "kept; {gain} than {}", named(over)),
+                } => write!(f, "kept; {gain}, against {}", named(over)),
                 RouteReason::Kept { over, gain: None } => {
-                    write!(f, "kept; too little is known of {}", named(over))
+                    write!(f, "kept; nothing is known of {}", named(over))
                 }
                 RouteReason::Stalled { route, avoided_for } => {
                     let (route, left) = (named(route), human::time(avoided_for));
@@ -148,16 +154,25 @@ impl fmt::Display for Mode {
     }
 }
 
-/// `has 31 % more goodput, surely 12 %`.
+/// `goodput +31 %, surely +12 %`; `RTT -33 %, surely -20 %`.
 impl fmt::Display for RouteGain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [expected, low] = [self.expected, self.low].map(|share| human::percent(share.into()));
         let what = match self.by {
             Measure::Goodput => "goodput",
-            Measure::Stalls => "of freedom from stalls",
-            Measure::Rtt => "of RTT's inverse",
-            Measure::Loss => "of loss's inverse",
+            Measure::Stalls => "stalls",
+            Measure::Rtt => "RTT",
+            Measure::Loss => "loss",
         };
-        write!(f, "has {expected} more {what}, surely {low}")
+        let change = |gain: f32| {
+            // All but goodput are gained by having less.
+            let change = match self.by {
+                Measure::Goodput => gain,
+                Measure::Stalls | Measure::Rtt | Measure::Loss => (1.0 + gain).recip() - 1.0,
+            };
+            let sign = if change > 0.0 { "+" } else { "" };
+            format!("{sign}{}", human::percent(change.into()))
+        };
+        let [expected, low] = [self.expected, self.low].map(change);
+        write!(f, "{what} {expected}, surely {low}")
     }
 }

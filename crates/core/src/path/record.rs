@@ -1,4 +1,4 @@
-//! What is kept for a prefix or an AS.
+//! What is kept for a client, a prefix or an AS.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use crate::estimate::LossCount;
 use crate::stat::{Stat, faded};
 use crate::units::Secs;
 
-/// What is known of one carrier for a prefix or an AS, in 56 bytes.
+/// What is known of one carrier for a client, a prefix or an AS, in 56 bytes.
 ///
-/// A client's nearest prefix holds goodput and RTT as they are (natural logarithms of bit/s and of
-/// seconds); wider prefixes and ASes hold how much they differ between carriers, since their clients have
-/// access lines of all sorts.
+/// For a client goodput and RTT are as they are (natural logarithms of bit/s and of seconds); for prefixes
+/// and ASes they are by how much they differ between carriers, since clients have access lines of all
+/// sorts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct CarrierStats {
     pub(super) carrier: Carrier,
@@ -153,16 +153,9 @@ impl CarrierStats {
         self.stalled_by = client;
         true
     }
-
-    /// Takes back the last stall: it was not the carrier's.
-    pub(super) fn absolve(&mut self) {
-        self.avoided_until = Secs::default();
-        self.strikes = 0;
-        self.stalls.stalls = (self.stalls.stalls - 1.0).max(0.0);
-    }
 }
 
-/// What a prefix is kept on by a criterion.
+/// What a client is kept on by a criterion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Kept {
     /// The path that it is steered onto.
@@ -171,13 +164,15 @@ pub(super) struct Kept {
     pub(super) aggregated: bool,
 }
 
-/// What is known for a prefix or an AS.
+/// What is known for a client, a prefix or an AS.
+///
+/// What is avoided is kept for prefixes, what is kept to and whether stalls are their own for clients.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     /// In no order.
     carriers: Vec<CarrierStats>,
     pub(super) kept: [Kept; Criterion::ALL.len()],
-    /// Until then stalls are the clients' own.
+    /// Until then stalls are the client's own.
     pub(super) blameless_until: Secs,
 }
 
@@ -202,6 +197,37 @@ impl Record {
         let stats = &mut self.carriers[place];
         stats.fade_to(now, half_life);
         stats
+    }
+
+    /// Takes it back that these routes are avoided for a stall of `client`'s alone.
+    pub(super) fn absolve(&mut self, candidates: &Candidates, client: StalledBy) {
+        for stats in self.singles_mut(candidates) {
+            if stats.stalled_by == client {
+                stats.avoided_until = Secs::default();
+                stats.strikes = 0;
+            }
+        }
+    }
+
+    /// Takes the last stall of each of these routes back.
+    pub(super) fn uncount_stalls(
+        &mut self,
+        candidates: &Candidates,
+        now: Secs,
+        half_life: Duration,
+    ) {
+        for stats in self.singles_mut(candidates) {
+            stats.fade_to(now, half_life);
+            stats.stalls.stalls = (stats.stalls.stalls - 1.0).max(0.0);
+        }
+    }
+
+    fn singles_mut(&mut self, candidates: &Candidates) -> impl Iterator<Item = &mut CarrierStats> {
+        let candidates = *candidates;
+        self.carriers.iter_mut().filter(move |stats| {
+            let mut singles = candidates.singles().iter();
+            singles.any(|route| route.carrier(candidates.plain_is) == stats.carrier)
+        })
     }
 
     /// Forgets a carrier, and that it is kept.
@@ -242,7 +268,7 @@ impl Record {
     }
 }
 
-/// What a prefix or an AS knows of all carriers at one time.
+/// What a client, a prefix or an AS knows of all carriers at one time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Snapshot(pub(super) [CarrierStats; Carrier::COUNT]);
 
@@ -251,5 +277,16 @@ impl Default for Snapshot {
         Self(std::array::from_fn(|place| {
             CarrierStats::none(Carrier(place as u8))
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CarrierStats, Record};
+
+    #[test]
+    fn records_are_small() {
+        let sizes = [size_of::<CarrierStats>(), size_of::<Record>()];
+        assert!(sizes[0] <= 56 && sizes[1] <= 40, "{sizes:?} bytes");
     }
 }

@@ -1,13 +1,13 @@
-//! What is known of routes by client prefix and AS, in bounded memory.
+//! What is known of routes by client, prefix and AS, in bounded memory.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use super::record::{Kept, Record, Snapshot, StalledBy};
 use super::store::Store;
 use super::view::{self, Levels};
 use super::{Candidates, Carrier, Criterion, PathId, PathObservation, RouteDecision, RouteView};
-use crate::key::{Prefix, prefixes};
+use crate::key::Prefix;
 use crate::policy::PolicyConfig;
 use crate::table::Scope;
 use crate::units::{Secs, Timestamp};
@@ -16,17 +16,19 @@ use crate::view::client_number;
 /// How large a table is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathTableConfig {
-    /// Most records (prefixes and ASes) that it holds; from 16 to 2^30, else the nearer of these.
+    /// Most records (clients, prefixes and ASes) that it holds; from 16 to 2^30, else the nearer of these.
     pub max_records: usize,
     /// Secret that keeps clients from choosing addresses that collide in the index.
     pub hash_key: [u64; 2],
 }
 
-/// What is known of routes, by client prefix (/24; /56 and /48) and client AS.
+/// What is known of routes, by client (an IPv4 address, an IPv6 /56), prefix (/24, /48) and client AS.
 ///
-/// A record takes about 70 bytes and 56 for each carrier that was seen: 240 for three, 1.1 kB at most. An
-/// IPv4 prefix has one, an IPv6 one has two with its /48, an AS has one. Evicted are those that were not
-/// used for longest.
+/// A client is what has an access line of its own; neighbours share paths, but not how fast that is. So
+/// goodput and RTT are kept for clients as they are, for prefixes and ASes as differences between routes.
+///
+/// A record takes about 70 bytes and 56 for each carrier that was seen: 130 for a client that has only
+/// met one, 240 for a prefix with three, 1.1 kB at most. Evicted are those that were not used for longest.
 ///
 /// What an AS knows spans all its prefixes, so keep one table, not shards: no operation takes much more
 /// than a microsecond.
@@ -39,8 +41,21 @@ pub struct PathTable {
 /// What a record is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Place {
+    Address(Ipv4Addr),
     Prefix(Prefix),
     As(u32),
+}
+
+impl Place {
+    fn is_in(&self, prefix: Prefix) -> bool {
+        match self {
+            Self::Address(addr) => prefix.contains((*addr).into()),
+            Self::Prefix(of) => {
+                prefix.contains(of.network()) && prefix.prefix_len() <= of.prefix_len()
+            }
+            Self::As(_) => false,
+        }
+    }
 }
 
 /// Whom a stall was laid on.
@@ -83,29 +98,28 @@ impl PathTable {
     ) {
         let now = Secs::from(now);
         let half_life = self.policy.half_life.path;
-        let Places { own, wider } = Places::of(client, asn);
-        let before = self.snapshot(own, now);
-        for place in wider.into_iter().flatten() {
-            let known = self.snapshot(Some(place), now);
+        let places = Places::of(client, asn);
+        let before = self.snapshot(places.own, now);
+        for place in places.wider() {
+            let known = self.snapshot(place, now);
             let record = self.records.entry(place);
             view::contrast(&before, &known, carrier, seen, |carrier, measured, stat| {
                 *measured.of_mut(record.carrier(carrier, now, half_life)) = stat;
             });
             record.carrier(carrier, now, half_life).count(seen);
         }
-        if let Some(own) = own {
-            let stats = self.records.entry(own).carrier(carrier, now, half_life);
-            view::learn_own(stats, seen);
-            stats.count(seen);
-        }
+        let record = self.records.entry(places.own);
+        let stats = record.carrier(carrier, now, half_life);
+        view::learn_own(stats, seen);
+        stats.count(seen);
     }
 
     /// Takes a stall of a carrier, when it is noticed: the client avoids it at once, and with a second
     /// client of its prefix all of the prefix do.
     ///
     /// When all single routes of `candidates`, which are the client's, have stalled within the time that they
-    /// are avoided, it is not theirs: the blame is withdrawn from all, and none is blamed for
-    /// `policy.avoid_min`.
+    /// are avoided, it is not theirs: the blame is withdrawn, and for `policy.avoid_min` none is blamed for
+    /// stalls of this client.
     pub fn stalled(
         &mut self,
         client: IpAddr,
@@ -118,60 +132,46 @@ impl PathTable {
         let who = StalledBy::client(client_number(client));
         let holds = [self.policy.avoid_min, self.policy.avoid_max];
         let half_life = self.policy.half_life.path;
-        let Places { own, wider } = Places::of(client, asn);
-        let Some(own) = own else {
-            return Blame::Client;
-        };
-        let record = self.records.entry(own);
-        if now < record.blameless_until {
+        let places = Places::of(client, asn);
+        let own = self.records.entry(places.own);
+        if now < own.blameless_until {
             return Blame::Client;
         }
-        let stats = record.carrier(carrier, now, half_life);
+        let prefix = self.records.entry(places.prefix);
+        let stats = prefix.carrier(carrier, now, half_life);
         let is_new = stats.avoid(who, now, holds);
         let left = stats.avoided_for(who, now).unwrap_or_default();
-        let is_the_clients = record.all_avoided(candidates, who, now);
+        let is_the_clients = prefix.all_avoided(candidates, who, now);
         if is_the_clients {
-            record.blameless_until = now.saturating_add(holds[0]);
+            prefix.absolve(candidates, who);
+            self.records.entry(places.own).blameless_until = now.saturating_add(holds[0]);
         }
-        let places = [Some(own)].into_iter().chain(wider).flatten();
-        if is_the_clients {
-            places.for_each(|place| self.absolve(place, candidates, now));
-            return Blame::Client;
-        }
-        if is_new {
-            places.for_each(|place| {
-                let record = self.records.entry(place);
+        for place in places.all() {
+            let record = self.records.entry(place);
+            if is_new {
                 record.carrier(carrier, now, half_life).stalls.stalls += 1.0;
-            });
+            }
+            if is_the_clients {
+                record.uncount_stalls(candidates, now, half_life);
+            }
+        }
+        if is_the_clients {
+            return Blame::Client;
         }
         Blame::Route {
             until: now.saturating_add(left).timestamp(),
         }
     }
 
-    /// Takes back a stall of all single routes.
-    fn absolve(&mut self, place: Place, candidates: &Candidates, now: Secs) {
-        let half_life = self.policy.half_life.path;
-        let record = self.records.entry(place);
-        for route in candidates.singles().iter() {
-            let carrier = route.carrier(candidates.plain_is);
-            record.carrier(carrier, now, half_life).absolve();
-        }
-    }
-
     /// Takes that a decision was applied, so that the prefix is kept on it where that is steady.
     pub fn decided(&mut self, client: IpAddr, criterion: Criterion, decision: &RouteDecision) {
         let Some(kept) = decision.keeps else { return };
-        let Some(own) = Places::of(client, None).own else {
-            return;
-        };
-        if kept == Kept::default() {
-            // Nothing to note of a prefix of which nothing is known.
-            if let Some(record) = self.records.get_mut(&own) {
-                record.kept[criterion.index()] = kept;
-            }
-        } else {
+        let own = Places::of(client, None).own;
+        if kept != Kept::default() {
             self.records.entry(own).kept[criterion.index()] = kept;
+        } else if let Some(record) = self.records.get_mut(&own) {
+            // Nothing is noted of a client of which nothing is known.
+            record.kept[criterion.index()] = kept;
         }
     }
 
@@ -179,31 +179,28 @@ impl PathTable {
     #[must_use]
     pub fn view(&self, client: IpAddr, asn: Option<u32>, now: Timestamp) -> RouteView {
         let now = Secs::from(now);
-        let Places { own, wider } = Places::of(client, asn);
-        let record = own.and_then(|own| self.records.get(&own));
+        let places = Places::of(client, asn);
+        let record = self.records.get(&places.own);
         let half_life = self.policy.half_life.path;
+        let snapshot = |place: Place| {
+            let record = self.records.get(&place)?;
+            Some(record.snapshot(now, half_life))
+        };
         let levels = Levels {
-            own: record.map(|record| record.snapshot(now, half_life)),
-            wider: wider.map(|place| {
-                let record = self.records.get(&place?)?;
-                Some(record.snapshot(now, half_life))
-            }),
+            own: snapshot(places.own).unwrap_or_default(),
+            prefix: snapshot(places.prefix),
+            asn: places.asn.and_then(snapshot),
         };
         let kept = record.map(|record| record.kept).unwrap_or_default();
         RouteView::new(client_number(client), &levels, kept, now)
     }
 
-    /// Forgets, and returns how many records went. Nothing is kept by address: for one, the nearest
-    /// prefix's record goes. ASes are forgotten with [`Scope::All`] alone.
+    /// Forgets, and returns how many records went. ASes are forgotten with [`Scope::All`] alone.
     pub fn forget(&mut self, scope: Scope) -> usize {
-        let own = |addr| Places::of(addr, None).own;
-        self.records.retain(|place, _| match (scope, place) {
-            (Scope::All, _) => false,
-            (Scope::Address(addr), place) => own(addr) != Some(*place),
-            (Scope::Prefix(prefix), Place::Prefix(of)) => {
-                !(prefix.contains(of.network()) && prefix.prefix_len() <= of.prefix_len())
-            }
-            (Scope::Prefix(_), Place::As(_)) => true,
+        self.records.retain(|place, _| match scope {
+            Scope::All => false,
+            Scope::Address(addr) => Places::of(addr, None).own != *place,
+            Scope::Prefix(prefix) => !place.is_in(prefix),
         })
     }
 
@@ -233,8 +230,8 @@ impl PathTable {
         self.records.capacity()
     }
 
-    fn snapshot(&self, place: Option<Place>, now: Secs) -> Snapshot {
-        let record = place.and_then(|place| self.records.get(&place));
+    fn snapshot(&self, place: Place, now: Secs) -> Snapshot {
+        let record = self.records.get(&place);
         let of = |record: &Record| record.snapshot(now, self.policy.half_life.path);
         record.map(of).unwrap_or_default()
     }
@@ -242,19 +239,33 @@ impl PathTable {
 
 /// The records that a client's observations go into.
 struct Places {
-    /// The nearest prefix's.
-    own: Option<Place>,
-    /// The wider prefix's and the AS's.
-    wider: [Option<Place>; 2],
+    own: Place,
+    prefix: Place,
+    asn: Option<Place>,
 }
 
 impl Places {
     fn of(client: IpAddr, asn: Option<u32>) -> Self {
-        let mut prefixes = prefixes(client).map(Place::Prefix);
+        let (own, prefix) = match client.to_canonical() {
+            IpAddr::V4(addr) => (Place::Address(addr), Prefix::around_v4(addr)),
+            IpAddr::V6(addr) => {
+                let [site, wider] = Prefix::around_v6(addr);
+                (Place::Prefix(site), wider)
+            }
+        };
         Self {
-            own: prefixes.next(),
-            wider: [prefixes.next(), asn.map(Place::As)],
+            own,
+            prefix: Place::Prefix(prefix),
+            asn: asn.map(Place::As),
         }
+    }
+
+    fn wider(&self) -> impl Iterator<Item = Place> + use<> {
+        [Some(self.prefix), self.asn].into_iter().flatten()
+    }
+
+    fn all(&self) -> impl Iterator<Item = Place> + use<> {
+        std::iter::once(self.own).chain(self.wider())
     }
 }
 

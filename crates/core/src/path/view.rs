@@ -1,4 +1,4 @@
-//! What is known for a client, blended from its prefixes and its AS.
+//! What is known for a client, blended from its own samples, its prefix and its AS.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use crate::estimate::{LossBounds, LossCount};
 use crate::stat::Stat;
 use crate::units::{Rate, Secs};
 
-/// What [`decide_route`](super::decide_route) looks at. The nearest prefix's own samples count most; the
-/// wider prefix and the AS fill in what is missing.
+/// What [`decide_route`](super::decide_route) looks at. The client's own samples count most; its prefix and
+/// its AS fill in what is missing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouteView {
     /// A number for the client, the same on every machine.
@@ -21,7 +21,7 @@ pub struct RouteView {
 /// What is known of a route.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RouteQuality {
-    /// Since it was last used for the client's prefix; `None` if it never was.
+    /// Since the client last used it; `None` if it never did.
     pub age: Option<Duration>,
     /// For how much longer the client avoids it, since it has stalled.
     pub avoided_for: Option<Duration>,
@@ -31,12 +31,14 @@ pub struct RouteQuality {
     pub(super) rtt: Stat,
     pub(super) loss: LossCount,
     pub(super) stalls: StallCount,
-    /// Whether the prefix's own goodputs, and RTTs, tell what the multiples are of.
+    /// The client's own samples of it, of goodput and of RTT.
+    own: [f32; 2],
+    /// Whether the client's own goodputs, and RTTs, tell what the multiples are of.
     absolute: [bool; 2],
 }
 
 impl RouteQuality {
-    /// Expected goodput (geometric mean); `None` where the prefix has shown none by any route.
+    /// Expected goodput (geometric mean); `None` where the client has shown none by any route.
     #[must_use]
     pub fn goodput(&self) -> Option<Rate> {
         let known = self.absolute[0] && self.goodput.weight > 0.0;
@@ -63,7 +65,7 @@ impl RouteQuality {
         (observed > 0.0).then(|| 3600.0 * self.stalls.stalls / observed)
     }
 
-    /// Samples that a criterion looks at, faded; those of the wider prefix and of the AS count half.
+    /// Samples that a criterion looks at, faded; those of the AS count half.
     #[must_use]
     pub const fn samples(&self, criterion: Criterion) -> f32 {
         match criterion {
@@ -71,13 +73,21 @@ impl RouteQuality {
             Criterion::Stall | Criterion::Rtt => self.rtt.weight,
         }
     }
+
+    /// The client's own of them.
+    pub(super) const fn own_samples(&self, criterion: Criterion) -> f32 {
+        match criterion {
+            Criterion::Goodput => self.own[0],
+            Criterion::Stall | Criterion::Rtt => self.own[1],
+        }
+    }
 }
 
-/// What prefixes and AS know at one time.
+/// What client, prefix and AS know at one time.
 pub(super) struct Levels {
-    pub(super) own: Option<Snapshot>,
-    /// The wider prefix, the AS.
-    pub(super) wider: [Option<Snapshot>; 2],
+    pub(super) own: Snapshot,
+    pub(super) prefix: Option<Snapshot>,
+    pub(super) asn: Option<Snapshot>,
 }
 
 impl RouteView {
@@ -87,20 +97,28 @@ impl RouteView {
         kept: [Kept; Criterion::ALL.len()],
         now: Secs,
     ) -> Self {
-        let own = levels.own.unwrap_or_default();
+        let Levels { own, prefix, asn } = levels;
         let who = StalledBy::client(client);
+        let absolute = Measured::ALL.map(|measured| own.weight(measured) > 0.0);
         let mut carriers = own.0.map(|stats| RouteQuality {
             age: stats.last_seen().map(|seen| now.since(seen)),
-            avoided_for: stats.avoided_for(who, now),
+            avoided_for: None,
             goodput: stats.goodput,
             rtt: stats.rtt,
             loss: stats.loss,
             stalls: stats.stalls,
-            absolute: Measured::ALL.map(|measured| own.weight(measured) > 0.0),
+            own: Measured::ALL.map(|measured| measured.of(&stats).weight),
+            absolute,
         });
-        for wider in levels.wider.iter().flatten() {
+        if let Some(prefix) = prefix {
+            for (quality, prefix) in carriers.iter_mut().zip(&prefix.0) {
+                quality.avoided_for = prefix.avoided_for(who, now);
+            }
+        }
+        for (wider, share) in [(prefix, PREFIX_SHARE), (asn, AS_SHARE)] {
+            let Some(wider) = wider else { continue };
             for measured in Measured::ALL {
-                fill_in(&mut carriers, &own, wider, measured);
+                fill_in(&mut carriers, own, wider, share, measured);
             }
             for (quality, wider) in carriers.iter_mut().zip(&wider.0) {
                 quality.loss = quality.loss.joined(&wider.loss, WIDER_PACKETS);
@@ -177,7 +195,7 @@ impl Snapshot {
         weights.sum()
     }
 
-    /// The prefix's level: the mean of its own samples by the carriers that `counts` holds for, each less
+    /// The client's level: the mean of its own samples by the carriers that `counts` holds for, each less
     /// what `wider` knows it to differ; with what it weighs. `None` without such samples.
     fn level(
         &self,
@@ -198,7 +216,7 @@ impl Snapshot {
     }
 }
 
-/// Takes a sample for the nearest prefix.
+/// Takes a sample for its client.
 pub(super) fn learn_own(stats: &mut CarrierStats, seen: &PathObservation) {
     if let Some((sample, weight)) = Measured::Goodput.sample(seen) {
         let goodput = &mut stats.goodput;
@@ -215,12 +233,12 @@ pub(super) fn learn_own(stats: &mut CarrierStats, seen: &PathObservation) {
     }
 }
 
-/// Gives `update` what a wider prefix or an AS learns of a sample: how much its carrier differs, for the
-/// nearest prefix, from the others it is known by.
+/// Gives `update` what a prefix or an AS learns of a sample: how much its carrier differs, for the client,
+/// from the others that the client is known by.
 ///
 /// Only samples of the carrier that is the rarer one there count, which are compared with fresh means of
 /// the other: else a path on which everything becomes slower in the evening would look worse than one that
-/// was last seen at noon. What one prefix repeats counts less and less.
+/// was last seen at noon. What one client repeats counts less and less.
 pub(super) fn contrast(
     own: &Snapshot,
     wider: &Snapshot,
@@ -261,11 +279,12 @@ pub(super) fn contrast(
     }
 }
 
-/// Adds what `wider` knows of how carriers differ to what the nearest prefix's `own` samples say.
+/// Adds what `wider` knows of how carriers differ to what the client's `own` samples say.
 fn fill_in(
     carriers: &mut [RouteQuality; Carrier::COUNT],
     own: &Snapshot,
     wider: &Snapshot,
+    share: f32,
     measured: Measured,
 ) {
     let total = own.weight(measured);
@@ -279,9 +298,11 @@ fn fill_in(
         // What the level was mostly taken from learns nothing by it.
         if measured.of(own).weight <= total / 2.0 {
             let theirs = measured.of(wider);
+            // What it has contributed itself does not count twice.
+            let others = (theirs.weight - measured.of(own).weight).max(0.0);
             let theirs = Stat {
                 mean: theirs.mean + level,
-                weight: theirs.weight * WIDER_SHARE,
+                weight: share * others,
                 ..theirs
             };
             let stat = measured.of_quality(quality);
@@ -292,13 +313,14 @@ fn fill_in(
 
 /// Bytes from which on a response counts fully: smaller ones have shown less than the route can do.
 const FULL_BYTES: f32 = 1e6;
-/// Samples whose mean is kept for a prefix, and for a wider one or an AS.
+/// Samples whose mean is kept for a client, and for a prefix or an AS.
 const OWN_SAMPLES: f32 = 16.0;
 const WIDER_SAMPLES: f32 = 256.0;
 /// For how much an app-limited sample counts while there are no others.
 const APP_LIMITED_WEIGHT: f32 = 0.1;
-/// A sample of a wider prefix or an AS counts as so much of one ...
-const WIDER_SHARE: f32 = 0.5;
+/// A sample of the prefix, and of the AS, counts as so many of the client's own ...
+const PREFIX_SHARE: f32 = 1.0;
+const AS_SHARE: f32 = 0.5;
 /// ... and all of them as so many at most,
 const MAX_WIDER: f32 = 8.0;
 /// as so many packets,

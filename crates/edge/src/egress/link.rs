@@ -158,7 +158,12 @@ impl Egress {
         let mut requests = Requests::new(self.socket.clone());
         let mut backoff = Backoff::default();
         loop {
-            let questions = self.lookups.questions(MAX_CLIENTS);
+            // Answers name paths, which only the agent's events tell of.
+            let usable = self.state().is_usable();
+            let questions = match usable {
+                true => self.lookups.questions(MAX_CLIENTS),
+                false => Vec::new(),
+            };
             if questions.is_empty() {
                 self.lookups.woken().await;
                 continue;

@@ -264,7 +264,7 @@ impl ConnRoute {
         self.egress.counts.add(RouteCount::Bytes, route, bytes);
     }
 
-    fn class(&self) -> ClassId {
+    pub(super) fn class(&self) -> ClassId {
         ClassId::at(self.class.load(Ordering::Relaxed).into())
     }
 

@@ -1,1 +1,338 @@
+//! Connections' routes against an agent that is none, over a real Unix socket.
 
+mod agent;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hikyaku_core::decide::Session;
+use hikyaku_core::path::Route;
+use http::Request;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::{Classes, ConnRoute, Egress, EgressConfig, Steer};
+use crate::config::Config;
+use crate::measure::Ledger;
+use crate::shared::Clock;
+use agent::{Agent, MARK_A, MARK_B, path};
+
+/// A test that waits longer has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Edge {
+    egress: Arc<Egress>,
+    end: CancellationToken,
+}
+
+impl Drop for Edge {
+    fn drop(&mut self) {
+        self.end.cancel();
+    }
+}
+
+impl Edge {
+    fn start(agent: &Agent, set: &[&str]) -> Self {
+        let set: Vec<String> = set.iter().map(|&set| set.to_owned()).collect();
+        let mut config = Config::load(None, &set).unwrap();
+        config.egress.socket = Some(agent.socket().to_owned());
+        if config.egress.steer == Steer::Auto {
+            // Whatever the tests may do.
+            config.egress.steer = Steer::Mark;
+        }
+        let classes = Classes::new(&config.classes).unwrap();
+        let egress = Egress::new(&config, classes, Clock::start()).unwrap();
+        let end = CancellationToken::new();
+        egress.start(&TaskTracker::new(), &end);
+        Self { egress, end }
+    }
+
+    fn connection(&self, client: &str, token: Option<u32>) -> Arc<ConnRoute> {
+        let client: IpAddr = client.parse().unwrap();
+        let local = if client.is_ipv4() {
+            "0.0.0.0:443"
+        } else {
+            "[::]:443"
+        };
+        self.connection_to(client, local, token)
+    }
+
+    fn connection_to(&self, client: IpAddr, local: &str, token: Option<u32>) -> Arc<ConnRoute> {
+        let ends = (client, local.parse().unwrap());
+        let ledger = Arc::new(Ledger::watched());
+        ConnRoute::open(Arc::clone(&self.egress), ends, token, ledger, Session(0))
+    }
+
+    fn name(&self, connection: &ConnRoute) -> String {
+        if connection.is_outdated() {
+            connection.update(Session(0));
+        }
+        self.egress.name(connection.route())
+    }
+
+    async fn until_on(&self, connection: &ConnRoute, route: &str) {
+        let what = format!("the connection is on {route}");
+        until(&what, || self.name(connection) == route).await;
+    }
+
+    async fn until_connected(&self, connected: bool) {
+        let what = format!("connected: {connected}");
+        until(&what, || self.egress.is_connected() == connected).await;
+    }
+}
+
+async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let waiting = async {
+        while !done() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, waiting).await;
+    waited.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+#[tokio::test]
+async fn connections_follow_the_agent() {
+    let agent = Agent::start();
+    let edge = Edge::start(&agent, &["policy.path=transit-b"]);
+    let connection = edge.connection("2001:db9:1::7", None);
+    assert_eq!(edge.name(&connection), "plain", "nothing is waited for");
+    edge.until_on(&connection, "transit-b").await;
+    assert_eq!(connection.mark(), MARK_B);
+    let begun = connection.changes();
+
+    agent.send("path", &path("transit-b", "down", MARK_B, &[]));
+    edge.until_on(&connection, "plain").await;
+    assert_eq!(connection.mark(), 0);
+    assert!(connection.changes() > begun);
+    agent.send("path", &path("transit-b", "up", MARK_B, &[]));
+    edge.until_on(&connection, "transit-b").await;
+    agent.send("path", &path("transit-b", "draining", MARK_B, &[]));
+    edge.until_on(&connection, "plain").await;
+    agent.send("path", &path("transit-b", "up", MARK_B + 1, &[]));
+    edge.until_on(&connection, "transit-b").await;
+    assert_eq!(connection.mark(), MARK_B + 1, "a path may get another mark");
+}
+
+#[tokio::test]
+async fn a_lookup_is_kept_until_routes_change() {
+    let agent = Agent::start();
+    let edge = Edge::start(&agent, &["policy.path=transit-b"]);
+    let connection = edge.connection("192.0.2.7", None);
+    edge.until_on(&connection, "transit-b").await;
+    let neighbour = edge.connection("192.0.2.9", None);
+    assert_eq!(edge.name(&neighbour), "transit-b", "its prefix is known");
+    let asked = agent.lookups();
+    assert_eq!(asked, ["192.0.2.0/24"]);
+
+    agent.reach(&["transit-a"]);
+    let elsewhere = json!({"path": "transit-b", "prefixes": ["198.51.100.0/24", "2001:db8::/32"]});
+    agent.send("routes", &elsewhere);
+    let other = edge.connection("2001:db8:0:1::1", None);
+    until("the other client is asked for", || {
+        agent.lookups().len() >= 2
+    })
+    .await;
+    assert_eq!(
+        edge.name(&connection),
+        "transit-b",
+        "others' routes changed"
+    );
+    agent.send(
+        "routes",
+        &json!({"path": "transit-b", "prefixes": ["192.0.2.128/25"]}),
+    );
+    edge.until_on(&connection, "plain").await;
+    edge.until_on(&neighbour, "plain").await;
+    drop(other);
+
+    agent.reach(&["transit-a", "transit-b"]);
+    agent.send("routes", &json!({"path": "transit-b", "prefixes": []}));
+    edge.until_on(&connection, "transit-b").await;
+}
+
+#[tokio::test]
+async fn without_its_agent_connections_go_back_to_plain() {
+    let agent = Agent::start();
+    let edge = Edge::start(&agent, &["policy.path=transit-a"]);
+    let connection = edge.connection("192.0.2.7", None);
+    edge.until_on(&connection, "transit-a").await;
+    let socket = agent.stop().await;
+    edge.until_connected(false).await;
+    assert_eq!(
+        edge.name(&connection),
+        "transit-a",
+        "for a few seconds still"
+    );
+    edge.until_on(&connection, "plain").await;
+    let _agent = Agent::start_at(socket);
+    edge.until_on(&connection, "transit-a").await;
+}
+
+#[tokio::test]
+async fn what_is_no_answer_leaves_connections_plain() {
+    let cases = [
+        ("garbage", "event: snapshot\ndata: {]\n\n"),
+        ("no snapshot", "event: ready\ndata: {\"ready\":true}\n\n"),
+        ("not UTF-8", "event: snapshot\ndata: \u{fffd}\n\n"),
+    ];
+    for (name, first) in cases {
+        let agent = Agent::start_with(first.replace('\u{fffd}', "\\"));
+        let edge = Edge::start(&agent, &["policy.path=transit-a"]);
+        let connection = edge.connection("192.0.2.7", None);
+        until("it was tried twice", || agent.streams() >= 2).await;
+        assert_eq!(edge.name(&connection), "plain", "{name}");
+        assert!(!edge.egress.is_connected(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_malformed_event_costs_a_new_snapshot_and_no_path() {
+    let agent = Agent::start();
+    let edge = Edge::start(&agent, &["policy.path=transit-a"]);
+    let connection = edge.connection("192.0.2.7", None);
+    edge.until_on(&connection, "transit-a").await;
+    let changes = connection.changes();
+    agent.send("path", &json!({"name": "transit-a", "state": "sideways"}));
+    until("it is connected again", || agent.streams() == 2).await;
+    edge.until_connected(true).await;
+    assert_eq!(edge.name(&connection), "transit-a");
+    assert_eq!(connection.changes(), changes, "it never left");
+}
+
+#[tokio::test]
+async fn policies_hold_for_their_clients_and_classes() {
+    let agent = Agent::start();
+    let edge = Edge::start(&agent, &[]);
+    let connection = edge.connection("192.0.2.7", None);
+    let other = edge.connection("198.51.100.7", None);
+    edge.until_connected(true).await;
+    let policy = |name: &str, order: i32, clients: &[&str], classes: &[&str], mode: &str| {
+        json!({"name": name, "order": order, "clients": clients, "classes": classes,
+               "mode": mode, "paths": ["transit-b"], "backup": []})
+    };
+    let steered = policy("s", 5, &["192.0.2.0/24"], &["bulk"], "steered");
+    agent.send("policies", &json!({"policies": [steered]}));
+    let asked = Request::get("https://a.example/disk.iso").body(()).unwrap();
+    let headers = http::HeaderMap::new();
+    let sending = connection.begin(asked.uri().path(), &headers, Some(1 << 20));
+    edge.until_on(&connection, "transit-b").await;
+    assert_eq!(edge.name(&other), "plain");
+    let plain = policy("p", 1, &[], &[], "plain");
+    agent.send("policies", &json!({"policies": [steered, plain]}));
+    edge.until_on(&connection, "plain").await;
+    drop(sending);
+}
+
+#[tokio::test]
+async fn a_connection_has_the_class_of_most_of_its_bytes() {
+    let agent = Agent::start();
+    let edge = Edge::start(&agent, &[]);
+    let connection = edge.connection("192.0.2.7", None);
+    let html = http::HeaderMap::from_iter([(
+        http::header::CONTENT_TYPE,
+        http::HeaderValue::from_static("text/html"),
+    )]);
+    let rules = edge.egress.rules.load();
+    let class = || rules.classes.name(connection.class()).to_owned();
+    assert_eq!(class(), "");
+    let page = connection.begin("/", &html, Some(50_000));
+    assert_eq!(class(), "interactive");
+    let mut file = connection.begin("/disk.iso", &http::HeaderMap::new(), Some(100_000));
+    assert_eq!(class(), "bulk");
+    let stream = connection.begin("/live.m3u8", &http::HeaderMap::new(), None);
+    assert_eq!(class(), "live", "an unknown length counts 1 MB");
+    drop(stream);
+    assert_eq!(class(), "bulk");
+    file.sent(80_000);
+    drop(connection.begin("/other", &html, Some(1)));
+    assert_eq!(class(), "interactive");
+    drop((file, page));
+    assert_eq!(class(), "interactive", "the last, while nothing is sent");
+}
+
+#[tokio::test]
+async fn addresses_are_named_where_marks_are_not_used() {
+    let agent = Agent::start();
+    let set = ["policy.path=transit-b", "egress.steer=address"];
+    let edge = Edge::start(&agent, &set);
+    let six = edge.connection("2001:db9:1::7", None);
+    let four = edge.connection("192.0.2.7", None);
+    let address = |text: &str| Some(text.parse::<IpAddr>().unwrap());
+    let advertised = |connection: &ConnRoute| {
+        edge.name(connection);
+        connection.advertised()
+    };
+    until("an address is named", || {
+        advertised(&six) == address("2001:db8:5::b1")
+    })
+    .await;
+    until("no other family's is", || advertised(&four).is_none()).await;
+    assert_eq!((edge.name(&six), six.mark()), ("plain".to_owned(), 0));
+
+    let client = "2001:db9:1::7".parse().unwrap();
+    let there = edge.connection_to(client, "[2001:db8:5::b1]:443", None);
+    assert_eq!(edge.name(&there), "transit-b", "what comes there takes it");
+    agent.send(
+        "path",
+        &path("transit-b", "down", MARK_B, &["2001:db8:5::b1"]),
+    );
+    until("none is named", || advertised(&six).is_none()).await;
+}
+
+#[tokio::test]
+async fn a_silent_path_is_left_at_once() {
+    let agent = Agent::start();
+    let edge = Edge::start(&agent, &[]);
+    let connection = edge.connection("192.0.2.7", None);
+    until("there are two ways", || {
+        edge.name(&connection);
+        connection.has_others()
+    })
+    .await;
+    assert_eq!(connection.route(), Route::Plain);
+    connection.stalled();
+    assert!(connection.update(Session(0)).moved);
+    assert_eq!(edge.name(&connection), "transit-b", "plain is transit-a");
+    connection.resumed(Duration::from_millis(80));
+    let neighbour = edge.connection("192.0.2.7", None);
+    assert_eq!(
+        edge.name(&neighbour),
+        "transit-b",
+        "and is avoided by others"
+    );
+}
+
+#[tokio::test]
+async fn the_agent_is_told_of_mptcp_connections() {
+    let agent = Agent::start();
+    let edge = Edge::start(&agent, &["policy.path=aggregate"]);
+    let connection = edge.connection("192.0.2.7", Some(77));
+    edge.until_on(&connection, "aggregate").await;
+    let told = json!({"token": 77, "class": "", "mode": "aggregated"});
+    until("the agent knows", || agent.told().contains(&told)).await;
+    let sending = connection.begin("/disk.iso", &http::HeaderMap::new(), Some(1 << 20));
+    edge.name(&connection);
+    let told = json!({"token": 77, "class": "bulk", "mode": "aggregated"});
+    until("the agent knows the class", || agent.told().contains(&told)).await;
+    drop(sending);
+
+    agent.refuse_connections();
+    let other = edge.connection("192.0.2.7", Some(78));
+    edge.until_on(&other, "plain").await;
+    edge.until_on(&connection, "plain").await;
+    assert_eq!(
+        agent.paths(),
+        [("transit-a", MARK_A), ("transit-b", MARK_B)]
+    );
+}
+
+#[test]
+fn configuration() {
+    let config = Config::default();
+    let classes = Classes::new(&config.classes).unwrap();
+    assert_eq!(config.egress, EgressConfig::default());
+    assert!(Egress::new(&config, classes, Clock::start()).is_none());
+}

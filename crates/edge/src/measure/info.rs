@@ -1,13 +1,13 @@
 //! The kernel's account of a TCP or MPTCP connection.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hikyaku_core::units::Rate;
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
 
-use super::{Snapshot, Window};
+use super::{Flight, Snapshot, Window};
 use crate::sys::{self, TcpInfo};
 
 /// Reads the state of a connection.
@@ -32,6 +32,25 @@ pub(super) fn window(stream: &TcpStream, mptcp: bool) -> io::Result<Window> {
         slow_start: subflows
             .iter()
             .any(|info| info.snd_cwnd < info.snd_ssthresh),
+    })
+}
+
+/// Reads what is under way on a TCP connection, in packets; `None` before there is a round-trip time,
+/// and once the connection is over.
+pub(super) fn flight(stream: &TcpStream) -> Option<Flight> {
+    let info = sys::tcp_info(stream).ok()?;
+    if info.rtt_us == 0 || info.state == TCP_CLOSE {
+        return None;
+    }
+    let left = info.sacked + info.lost;
+    Some(Flight {
+        sent: info.data_segs_out.into(),
+        in_flight: (info.unacked + info.retrans).saturating_sub(left).into(),
+        acked: info.delivered.into(),
+        acked_at: Instant::now().checked_sub(Duration::from_millis(info.last_ack_recv_ms.into())),
+        srtt: Duration::from_micros(info.rtt_us.into()),
+        rttvar: Duration::from_micros(info.rttvar_us.into()),
+        packet: 1,
     })
 }
 

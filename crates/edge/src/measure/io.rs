@@ -13,7 +13,7 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::{Snapshot, Window, info};
+use super::{Flight, Snapshot, Window, info};
 use crate::sys;
 use crate::tcp_cc::{Control, Controls};
 
@@ -134,6 +134,26 @@ impl Socket {
             return Ok(());
         }
         SockRef::from(&self.stream).set_mark(mark)
+    }
+
+    /// Whether all of it takes one path at a time; MPTCP has several, and leaves them by itself.
+    pub(crate) const fn has_one_path(&self) -> bool {
+        !self.mptcp
+    }
+
+    /// What is under way on the path of TCP; `None` before there is a round-trip time.
+    pub(crate) fn flight(&self) -> Option<Flight> {
+        info::flight(&self.stream)
+    }
+
+    /// Makes it send at once over the path that it was just given, though its window is full (see
+    /// [`Controls::kick`]).
+    ///
+    /// # Errors
+    /// Those of [`Controls::kick`].
+    pub(crate) fn kick(&self, controls: &Controls) -> io::Result<()> {
+        let control = self.control.lock();
+        controls.kick(&self.stream, self.peer, *control)
     }
 
     /// Bytes that the socket has taken so far, and whether it took no more at the last

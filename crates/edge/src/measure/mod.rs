@@ -14,6 +14,7 @@ mod report;
 mod route;
 mod stall;
 mod tcp;
+mod watcher;
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub(crate) use exchange::{Exchange, Ledger, Load, Ticket, TrackedBody};
 pub(crate) use io::{MeteredIo, Socket};
 pub(crate) use patience::Patience;
 pub(crate) use quic::{Acknowledged, QuicMeter};
-pub(crate) use stall::Stall;
+pub(crate) use stall::{Flight, Signal, Stall};
 pub(crate) use tcp::TcpMeter;
 
 /// A transport's own account of a connection, since its beginning.

@@ -16,9 +16,10 @@ use tokio::time::Sleep;
 
 use super::report::Reporter;
 use super::route::RouteReporter;
-use super::{Exchange, Load, Patience, Snapshot};
+use super::watcher::Watcher;
+use super::{Exchange, Flight, Load, Patience, Signal, Snapshot};
 use crate::conn::Conn;
-use crate::serve::Marks;
+use crate::serve::{CONNECTION_WINDOW, Marks};
 use crate::transport::TransportChoice;
 
 /// Tells when the peer has acknowledged a stream to its end (or stopped it).
@@ -32,6 +33,10 @@ const MIN_INTERVAL: Duration = Duration::from_millis(5);
 /// Acknowledgements waited for side by side. More are looked at as these come in, which
 /// hardly matters: what was sent later is acknowledged later.
 const WATCHED: usize = 16;
+
+/// Longest that receivers of QUIC wait before they acknowledge: the default of `max_ack_delay`
+/// (RFC 9000 §18.2), which nobody exceeds.
+const ACK_DELAY: Duration = Duration::from_millis(25);
 
 /// Where handlers leave exchanges together with what tells of their acknowledgement.
 #[derive(Default)]
@@ -84,6 +89,10 @@ pub(crate) struct QuicMeter {
     load: Load,
     patience: Patience,
     steered: Option<Steered>,
+    /// While there is another path to go to.
+    watcher: Option<Watcher>,
+    /// How often it has left a path that carried nothing.
+    kicks: u32,
 }
 
 /// What the packets of a connection bear while it is steered.
@@ -97,6 +106,20 @@ impl Drop for Steered {
     fn drop(&mut self) {
         self.marks.clear(self.destination);
     }
+}
+
+/// What is under way, once there was an acknowledgement.
+fn flight(controller: &Handle) -> Option<Flight> {
+    let flight = controller.flight();
+    (!flight.srtt.is_zero()).then(|| Flight {
+        sent: flight.sent,
+        in_flight: flight.in_flight,
+        acked: flight.acked,
+        acked_at: Some(flight.acked_at),
+        srtt: flight.srtt,
+        rttvar: flight.rttvar,
+        packet: flight.mtu.into(),
+    })
 }
 
 impl QuicMeter {
@@ -126,6 +149,8 @@ impl QuicMeter {
             load: Load::default(),
             patience: Patience::new(now),
             steered: None,
+            watcher: None,
+            kicks: 0,
         }
     }
 
@@ -134,14 +159,15 @@ impl QuicMeter {
         self.load = self.conn.ledger.take(cx, &mut self.given_up);
         self.awaiting
             .extend(self.acknowledged.arrived.lock().drain(..));
-        if self.conn.is_route_outdated() {
-            self.steer();
-        }
         let now = Instant::now();
         let ended = self.poll_acknowledged(cx, now) | self.give_up(now);
         let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
         if ended {
             self.report(now, idle, false);
+        }
+        if self.conn.route().is_some() {
+            self.steer();
+            self.watch(cx);
         }
         if !idle {
             self.poll_timer(cx);
@@ -254,6 +280,42 @@ impl QuicMeter {
         let observations = self.reporter.observations(now, &self.snapshot, idle, over);
         self.conn.observe(observations);
         self.follow(now);
+    }
+
+    /// Leaves a path that carries nothing any more.
+    fn watch(&mut self, cx: &mut Context<'_>) {
+        let Some(controller) = self.controller.clone() else {
+            return;
+        };
+        let under_way = self.load.in_flight > 0 || !self.awaiting.is_empty();
+        if !under_way || !self.conn.has_other_paths() {
+            self.watcher = None;
+            return;
+        }
+        let mut watcher = self.watcher.take();
+        let watching = watcher.get_or_insert_with(|| Watcher::new(ACK_DELAY));
+        while let Some(signal) = watching.poll(cx, || flight(&controller)) {
+            match signal {
+                Signal::Stalled(stall) if self.conn.stalled(&stall) => {
+                    self.steer();
+                    self.kick(&controller);
+                }
+                Signal::Stalled(_) => {}
+                Signal::Resumed(silent) => self.conn.resumed(silent),
+            }
+        }
+        self.watcher = watcher;
+    }
+
+    /// Makes the connection send over its new path at once: new data, for which the controller makes
+    /// room, and in any case a frame that the client acknowledges. It tells what was lost.
+    fn kick(&mut self, controller: &Handle) {
+        controller.kick(Instant::now());
+        self.kicks += 1;
+        // A larger window wakes the connection, and has it send MAX_DATA; nobody minds a byte more.
+        let window = CONNECTION_WINDOW.saturating_add(self.kicks);
+        self.quic
+            .set_receive_window(quinn::VarInt::from_u32(window));
     }
 
     /// Lets packets take the path that was chosen since; to the address that the client has by now.

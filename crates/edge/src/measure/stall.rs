@@ -1,6 +1,72 @@
 //! Noticing that a path carries nothing any more.
+//!
+//! A sender's own timers wait for long: a retransmission timeout for 200 ms at least, a tail loss
+//! probe for two round trips (RFC 8985 §7.2), QUIC's probe timeout from its *last* packet on and for
+//! the longest delay of an acknowledgement besides (RFC 9002 §6.2.1). They have to, since what they
+//! do is costly when they are wrong, and since they know one packet only. Here packets are looked at
+//! together. A silence is a stall when
+//!
+//! - nothing was acknowledged for [`LEAST_PATIENCE`], and
+//! - several packets are overdue, each counted from its own sending: by srtt + max(4 rttvar,
+//!   patience). One packet lost at the end of a response is no stall.
+//! - Receivers acknowledge every second packet at once (RFC 9000 §13.2.2, RFC 5681 §4.2), or every
+//!   tenth, which shows in srtt and rttvar here. Where fewer than [`AT_ONCE`] packets are overdue, the
+//!   longest delay of an acknowledgement is waited for, too.
+//!
+//! A sender without data is never stalled, as nothing of it is overdue. A silence that ends by itself
+//! was a false alarm, and doubles the patience for a while: links that pause now and then have one
+//! alarm in ten seconds.
 
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+/// Silence that is nothing at first: schedulers, aggregation on radio links.
+const LEAST_PATIENCE: Duration = Duration::from_millis(7);
+/// Silence that is never nothing; other timers have acted by then.
+const MOST_PATIENCE: Duration = Duration::from_millis(200);
+/// For how long a false alarm counts.
+const PATIENCE_LIFE: Duration = Duration::from_secs(10);
+/// Overdue packets that were to be acknowledged at once,
+const AT_ONCE: u64 = 4;
+/// and those that may have waited for more.
+const DELAYED: u64 = 2;
+/// Between looks in a silence that is longer than that.
+const SILENT_INTERVAL: Duration = Duration::from_millis(1);
+/// A look that comes so much later than the last one tells that this machine is busy, and that
+/// acknowledgements may wait to be read.
+const TARDY: Duration = Duration::from_millis(12);
+/// Between looks: a quarter of a round trip within these.
+const INTERVAL: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(5)];
+/// The same when nothing was in flight for a while:
+const IDLE_INTERVAL: Duration = Duration::from_millis(50);
+/// longer than media wait for their next frames.
+const IDLE: Duration = Duration::from_millis(250);
+/// Between two looks that are nearer than this, what was in flight at the first was sent evenly.
+const NEAR: Duration = Duration::from_millis(8);
+/// Part of the time looked back at between two entries of the log.
+const LOG_DIVISOR: u32 = 32;
+
+/// A transport's account of what is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flight {
+    /// What was sent since the beginning, in packets or bytes; what nobody acknowledges left out.
+    pub(crate) sent: u64,
+    /// What of it is neither acknowledged nor taken for lost.
+    pub(crate) in_flight: u64,
+    /// Grows with every acknowledgement of something new.
+    pub(crate) acked: u64,
+    /// When the last one came, as far as is known.
+    pub(crate) acked_at: Option<Instant>,
+    /// Of the oldest packets of each acknowledgement.
+    pub(crate) srtt: Duration,
+    /// Mean deviation of these.
+    pub(crate) rttvar: Duration,
+    /// What one packet counts.
+    pub(crate) packet: u64,
+}
 
 /// Acknowledgements that were due stay away: the path in use may have become a black hole.
 ///
@@ -15,4 +81,197 @@ pub(crate) struct Stall {
     pub(crate) overdue: u64,
     /// Smoothed round-trip time before.
     pub(crate) srtt: Duration,
+}
+
+/// What a look at a transport tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    Stalled(Stall),
+    /// Acknowledgements come again, after so long a silence.
+    Resumed(Duration),
+}
+
+/// Watches the acknowledgements of one connection.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// Longest delay of an acknowledgement that waits for a further packet.
+    ack_delay: Duration,
+    log: VecDeque<Entry>,
+    acked: u64,
+    /// When something was last acknowledged, or there was nothing to acknowledge.
+    progress: Instant,
+    looked: Instant,
+    /// When something was last in flight.
+    active: Instant,
+    /// Silence that is nothing, and since when it is longer than at first.
+    patience: (Duration, Instant),
+    alarm: Option<Alarm>,
+}
+
+/// How much had been sent when.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at: Instant,
+    sent: u64,
+    /// Something was in flight.
+    busy: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Alarm {
+    raised: Instant,
+    /// Acknowledged before.
+    acked: u64,
+    /// When to tell of it again.
+    again: Instant,
+    times: u32,
+}
+
+impl Watch {
+    /// Of a connection whose receiver delays acknowledgements by `ack_delay` at most.
+    pub(crate) fn new(now: Instant, ack_delay: Duration) -> Self {
+        Self {
+            ack_delay,
+            log: VecDeque::new(),
+            acked: 0,
+            progress: now,
+            looked: now,
+            active: now,
+            patience: (LEAST_PATIENCE, now),
+            alarm: None,
+        }
+    }
+
+    /// Takes note of what is under way at `now`.
+    pub(crate) fn look(&mut self, now: Instant, flight: &Flight) -> Option<Signal> {
+        if now.saturating_duration_since(self.patience.1) > PATIENCE_LIFE {
+            self.patience.0 = LEAST_PATIENCE;
+        }
+        let signal = if flight.acked != self.acked {
+            self.acked = flight.acked;
+            self.resume(now, flight)
+        } else if flight.in_flight == 0 {
+            self.progress = now;
+            None
+        } else {
+            self.judge(now, flight)
+        };
+        self.remember(now, flight);
+        self.looked = now;
+        if flight.in_flight > 0 {
+            self.active = now;
+        }
+        signal
+    }
+
+    /// When to look again.
+    pub(crate) fn next(&self, flight: &Flight) -> Instant {
+        if self.looked.saturating_duration_since(self.active) > IDLE {
+            return self.looked + IDLE_INTERVAL;
+        }
+        let [shortest, longest] = INTERVAL;
+        let regular = self.looked + (flight.srtt / 4).clamp(shortest, longest);
+        let due = self.progress + self.patience.0;
+        match self.alarm {
+            None if flight.in_flight > 0 => regular.min(due.max(self.looked + SILENT_INTERVAL)),
+            _ => regular,
+        }
+    }
+
+    fn resume(&mut self, now: Instant, flight: &Flight) -> Option<Signal> {
+        // It was not before the last look.
+        let at = flight.acked_at.unwrap_or(now).clamp(self.looked, now);
+        // Too soon for what was sent because of an alarm, unless by a far shorter path.
+        let of_former = |alarm: &Alarm| at < alarm.raised + flight.srtt * 3 / 4;
+        if let Some(alarm) = self.alarm.filter(of_former) {
+            let acked = flight.acked.saturating_sub(alarm.acked);
+            if acked < AT_ONCE * flight.packet && flight.in_flight > 0 {
+                // The receiver had held it back until more would come.
+                return None;
+            }
+        }
+        let since = std::mem::replace(&mut self.progress, at);
+        let alarm = self.alarm.take()?;
+        let silent = at.saturating_duration_since(since);
+        if of_former(&alarm) {
+            self.patience = ((2 * silent).clamp(LEAST_PATIENCE, MOST_PATIENCE), now);
+        }
+        Some(Signal::Resumed(silent))
+    }
+
+    fn judge(&mut self, now: Instant, flight: &Flight) -> Option<Signal> {
+        let (patience, _) = self.patience;
+        let silent = now.saturating_duration_since(self.progress);
+        let tardy = now.saturating_duration_since(self.looked) > TARDY;
+        if silent < patience || tardy || self.alarm.is_some_and(|alarm| now < alarm.again) {
+            return None;
+        }
+        let late = flight.srtt + patience.max(4 * flight.rttvar);
+        let mut overdue = self.overdue(now, late, flight);
+        if overdue < AT_ONCE {
+            overdue = self.overdue(now, late + self.ack_delay, flight);
+            if overdue < DELAYED {
+                return None;
+            }
+        }
+        let times = self.alarm.map_or(0, |alarm| alarm.times);
+        // What is sent because of it takes a round trip, over a path that may be longer.
+        let wait = (2 * flight.srtt + patience) * 2_u32.pow(times.min(8));
+        self.alarm = Some(Alarm {
+            raised: self.alarm.map_or(now, |alarm| alarm.raised),
+            acked: self.alarm.map_or(self.acked, |alarm| alarm.acked),
+            again: now + wait,
+            times: times + 1,
+        });
+        Some(Signal::Stalled(Stall {
+            since: self.progress,
+            in_flight: flight.in_flight.div_ceil(flight.packet.max(1)),
+            overdue,
+            srtt: flight.srtt,
+        }))
+    }
+
+    /// Packets in flight that were sent `late` ago or before.
+    fn overdue(&self, now: Instant, late: Duration, flight: &Flight) -> u64 {
+        let until = now
+            .checked_sub(late)
+            .map_or(0, |then| self.sent_until(then));
+        let recent = flight.sent.saturating_sub(until);
+        flight.in_flight.saturating_sub(recent) / flight.packet.max(1)
+    }
+
+    /// What had been sent at `then`; 0 before the first look. What was sent between two looks that are
+    /// far from each other, or after a pause, counts as sent at the second.
+    fn sent_until(&self, then: Instant) -> u64 {
+        let later = self.log.partition_point(|entry| entry.at <= then);
+        let Some(before) = later.checked_sub(1).and_then(|index| self.log.get(index)) else {
+            return 0;
+        };
+        let Some(after) = self.log.get(later) else {
+            return before.sent;
+        };
+        let between = after.at - before.at;
+        if between > NEAR || !before.busy {
+            return before.sent;
+        }
+        let part = (then - before.at).as_secs_f64() / between.as_secs_f64();
+        before.sent + ((after.sent - before.sent) as f64 * part) as u64
+    }
+
+    fn remember(&mut self, now: Instant, flight: &Flight) {
+        let back = flight.srtt + self.patience.0.max(4 * flight.rttvar) + self.ack_delay;
+        let old = |at: Instant| now.saturating_duration_since(at) > back;
+        let old = |entry: &Entry| now.saturating_duration_since(entry.at) > back;
+        while self.log.get(1).is_some_and(old) {
+            self.log.pop_front();
+        }
+        let near = |entry: &Entry| now.saturating_duration_since(entry.at) < back / LOG_DIVISOR;
+        if !self.log.back().is_some_and(near) {
+            self.log.push_back(Entry {
+                at: now,
+                sent: flight.sent,
+                busy: flight.in_flight > 0,
+            });
+        }
+    }
 }

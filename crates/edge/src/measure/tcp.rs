@@ -11,7 +11,8 @@ use tokio::time::Sleep;
 
 use super::report::Reporter;
 use super::route::RouteReporter;
-use super::{Exchange, Load, Patience, Snapshot, Socket};
+use super::watcher::Watcher;
+use super::{Exchange, Load, Patience, Signal, Snapshot, Socket};
 use crate::conn::Conn;
 
 /// Between looks at the socket while responses are under way.
@@ -28,6 +29,10 @@ const GOODBYE: u64 = 128;
 /// buffers.
 const ABOVE_SOCKET: u64 = 144 * 1024;
 
+/// Longest that receivers of TCP wait before they acknowledge (RFC 5681 §4.2 allows 500 ms; Linux
+/// takes 40 ms, others up to 200 ms for single packets).
+const ACK_DELAY: Duration = Duration::from_millis(40);
+
 /// Watches a socket until what was written to it is acknowledged.
 #[derive(Debug)]
 pub(crate) struct TcpMeter {
@@ -40,6 +45,8 @@ pub(crate) struct TcpMeter {
     arrived: Vec<Exchange>,
     load: Load,
     patience: Patience,
+    /// While there is another path to go to.
+    watcher: Option<Watcher>,
     timer: Option<Pin<Box<Sleep>>>,
     looked: Instant,
     snapshot: Snapshot,
@@ -61,6 +68,7 @@ impl TcpMeter {
             arrived: Vec::new(),
             load: Load::default(),
             patience: Patience::new(now),
+            watcher: None,
             timer: None,
             looked: now,
         }
@@ -70,8 +78,9 @@ impl TcpMeter {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
         self.load = self.conn.ledger.take(cx, &mut self.arrived);
         self.await_acknowledgement();
-        if self.conn.is_route_outdated() {
+        if self.conn.route().is_some() {
             self.steer();
+            self.watch(cx);
         }
         while let Some(interval) = self.interval() {
             let deadline = self.looked + interval;
@@ -186,8 +195,31 @@ impl TcpMeter {
         }
     }
 
+    /// Lets packets take the path that was chosen since.
     fn steer(&self) {
         self.conn.shared.set_mark(&self.socket, self.conn.mark());
+    }
+
+    /// Leaves a path that carries nothing any more.
+    fn watch(&mut self, cx: &mut Context<'_>) {
+        let watched = self.socket.has_one_path() && self.conn.has_other_paths();
+        let under_way = self.load.in_flight > 0 || !self.awaiting.is_empty();
+        if !watched || !under_way {
+            self.watcher = None;
+            return;
+        }
+        let watcher = self.watcher.get_or_insert_with(|| Watcher::new(ACK_DELAY));
+        while let Some(signal) = watcher.poll(cx, || self.socket.flight()) {
+            match signal {
+                Signal::Stalled(stall) if self.conn.stalled(&stall) => {
+                    let shared = &self.conn.shared;
+                    shared.set_mark(&self.socket, self.conn.mark());
+                    shared.kick(&self.socket);
+                }
+                Signal::Stalled(_) => {}
+                Signal::Resumed(silent) => self.conn.resumed(silent),
+            }
+        }
     }
 
     fn refresh(&mut self) {

@@ -24,7 +24,7 @@ pub(crate) use body::LimitedBody;
 pub(crate) use marked::{MarkedSocket, Marks};
 pub(crate) use pace::Pacer;
 pub use quic::QuicError;
-pub(crate) use quic::{QuicConfig, QuicListener};
+pub(crate) use quic::{CONNECTION_WINDOW, QuicConfig, QuicListener};
 pub(crate) use tcp::TcpAcceptor;
 
 /// Answers a request: checks what no content has to care for, and applies the

@@ -34,7 +34,7 @@ use crate::transport::TransportChoice;
 const MAX_IDLE: Duration = Duration::from_secs(30);
 /// Flow control windows for uploads.
 const STREAM_WINDOW: u32 = 1 << 20;
-const CONNECTION_WINDOW: u32 = 2 << 20;
+pub(crate) const CONNECTION_WINDOW: u32 = 2 << 20;
 /// Unidirectional streams of the client: control and QPACK (RFC 9114 §6.2), and some to
 /// spare for greasing.
 const UNI_STREAMS: u32 = 8;

@@ -1,9 +1,10 @@
 //! Congestion control of TCP connections, and our own in the kernel (`bpf/`).
 //!
-//! The kernel's `cubic` and `bbr` are chosen by name. Where the kernel allows eBPF there are three
+//! The kernel's `cubic` and `bbr` are chosen by name. Where the kernel allows eBPF there are four
 //! more, under names of this server alone: `hk_cubic` and `hk_bbr` hold a fixed floor under the
-//! window, `hk_fair` one that the path has shown and that yields to queues. They go with the
-//! process, however it ends; connections that have them keep them.
+//! window, `hk_fair` one that the path has shown and that yields to queues; a connection has `hk_kick`
+//! for a moment only, when its path has become a black hole. They go with the process, however it
+//! ends; connections that have them keep them.
 
 mod load;
 mod setting;
@@ -201,6 +202,39 @@ impl Controls {
         chosen
     }
 
+    /// Makes a TCP connection send new data at once though its window is full: some packets, which is
+    /// what an unknown path may be sent. To be called after its route has changed because the former
+    /// one carries nothing: the receiver's answer then tells the kernel what was lost, a round trip
+    /// later instead of two and a retransmission timeout. `control` is what the connection has, and
+    /// begins anew with what it learns of the new path; `None` for what the kernel gave it.
+    ///
+    /// Without our own controls only what the window has room for is sent; a connection that has no
+    /// more data than is in flight waits for the kernel's tail loss probe.
+    ///
+    /// # Errors
+    /// As [`Controls::set_congestion`]; and those of setsockopt(2).
+    pub fn kick(
+        &self,
+        socket: &impl AsFd,
+        peer: IpAddr,
+        control: Option<Control>,
+    ) -> io::Result<()> {
+        let Some(loaded) = &self.loaded else {
+            return push(socket);
+        };
+        let former = sockopt::tcp_congestion(socket)?;
+        choose(socket, &format!("{KICK}{}", loaded.suffix))?;
+        let pushed = push(socket);
+        match control {
+            // What was known was of the former path.
+            Some(Control::Fair { .. }) => {
+                self.set_congestion(socket, peer, false, Control::Fair { known: None })?;
+            }
+            _ => choose(socket, &former)?,
+        }
+        pushed
+    }
+
     /// Says why a control could not be set, the first time: every connection would.
     pub(crate) fn warn_once(&self, control: Control, error: &io::Error) {
         if !self.warned.swap(true, Ordering::Relaxed) {
@@ -237,6 +271,14 @@ impl Controls {
         result.map_err(io::Error::other)
     }
 }
+
+/// Sends what may be sent: the kernel looks when the option is set (tcp(7)), also where it is set.
+fn push(socket: &impl AsFd) -> io::Result<()> {
+    Ok(sockopt::set_tcp_nodelay(socket, true)?)
+}
+
+/// The control that makes room for some packets when a socket is given it.
+const KICK: &str = "hk_kick";
 
 fn choose(socket: &impl AsFd, name: &str) -> io::Result<()> {
     Ok(sockopt::set_tcp_congestion(socket, name)?)

@@ -10,7 +10,7 @@ use crate::report::figure::Figure;
 
 use super::axis::{Axis, Cell};
 use super::error::{Fault, fault};
-use super::spec::{Arm, Backend, Change, Filter, Kind, OneOrMany, Server, Spec, Workload};
+use super::spec::{Arm, Backend, Change, Filter, Kind, Measure, OneOrMany, Server, Spec, Workload};
 
 /// Most cells of an experiment: more would not be measured in days.
 const MOST_CELLS: usize = 100_000;
@@ -131,11 +131,11 @@ impl Spec {
         }
         match (self.workload.kind, arm.flows.is_empty()) {
             (Kind::Flows, true) => Err("a workload of flows needs `flows`".to_owned()),
-            (Kind::Load | Kind::Crowd | Kind::Paths, false) => {
+            (Kind::Load | Kind::Crowd | Kind::Paths | Kind::Control, false) => {
                 Err("`flows` need `workload.kind = \"flows\"`".to_owned())
             }
             (Kind::Flows, false) => self.check_flows(arm),
-            (Kind::Load | Kind::Crowd | Kind::Paths, true) => Ok(()),
+            (Kind::Load | Kind::Crowd | Kind::Paths | Kind::Control, true) => Ok(()),
         }
     }
 
@@ -211,6 +211,24 @@ impl Spec {
 }
 
 impl Workload {
+    fn check_control(&self) -> Result<(), Fault> {
+        let wrong = |why: &str| Err(fault("workload.control", why));
+        let control = match (self.kind, &self.control) {
+            (Kind::Control, Some(control)) => control,
+            (Kind::Control, None) => return wrong("is needed for `kind = \"control\"`"),
+            (_, Some(_)) => return wrong("is for `kind = \"control\"`"),
+            (_, None) => return Ok(()),
+        };
+        if control.measure != Measure::Change && self.duration.is_none() {
+            return Err(fault("workload.duration", "is needed to change routes for"));
+        }
+        let scale = control.measure == Measure::Scale;
+        if scale != (control.routes > 0) || scale != (control.updates > 0) {
+            return wrong("`routes` and `updates` are for `measure = \"scale\"`, which needs both");
+        }
+        Ok(())
+    }
+
     fn check(&self) -> Result<(), Fault> {
         let wrong = |key: &str, why: &str| Err(fault(format!("workload.{key}"), why));
         match self.kind {
@@ -220,7 +238,7 @@ impl Workload {
             Kind::Load | Kind::Paths if self.duration.is_some() => {
                 return wrong(
                     "duration",
-                    "is for `kind = \"flows\"` and `\"crowd\"`; a session ends with its files",
+                    "is for `kind = \"flows\"`, `\"crowd\"` and `\"control\"`; a session ends with its files",
                 );
             }
             Kind::Flows | Kind::Crowd if self.duration.is_none() => {
@@ -231,6 +249,7 @@ impl Workload {
         if self.sessions == 0 {
             return wrong("sessions", "must be at least 1");
         }
+        self.check_control()?;
         for change in &self.change {
             for table in [&change.both, &change.up, &change.down] {
                 LinkPatch::deserialize(table.clone())

@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::axis::Axis;
 use super::quick::Quick;
 
+mod control;
 mod paths;
 
-pub use paths::{Pattern, Then, Traffic, Training};
+pub use control::{Control, Measure, Routers};
+pub use paths::{Event, Pattern, Then, Traffic, Training};
 
 /// One experiment: `experiments/NAME.toml`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -161,7 +163,7 @@ pub struct Workload {
     pub series: bool,
     /// How long a run of [`Kind::Flows`] lasts, from the start of its first flow. It is
     /// measured from the start of its last. Of [`Kind::Crowd`]: how long each client loads;
-    /// it is measured in the middle half of that.
+    /// it is measured in the middle half of that. Of [`Kind::Control`]: how long routes change.
     #[serde(default, with = "duration::option")]
     pub duration: Option<Duration>,
     /// Time between the starts of two flows that do not give their own. Of
@@ -171,6 +173,8 @@ pub struct Workload {
     /// What the clients of [`Kind::Crowd`] are like.
     #[serde(default, rename = "client")]
     pub clients: Vec<ClientKind>,
+    /// What [`Kind::Control`] measures.
+    pub control: Option<Control>,
     /// What a client of [`Kind::Paths`] loads; the axis `traffic` sweeps the names, without it
     /// the first counts.
     #[serde(default)]
@@ -190,6 +194,8 @@ pub enum Kind {
     Flows,
     /// Many clients of one server, each over a link of its own.
     Crowd,
+    /// The egress agents among routers, without clients.
+    Control,
     /// Sessions of one client that two paths reach: the test bed of the EPE paper (topology
     /// `epe`).
     Paths,
@@ -280,6 +286,9 @@ pub struct Arm {
     /// Of [`Kind::Crowd`]: one client of each kind, each alone on a server.
     #[serde(default)]
     pub alone: bool,
+    /// Of [`Kind::Control`]: whose routers there are.
+    #[serde(default)]
+    pub routers: Routers,
     /// `get --mptcp`, of [`Kind::Paths`].
     #[serde(default)]
     pub mptcp: bool,

@@ -39,11 +39,6 @@ impl Default for Marks {
 
 impl Marks {
     /// Whether this process may mark packets: CAP_NET_ADMIN or CAP_NET_RAW. Asked of the kernel once.
-    pub(crate) fn is_available() -> bool {
-        Self::probe().is_ok()
-    }
-
-    /// What [`Marks::is_available`] found.
     ///
     /// # Errors
     /// What the kernel answered: `EPERM` without the capabilities.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use super::certificate::Certificate;
+use super::control;
 use super::crowd;
 use super::epe::{self, Parts, TestBed};
 use super::error::{Attempt, RunError};
@@ -74,6 +75,10 @@ impl<'a> Lane<'a> {
             spec::Kind::Flows => {
                 let run = flows::run(self, job, attempt, experiment)?;
                 Ok(run.map(|run| vec![run]))
+            }
+            spec::Kind::Control => {
+                let Shared { scratch, stop, .. } = self.shared;
+                control::run(scratch, stop, job, attempt, experiment)
             }
             spec::Kind::Crowd => {
                 let run = crowd::run(self, job, attempt, experiment)?;

@@ -3,6 +3,7 @@
 mod access_log;
 mod browser;
 mod certificate;
+mod control;
 mod cpu_wait;
 mod crowd;
 mod epe;

@@ -13,7 +13,7 @@ use crate::experiment::axis::{Axis, Cell};
 use crate::experiment::crowd::Member;
 use crate::experiment::data::Key;
 use crate::experiment::record::Links;
-use crate::experiment::spec::{Arm, Backend, Client, Kind, Server, Spec};
+use crate::experiment::spec::{Arm, Backend, Client, Kind, Server, Spec, Workload};
 
 /// One run: sessions that follow each other against the same server. Where no arm
 /// remembers anything between sessions, each is a run of its own.
@@ -211,6 +211,9 @@ fn runs(spec: &Spec, arm: &Arm) -> Vec<Range<u32>> {
     let (warmup, sessions) = spec.sessions(arm);
     let end = warmup + sessions;
     let begin = if spec.memoryless(arm) { warmup } else { 0 };
+    if spec.workload.kind == Kind::Control {
+        return vec![Range { start: begin, end }];
+    }
     if spec.arms.iter().all(|arm| spec.memoryless(arm)) {
         return (begin..end).map(|session| session..session + 1).collect();
     }
@@ -218,6 +221,9 @@ fn runs(spec: &Spec, arm: &Arm) -> Vec<Range<u32>> {
 }
 
 fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
+    if spec.workload.kind == Kind::Control {
+        return control_cost(spec, sessions);
+    }
     let rate = expected_rate(spec, cell, arm);
     if spec.workload.kind == Kind::Flows {
         // Each flow has a server and a client, which must not wait for a CPU.
@@ -267,6 +273,21 @@ fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
     Cost {
         weight,
         duration: count * (session + pause),
+    }
+}
+
+/// Routers and agents, which nothing else must keep waiting.
+fn control_cost(spec: &Spec, sessions: u32) -> Cost {
+    /// Until all daemons know each other, in seconds.
+    const START: f64 = 15.0;
+    let Workload {
+        duration, pause, ..
+    } = &spec.workload;
+    // A route is taken away and brought back.
+    let session = 2 * *pause + duration.unwrap_or_default();
+    Cost {
+        weight: UNLIMITED,
+        duration: START + f64::from(sessions) * session.as_secs_f64(),
     }
 }
 

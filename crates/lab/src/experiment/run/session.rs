@@ -308,6 +308,16 @@ impl<'a> Recorder<'a> {
         report: &Report,
         cpu_wait: f64,
     ) -> Run {
+        Run {
+            link,
+            emulator: Some(emulator(report, cpu_wait)),
+            disturbed: disturbed(report, cpu_wait),
+            ..self.end_unlinked(measured)
+        }
+    }
+
+    /// The record of a session without an emulated link.
+    pub(super) fn end_unlinked(self, measured: Measured) -> Run {
         let spec = &self.experiment.spec;
         let arm = &spec.arms[self.job.arm];
         let (warmup, _) = spec.sessions(arm);
@@ -327,10 +337,10 @@ impl<'a> Recorder<'a> {
             metrics: measured.metrics,
             labels: measured.labels,
             series: measured.series,
-            link,
+            link: Links::default(),
             other_links: BTreeMap::new(),
-            emulator: Some(emulator(report, cpu_wait)),
-            disturbed: disturbed(report, cpu_wait),
+            emulator: None,
+            disturbed: None,
             conditions: self.experiment.conditions.clone(),
         }
     }

@@ -16,6 +16,22 @@ pub struct Pattern {
     pub b: toml::Table,
     /// What changes in mid-transfer, at [`Traffic::change_at`].
     pub then: Then,
+    /// What happens to transit A then.
+    pub event: Option<Event>,
+}
+
+/// What happens to the path by transit A in mid-transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// Nothing comes to the client by it any more, and nobody is told.
+    Blackhole,
+    /// Its BGP session with the border ends.
+    PeerDown,
+    /// Its border drains it.
+    Drain,
+    /// Its border drains it and ends that, again and again.
+    Flap,
 }
 
 /// Keys of the links of a [`Pattern`] that change in mid-transfer, in both directions.

@@ -4,6 +4,7 @@ use std::slice::from_ref;
 
 use super::{Figure, Kind};
 use crate::experiment::{Axis, Spec};
+use crate::report::goal::Of;
 
 /// Results that a goal can be set for, by kind.
 const CHOICE: [&str; 4] = [
@@ -60,6 +61,12 @@ impl Figure {
         {
             return Err("`clock` is a factor above 0 and needs `share`".to_owned());
         }
+        if let Kind::Box(boxes) = &self.kind
+            && boxes.x.is_some()
+            && !boxes.metrics.is_empty()
+        {
+            return Err("groups of boxes are those of `x` or of `metrics`, not both".to_owned());
+        }
         if let Kind::Shares(shares) = &self.kind {
             let is_alone = |name: &str| spec.arm(name).is_some_and(|arm| arm.alone);
             if !is_alone(&shares.alone) || is_alone(&shares.crowd) {
@@ -73,6 +80,9 @@ impl Figure {
     }
 
     fn check_goal(&self) -> Result<(), String> {
+        if let Kind::Table(numbers) = &self.kind {
+            return self.check_table_goal(&numbers.metrics(&self.common));
+        }
         let results: Vec<&str> = match &self.kind {
             Kind::Choice(_) => CHOICE.to_vec(),
             Kind::Regret(_) => REGRET.to_vec(),
@@ -80,7 +90,6 @@ impl Figure {
             Kind::Ratio(_) => RATIO.to_vec(),
             Kind::Sessions(sessions) if !sessions.fixed.is_empty() => SESSIONS.to_vec(),
             Kind::Sessions(sessions) if sessions.clock.is_some() => vec![PER_HOUR],
-            Kind::Table(numbers) => numbers.metrics(&self.common),
             _ => vec![],
         };
         let unknown = |name: &&String| !results.contains(&name.as_str());
@@ -92,6 +101,17 @@ impl Figure {
             Some(unknown) => Err(format!(
                 "`goal.{unknown}`: there is no such result; expected {}",
                 results.join(", ")
+            )),
+        }
+    }
+
+    fn check_table_goal(&self, metrics: &[&str]) -> Result<(), String> {
+        let unknown = |name: &&String| !metrics.contains(&Of::split(name).0);
+        match self.common.goal.keys().find(unknown) {
+            None => Ok(()),
+            Some(unknown) => Err(format!(
+                "`goal.{unknown}`: there is no such result; expected {}, or one of them with `_p99` or `_worst`",
+                metrics.join(", ")
             )),
         }
     }

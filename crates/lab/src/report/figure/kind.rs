@@ -93,6 +93,10 @@ pub struct Lines {
 pub struct Boxes {
     /// A group of boxes for each value.
     pub x: Option<Axis>,
+    /// A group of boxes for each of these metrics, which have the same unit, instead of
+    /// [`Common::metric`] and `x`.
+    #[serde(default)]
+    pub metrics: Vec<String>,
     /// One plot for each value of these; other axes that have several values follow.
     #[serde(default)]
     pub panel: Axes,

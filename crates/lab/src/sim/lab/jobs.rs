@@ -74,8 +74,8 @@ impl Job {
         let began = OffsetDateTime::now_utc();
         let outcome = simulate(&self.scenario);
         let measured = match spec.workload.kind {
-            // A crowd and several paths are refused before: `plan::check`.
-            Kind::Load | Kind::Crowd | Kind::Paths => {
+            // All but single downloads are refused before: `plan::check`.
+            Kind::Load | Kind::Crowd | Kind::Paths | Kind::Control => {
                 measured::download(&self.scenario, &outcome, spec.workload.series)
             }
             Kind::Flows => measured::flows(&self.scenario, &outcome, spec.workload.series),

@@ -57,7 +57,7 @@ pub(crate) enum PathState {
 }
 
 impl Agent {
-    pub(super) fn new(socket: PathBuf) -> Self {
+    pub(crate) fn new(socket: PathBuf) -> Self {
         Self { socket }
     }
 

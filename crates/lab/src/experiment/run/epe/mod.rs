@@ -6,6 +6,7 @@
 mod api;
 mod arrivals;
 mod config;
+mod events;
 mod find;
 mod flow_stats;
 mod origin;

@@ -21,13 +21,14 @@ use super::super::plan::Job;
 use super::super::server::{Host, Kind, Server};
 use super::super::session::{Recorder, pair};
 use super::arrivals::{Arrivals, Pipe};
+use super::events::Story;
 use super::flow_stats::{self, FlowStats};
 use super::origin::{Content, Origin};
 use super::{CLIENT, SERVER, Side, TestBed};
 use crate::experiment::axis::Axis;
 use crate::experiment::files::SiteFile;
 use crate::experiment::record::{Links, Run};
-use crate::experiment::spec::{Arm, Traffic};
+use crate::experiment::spec::{Arm, Event, Traffic};
 use crate::link::ChangePair;
 
 /// Runs a job's sessions against a server of their own; `None` if a signal to stop came first.
@@ -197,7 +198,7 @@ impl Sessions<'_> {
             let mut command = self.command(std::slice::from_ref(file));
             let address = neighbour(visitor);
             command.args(["--local", &address.to_string()]);
-            let Some((share, took)) = self.load(command, file, measured)? else {
+            let Some((share, took)) = self.load(command, file, false, measured)? else {
                 return Ok(None);
             };
             waited += share * took.as_secs_f64();
@@ -224,7 +225,7 @@ impl Sessions<'_> {
         };
         self.bed.begin_changes(self.changes()?)?;
         let began = OffsetDateTime::now_utc();
-        let loaded = self.load(command, last, measured)?;
+        let loaded = self.load(command, last, true, measured)?;
         if let Some(pipe) = pipe {
             tell_arrivals(&pipe.end()?, measured);
         }
@@ -233,22 +234,34 @@ impl Sessions<'_> {
     }
 
     /// Share of the time for which the client waited for a CPU, and how long it took; `None` if
-    /// a signal to stop came first.
+    /// a signal to stop came first. An `eventful` load meets the pattern's event.
     fn load(
         &mut self,
         command: Command,
         last: &SiteFile,
+        eventful: bool,
         measured: &mut Measured,
     ) -> Result<Loaded, RunError> {
         let bed = &self.bed;
+        let event = self.event().filter(|_| eventful);
+        let story = event.map(|(event, at)| Story::begin(event, at, bed));
+        let story = story.transpose()?;
         let delivered = || {
-            let sides = Side::ALL.into_iter();
-            sides.map(|side| bed.link(side).delivered_bytes()[1]).sum()
+            let bytes = Side::ALL.map(|side| bed.link(side).delivered_bytes()[1]);
+            if let Some(story) = &story {
+                story.saw(bytes[0]);
+            }
+            bytes.iter().sum()
         };
         let log = self.file("client.log");
         let limit = self.timeout() * 2 + Duration::from_secs(10);
         let (netns, stop) = (bed.node("client"), &self.shared.stop);
-        let fetched = fetch::fetch(netns, command, &log, limit, (false, &delivered), stop)?;
+        let fetched = fetch::fetch(netns, command, &log, limit, (false, &delivered), stop);
+        if let Some(story) = story {
+            story.end(measured)?;
+            self.bed.wait_until_ready()?;
+        }
+        let fetched = fetched?;
         let Some(fetched) = fetched else {
             return Ok(None);
         };
@@ -309,6 +322,12 @@ impl Sessions<'_> {
         command
     }
 
+    /// What happens to transit A in mid-transfer, and when.
+    fn event(&self) -> Option<(Event, Duration)> {
+        let pattern = self.experiment.spec.pattern(&self.job.cell)?;
+        pattern.event.zip(self.traffic.change_at)
+    }
+
     /// What changes in mid-transfer.
     fn changes(&self) -> Result<[ChangePair; 2], RunError> {
         let mut changes = [ChangePair::default(), ChangePair::default()];
@@ -318,9 +337,7 @@ impl Sessions<'_> {
                 if table.is_empty() {
                     continue;
                 }
-                let patch = LinkPatch::deserialize(table.clone());
-                let patch =
-                    patch.map_err(|error| RunError::Arguments(error.message().to_owned()))?;
+                let patch = patch(table)?;
                 for direction in [&mut pair.up, &mut pair.down] {
                     direction.push(Change {
                         at,
@@ -329,6 +346,11 @@ impl Sessions<'_> {
                 }
             }
         }
+        if let Some((Event::Blackhole, at)) = self.event() {
+            let all_lost = toml::Table::from_iter([("loss".to_owned(), "100%".into())]);
+            let patch = patch(&all_lost)?;
+            changes[0].down.push(Change { at, patch });
+        }
         Ok(changes)
     }
 
@@ -336,4 +358,10 @@ impl Sessions<'_> {
     fn file(&self, name: &str) -> PathBuf {
         self.bed.file(name)
     }
+}
+
+/// What a table of a link's keys changes.
+fn patch(table: &toml::Table) -> Result<LinkPatch, RunError> {
+    let patch = LinkPatch::deserialize(table.clone());
+    patch.map_err(|error| RunError::Arguments(error.message().to_owned()))
 }

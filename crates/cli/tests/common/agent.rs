@@ -1,0 +1,148 @@
+//! What answers on a Unix socket as the agent of egress paths does.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::{Value, json};
+
+/// An agent with the paths `transit-a`, which plain packets take, and `transit-b`; both reach everybody.
+pub struct Agent {
+    socket: PathBuf,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    paths: [Value; 2],
+    connections: Vec<UnixStream>,
+    watchers: Vec<UnixStream>,
+}
+
+/// A path as the agent tells of it.
+fn path(name: &str, state: &str, mark: u32, address: &str) -> Value {
+    json!({"name": name, "number": 1, "state": state, "reason": "as the test says",
+           "since": "2026-11-22T09:00:00Z", "border": "192.0.2.1", "peer": 1, "mark": mark,
+           "addresses": [address], "backup": false, "table": 10001, "mtu": 1436,
+           "routes": {"ipv6": 1, "ipv4": 1}})
+}
+
+impl Agent {
+    /// Marks of the paths.
+    pub const MARKS: [u32; 2] = [0x68_0001, 0x68_0002];
+    /// Their EPE addresses.
+    pub const ADDRESSES: [&str; 2] = ["2001:db8:5::a1", "2001:db8:5::b1"];
+
+    /// Listens on `socket`.
+    pub fn start(socket: PathBuf) -> Self {
+        let [a, b] = Self::MARKS;
+        let state = Arc::new(Mutex::new(State {
+            paths: [
+                path("transit-a", "up", a, Self::ADDRESSES[0]),
+                path("transit-b", "up", b, Self::ADDRESSES[1]),
+            ],
+            connections: Vec::new(),
+            watchers: Vec::new(),
+        }));
+        let listener = UnixListener::bind(&socket).unwrap();
+        let shared = Arc::clone(&state);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let kept = stream.try_clone().unwrap();
+                shared.lock().unwrap().connections.push(kept);
+                let shared = Arc::clone(&shared);
+                // Ends with the connection.
+                thread::spawn(move || serve(stream, &shared));
+            }
+        });
+        Self { socket, state }
+    }
+
+    /// Tells that the second path is `up`, `draining` or `down`.
+    pub fn second_is(&self, how: &str) {
+        let mut state = self.state.lock().unwrap();
+        state.paths[1]["state"] = how.into();
+        let event = format!("event: path\ndata: {}\n\n", state.paths[1]);
+        state
+            .watchers
+            .retain_mut(|watcher| watcher.write_all(event.as_bytes()).is_ok());
+    }
+
+    /// Ends as if it was killed.
+    pub fn kill(self) {
+        std::fs::remove_file(&self.socket).unwrap();
+        let mut state = self.state.lock().unwrap();
+        state.watchers.clear();
+        for connection in &state.connections {
+            // Those that have ended already can't be ended again.
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+fn serve(stream: UnixStream, state: &Mutex<State>) {
+    let mut requests = BufReader::new(stream);
+    while let Some((head, body)) = read(&mut requests) {
+        let stream = requests.get_mut();
+        let answer = match head.split(' ').nth(1) {
+            Some("/v1/events") => {
+                let mut state = state.lock().unwrap();
+                let snapshot = json!({"ready": true, "paths": state.paths, "sessions": [],
+                                      "policies": []});
+                let answer = format!(
+                    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n\
+                     event: snapshot\ndata: {snapshot}\n\n"
+                );
+                let mut watcher = stream.try_clone().unwrap();
+                if watcher.write_all(answer.as_bytes()).is_ok() {
+                    state.watchers.push(watcher);
+                }
+                continue;
+            }
+            Some("/v1/lookup") => lookup(&serde_json::from_slice(&body).unwrap()),
+            _ => json!({}),
+        };
+        let answer = answer.to_string();
+        let length = answer.len();
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{answer}");
+        if stream.write_all(answer.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn lookup(request: &Value) -> Value {
+    let reach = |name: &str| {
+        json!({"name": name, "state": "up", "prefix": "::/0", "local_pref": 100, "med": 0,
+               "as_path": [64496, 64999]})
+    };
+    let paths = [reach("transit-a"), reach("transit-b")];
+    let clients = request["clients"].as_array().unwrap().iter();
+    let of = |client| json!({"client": client, "best": "transit-a", "paths": paths});
+    json!({"lookups": clients.map(of).collect::<Vec<Value>>()})
+}
+
+/// A request's first line and its body.
+fn read(requests: &mut BufReader<UnixStream>) -> Option<(String, Vec<u8>)> {
+    let mut head = String::new();
+    requests
+        .read_line(&mut head)
+        .ok()
+        .filter(|read| *read > 0)?;
+    let (mut line, mut length) = (String::new(), 0);
+    while line != "\r\n" {
+        line.clear();
+        requests
+            .read_line(&mut line)
+            .ok()
+            .filter(|read| *read > 0)?;
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    requests.read_exact(&mut body).ok()?;
+    Some((head, body))
+}

@@ -1,0 +1,268 @@
+//! Live connections brought onto another egress path: real marks, rules and routing tables between a
+//! server and a client with two links. Needs root; without, the tests say so and pass.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use common::agent::Agent;
+use common::{BINARY, Server, Site, eventually, has};
+use hikyaku_lab::link::Netns;
+use hikyaku_lab::topology::{Network, TopologySpec};
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Plain packets to the client take link `a`; those with the mark of `transit-b`, and those from its EPE
+/// address, link `b`, which is four times as fast.
+const NETWORK: &str = r#"
+description = "a server and a client with two links"
+
+[[nodes]]
+name = "client"
+addresses = ["2001:db8:9::1/128"]
+routes = ["2001:db8:5::/64 via fd00:a::1 src 2001:db8:9::1"]
+
+[[nodes]]
+name = "server"
+addresses = ["2001:db8:5::1/128", "2001:db8:5::b1/128"]
+routes = [
+    "2001:db8:9::/64 via fd00:a::2 src 2001:db8:5::1",
+    "2001:db8:9::/64 via fd00:b::2 src 2001:db8:5::1 table 100",
+]
+ip = ["-6 rule add fwmark 0x680002 lookup 100", "-6 rule add from 2001:db8:5::b1 lookup 100"]
+
+[[links]]
+name = "a"
+a = { node = "server", interface = "a", addresses = ["fd00:a::1/64"] }
+b = { node = "client", interface = "a", addresses = ["fd00:a::2/64"] }
+both = { rate = "4Mbps", one_way_delay = "5ms", queue = "100ms" }
+
+[[links]]
+name = "b"
+a = { node = "server", interface = "b", addresses = ["fd00:b::1/64"] }
+b = { node = "client", interface = "b", addresses = ["fd00:b::2/64"] }
+both = { rate = "16Mbps", one_way_delay = "5ms", queue = "100ms" }
+"#;
+
+const URL: &str = "https://[2001:db8:5::1]:8443/big.bin";
+/// Enough for all that a test does meanwhile.
+const SIZE: usize = 24 << 20;
+/// What has come over a link when it is in use beyond doubt, in bytes.
+const SOME: u64 = 500_000;
+/// What may come over a link after it was left: its queue, and what is sent again.
+const REST: u64 = 300_000;
+
+/// Links disturb each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+struct World {
+    server: Server,
+    network: Network,
+    agent: Option<Agent>,
+    config: PathBuf,
+    _files: (TempDir, Site),
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl World {
+    fn start(egress: &str) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: networks of namespaces need root");
+            return None;
+        }
+        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let spec = TopologySpec::parse("steering", NETWORK).unwrap();
+        let mut network = Network::create(&spec).unwrap();
+        network.start_links(7).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("api.sock");
+        let config = dir.path().join("edge.toml");
+        let text = format!("[egress]\nsocket = {socket:?}\n{egress}\n");
+        fs::write(&config, text).unwrap();
+        let site = Site::with_big_file(SIZE);
+        let agent = Agent::start(socket);
+        let netns = network.node("server").unwrap().name().to_owned();
+        let server = Server::try_start_by(
+            &["ip", "netns", "exec", &netns],
+            &[
+                site.path(),
+                "--listen",
+                "[::]:8443",
+                "--config",
+                config.to_str().unwrap(),
+            ],
+        );
+        let world = Self {
+            server: server.unwrap(),
+            network,
+            agent: Some(agent),
+            config,
+            _files: (dir, site),
+            _alone: alone,
+        };
+        world.server.wait_log("the egress agent at");
+        Some(world)
+    }
+
+    fn client(&self) -> &Netns {
+        self.network.node("client").unwrap()
+    }
+
+    fn load(&self, url: &str, http: &str) -> Load {
+        let mut get = Command::new(BINARY);
+        get.args(["get", "--insecure", "--json", "--http", http, url]);
+        get.stdout(Stdio::piped()).stderr(Stdio::null());
+        Load(self.client().spawn(&mut get).unwrap().unwrap())
+    }
+
+    /// Bytes that the client has received over a link.
+    fn received(&self, link: &str) -> u64 {
+        let read = || fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+        let text = self.client().enter(read).unwrap();
+        let mut lines = text.lines().map(str::trim_start);
+        let counts = lines.find_map(|line| line.strip_prefix(link)?.strip_prefix(':'));
+        let first = counts.unwrap().split_whitespace().next().unwrap();
+        first.parse().unwrap()
+    }
+
+    /// Waits until data comes over `link`, and no more over the `other`.
+    #[track_caller]
+    fn until_on(&self, link: &str, other: &str) {
+        let begun = self.received(link);
+        eventually(&format!("data on link {link}"), || {
+            (self.received(link) >= begun + SOME).then_some(())
+        });
+        let left = self.received(other);
+        let begun = self.received(link);
+        eventually(&format!("more data on link {link}"), || {
+            (self.received(link) >= begun + SOME).then_some(())
+        });
+        let rest = self.received(other) - left;
+        assert!(rest < REST, "{rest} bytes on link {other}, which was left");
+    }
+
+    /// Bytes that come over a link in a time.
+    fn rate(&self, link: &str) -> u64 {
+        let begun = self.received(link);
+        thread::sleep(Duration::from_secs(1));
+        self.received(link) - begun
+    }
+
+    /// An answer of the server's admin API.
+    fn admin(&self, path: &str) -> Value {
+        let server = self.network.node("server").unwrap();
+        server.enter(|| self.server.admin_json(path)).unwrap()
+    }
+}
+
+/// A download; ended when dropped.
+struct Load(Child);
+
+impl Load {
+    /// Its record, when it has ended.
+    fn finish(mut self) -> Value {
+        let out = self.0.stdout.take().unwrap();
+        let text = std::io::read_to_string(out).unwrap();
+        let last = text.lines().last().unwrap_or_default().to_owned();
+        serde_json::from_str(&last).unwrap_or_else(|_| panic!("no record: {text}"))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// One download through all that can move it.
+fn moves_with(http: &str, version: &str) {
+    let Some(mut world) = World::start("[policy]\npath = \"plain\"") else {
+        return;
+    };
+    let load = world.load(URL, http);
+    world.until_on("a", "b");
+    let slow = world.rate("a");
+
+    let pinned = fs::read_to_string(&world.config).unwrap();
+    fs::write(&world.config, pinned.replace("plain", "transit-b")).unwrap();
+    world.server.signal(Signal::HUP);
+    world.until_on("b", "a");
+    let fast = world.rate("b");
+    assert!(fast > slow * 3 / 2, "{fast} bytes/s on b, {slow} on a");
+    let known = world.admin("/v1/clients/2001:db8:9::1");
+    let routes = known["routes"].as_array().unwrap();
+    assert_eq!(routes.len(), 3, "one for each class: {known}");
+    assert_eq!(routes[0]["route"], "transit-b", "{known}");
+    assert_eq!(routes[0]["reason_code"], "pinned", "{known}");
+
+    let agent = world.agent.take().unwrap();
+    agent.second_is("down");
+    world.until_on("a", "b");
+    agent.second_is("up");
+    world.until_on("b", "a");
+    agent.kill();
+    world.until_on("a", "b");
+    world.server.wait_log("all connections take the plain way");
+
+    let record = load.finish();
+    assert_eq!(record["bytes"], SIZE, "{record}");
+    let line = world
+        .server
+        .wait_access("the download", |line| line["version"] == version);
+    assert_eq!(line["complete"], true, "{line}");
+    assert_eq!(line["route"], "plain", "{line}");
+    let lines = world.server.access_lines();
+    assert_eq!(
+        lines.len(),
+        1,
+        "it was one response on one connection: {lines:?}"
+    );
+}
+
+#[test]
+fn a_download_over_tcp_moves_with_the_decision() {
+    moves_with("2", "h2");
+}
+
+#[test]
+fn a_download_over_quic_moves_with_the_decision() {
+    moves_with("3", "h3");
+}
+
+#[test]
+fn addresses_bring_new_connections_onto_a_path() {
+    if !has("addresses_bring_new_connections_onto_a_path", "curl") {
+        return;
+    }
+    let Some(world) = World::start("steer = \"address\"\n[policy]\npath = \"transit-b\"") else {
+        return;
+    };
+    let head = || {
+        let mut curl = Command::new("curl");
+        curl.args(["-q", "-sSkI", "--http2", "https://[2001:db8:5::1]:8443/"]);
+        let output = world.client().output(&mut curl).unwrap().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    eventually("Alt-Svc with the address of the path", || {
+        head()
+            .contains("alt-svc: h3=\"[2001:db8:5::b1]:8443\"; ma=60")
+            .then_some(())
+    });
+
+    // The client ignores packets from any other address than the one that it sends to.
+    let load = world.load("https://[2001:db8:5::b1]:8443/big.bin", "3");
+    world.until_on("b", "a");
+    assert_eq!(load.finish()["bytes"], SIZE);
+    let line = world
+        .server
+        .wait_access("the download", |line| line["version"] == "h3");
+    assert_eq!(line["route"], "transit-b", "{line}");
+}

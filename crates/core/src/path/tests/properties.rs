@@ -1,0 +1,195 @@
+//! What holds whatever is seen.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::{
+    AS, BEST, CLIENT, Candidates, Criterion, Group, Mode, PathId, PathObservation, PathSet,
+    PolicyConfig, Route, Session, World, addr, decide_route,
+};
+
+fn path() -> impl Strategy<Value = PathId> {
+    (0u8..16).prop_map(|place| PathId::new(place).unwrap())
+}
+
+fn paths() -> impl Strategy<Value = PathSet> {
+    proptest::collection::vec(path(), 0..6).prop_map(|paths| paths.into_iter().collect())
+}
+
+fn route() -> impl Strategy<Value = Route> {
+    prop_oneof![
+        2 => Just(Route::Plain),
+        4 => path().prop_map(Route::Steered),
+        1 => Just(Route::Aggregated),
+    ]
+}
+
+fn criterion() -> impl Strategy<Value = Criterion> {
+    (0usize..3).prop_map(|place| Criterion::ALL[place])
+}
+
+prop_compose! {
+    fn candidates()(
+        plain_is in proptest::option::of(path()),
+        paths in paths(),
+        backup in paths(),
+        aggregate: bool,
+        mode in (0usize..4),
+        allowed in prop_oneof![Just(PathSet::ALL), paths()],
+        named in proptest::option::of(path()),
+    ) -> Candidates {
+        let mode = [Mode::Adaptive, Mode::Plain, Mode::Steered, Mode::Aggregated][mode];
+        Candidates { plain_is, paths, backup, aggregate, mode, allowed, named }
+    }
+}
+
+prop_compose! {
+    fn observation()(
+        bytes in 0u64..1_000_000_000,
+        micros in 0u64..100_000_000,
+        app_limited: bool,
+        rtt in proptest::option::of(0u64..10_000_000),
+        packets_sent in 0u32..100_000,
+        packets_lost in 0u32..100_000,
+        stalled in 0u64..10_000_000,
+    ) -> PathObservation {
+        PathObservation {
+            bytes,
+            duration: Duration::from_micros(micros),
+            app_limited,
+            rtt: rtt.map(Duration::from_micros),
+            packets_sent,
+            packets_lost,
+            stalled: Duration::from_micros(stalled),
+        }
+    }
+}
+
+/// What happens to one of four clients in two prefixes.
+#[derive(Clone, Debug)]
+enum Event {
+    Seen(u8, Route, Box<PathObservation>),
+    Stalled(u8, Route),
+    Decided(u8, Criterion, u32),
+    Candidates(Candidates),
+    Passed(u64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        6 => (0u8..4, route(), observation())
+            .prop_map(|(client, route, seen)| Event::Seen(client, route, Box::new(seen))),
+        2 => (0u8..4, route()).prop_map(|(client, route)| Event::Stalled(client, route)),
+        4 => (0u8..4, criterion(), any::<u32>())
+            .prop_map(|(client, wants, session)| Event::Decided(client, wants, session)),
+        1 => candidates().prop_map(Event::Candidates),
+        1 => (0u64..100_000).prop_map(Event::Passed),
+    ]
+}
+
+fn client(number: u8) -> &'static str {
+    [
+        "192.0.2.1",
+        "192.0.2.2",
+        "2001:db8:1::1",
+        "2001:db8:1:100::1",
+    ][usize::from(number)]
+}
+
+fn may_be_chosen(route: Route, candidates: &Candidates, group: Group) -> bool {
+    let explored = group == Group::Explore;
+    match route {
+        Route::Plain => true,
+        Route::Steered(path) => {
+            let backup = candidates.backup.contains(path);
+            candidates.singles().contains(route) && !(explored && backup)
+        }
+        Route::Aggregated => candidates.aggregates(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn nothing_but_candidates_is_chosen(
+        exploration in prop_oneof![Just(0.02), Just(1.0)],
+        events in proptest::collection::vec(event(), 0..120),
+    ) {
+        let mut world = World::with(PolicyConfig { exploration, ..PolicyConfig::default() });
+        for event in events {
+            match event {
+                Event::Seen(who, route, seen) => world.learn(client(who), route, &seen),
+                Event::Stalled(who, route) => {
+                    let carrier = route.carrier(world.candidates.plain_is);
+                    let (who, candidates) = (addr(client(who)), world.candidates);
+                    world.table.stalled(who, AS, carrier, &candidates, world.now);
+                }
+                Event::Candidates(candidates) => world.candidates = candidates,
+                Event::Passed(secs) => world.pass(secs),
+                Event::Decided(who, wants, session) => {
+                    let addr = addr(client(who));
+                    let view = world.table.view(addr, AS, world.now);
+                    let decide = || {
+                        let session = Session(session);
+                        decide_route(&view, wants, &world.candidates, &world.policy, session, 1)
+                    };
+                    let decision = decide();
+                    prop_assert_eq!(decision, decide(), "a pure function");
+                    let candidates = &world.candidates;
+                    prop_assert!(
+                        may_be_chosen(decision.route, candidates, decision.group),
+                        "{:?} of {:?}", decision, candidates
+                    );
+                    world.table.decided(addr, wants, &decision);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_more_than_the_share_is_explored(
+        exploration in 0.0f64..0.02,
+        seen in proptest::collection::vec((route(), observation()), 0..40),
+        first in any::<u32>(),
+    ) {
+        let policy = PolicyConfig { exploration, holdback: 0.0, ..PolicyConfig::default() };
+        let mut world = World::with(policy);
+        for (route, seen) in seen {
+            world.learn(CLIENT, route, &seen);
+        }
+        let view = world.table.view(addr(CLIENT), AS, world.now);
+        let sessions = 1000u32;
+        let explored = (0..sessions).filter(|n| {
+            let session = Session(first.wrapping_add(*n));
+            let wants = Criterion::Goodput;
+            let decision =
+                decide_route(&view, wants, &world.candidates, &world.policy, session, 1);
+            decision.group == Group::Explore
+        });
+        let expected = exploration * f64::from(sessions);
+        // Four standard deviations, for a draw of its own in each session.
+        prop_assert!(explored.count() as f64 <= expected + 4.0 * expected.sqrt() + 1.0);
+    }
+
+    #[test]
+    fn more_goodput_of_a_route_never_loses_it_a_client(
+        plain in 1u64..100,
+        other in 1u64..100,
+        more in 0u64..100,
+        plains in 1usize..20,
+        others in 1usize..20,
+    ) {
+        let chosen = |mbps| {
+            let mut world = World::new();
+            world.candidates.paths = [BEST, PathId::new(1).unwrap()].into_iter().collect();
+            world.see(CLIENT, Route::Plain, plains, plain, 30);
+            world.see(CLIENT, super::STEERED, others, mbps, 30);
+            world.asked(CLIENT, Criterion::Goodput).route
+        };
+        if chosen(other) != Route::Plain {
+            prop_assert_ne!(chosen(other + more), Route::Plain);
+        }
+    }
+}

@@ -1,0 +1,272 @@
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+const RTT: u32 = 20;
+const ACK_DELAY: u32 = 40;
+
+/// A sender and its receiver, millisecond by millisecond. Times are from the start.
+struct Link {
+    /// Packets by the time of sending.
+    sent: Vec<u32>,
+    /// When each is acknowledged; `None` if never.
+    acked: Vec<Option<u32>>,
+}
+
+impl Link {
+    /// Sends `packets` in each millisecond of `from..until` that is a multiple of `every`, and
+    /// acknowledges each after a round trip, or as `at` says of its time of sending.
+    fn new(
+        (from, until, every, packets): (u32, u32, u32, u32),
+        at: impl Fn(u32) -> Option<u32>,
+    ) -> Self {
+        let times = (from..until).filter(|time| time % every == 0);
+        let sent: Vec<_> = times
+            .flat_map(|time| (0..packets).map(move |_| time))
+            .collect();
+        let acked = sent.iter().map(|&time| at(time)).collect();
+        Self { sent, acked }
+    }
+
+    fn flight(&self, start: Instant, now: u32) -> Flight {
+        let sent = self.sent.iter().filter(|&&at| at <= now).count() as u64;
+        let acks = self.acked.iter().flatten().filter(|&&at| at <= now);
+        let acked = acks.clone().count() as u64;
+        Flight {
+            sent,
+            in_flight: sent - acked,
+            acked,
+            acked_at: acks.max().map(|&at| start + MS * at),
+            srtt: MS * RTT,
+            rttvar: MS / 2,
+            packet: 1,
+        }
+    }
+
+    /// Signals by their times, until `end`, with looks as the watch wants them.
+    fn watch(&self, end: u32) -> Vec<(u32, Signal)> {
+        let start = Instant::now();
+        let mut watch = Watch::new(start, MS * ACK_DELAY);
+        let mut signals = Vec::new();
+        let mut next = start;
+        for now in 0..end {
+            let at = start + MS * now;
+            if at < next {
+                continue;
+            }
+            let flight = self.flight(start, now);
+            signals.extend(watch.look(at, &flight).map(|signal| (now, signal)));
+            next = watch.next(&flight);
+        }
+        signals
+    }
+
+    /// Times of alarms.
+    fn alarms(&self, end: u32) -> Vec<u32> {
+        let signals = self.watch(end).into_iter();
+        signals
+            .filter(|(_, signal)| matches!(signal, Signal::Stalled(_)))
+            .map(|(at, _)| at)
+            .collect()
+    }
+}
+
+/// Two packets a millisecond: 24 Mbit/s.
+const BULK: (u32, u32, u32, u32) = (0, 1000, 1, 2);
+
+fn in_time(sent: u32) -> Option<u32> {
+    Some(sent + RTT)
+}
+
+/// What is sent from `time` on is lost.
+fn hole(time: u32) -> impl Fn(u32) -> Option<u32> {
+    move |sent| (sent < time).then_some(sent + RTT)
+}
+
+#[test]
+fn a_black_hole_is_noticed_soon_and_nothing_else_is_one() {
+    // The last acknowledgement before a hole at 500 comes at 519.
+    type Acks = Box<dyn Fn(u32) -> Option<u32>>;
+    let cases: Vec<(&str, (u32, u32, u32, u32), Acks, Option<(u32, u32)>)> = vec![
+        ("bulk", BULK, Box::new(in_time), None),
+        (
+            "bulk into a hole",
+            BULK,
+            Box::new(hole(500)),
+            Some((528, 533)),
+        ),
+        (
+            "bulk until its window is full",
+            (0, 520, 1, 2),
+            Box::new(hole(500)),
+            Some((528, 533)),
+        ),
+        (
+            "media, 20 packets each 40 ms, into a hole",
+            (0, 1000, 40, 20),
+            Box::new(hole(500)),
+            // Sent at 520, due at 540.
+            Some((547, 556)),
+        ),
+        (
+            "1 Mbit/s into a hole",
+            (0, 1000, 12, 1),
+            Box::new(hole(500)),
+            Some((560, 590)),
+        ),
+        ("media", (0, 1000, 40, 20), Box::new(in_time), None),
+        ("ends", (0, 500, 1, 2), Box::new(in_time), None),
+        (
+            "slow start: a burst in each round trip",
+            (0, 1000, RTT, 10),
+            Box::new(in_time),
+            None,
+        ),
+        (
+            "bursts after pauses",
+            (0, 1000, 150, 100),
+            Box::new(in_time),
+            None,
+        ),
+        (
+            "single packets, acknowledged late",
+            (0, 1000, 100, 1),
+            Box::new(|sent| Some(sent + RTT + ACK_DELAY)),
+            None,
+        ),
+        (
+            "pairs, acknowledged late",
+            (0, 1000, 100, 2),
+            Box::new(|sent| Some(sent + RTT + ACK_DELAY)),
+            None,
+        ),
+        (
+            "acknowledgements each 8 ms",
+            BULK,
+            Box::new(|sent| Some((sent + RTT).next_multiple_of(8))),
+            None,
+        ),
+        (
+            "every tenth packet lost",
+            BULK,
+            Box::new(|sent| (sent % 10 != 0).then_some(sent + RTT)),
+            None,
+        ),
+        (
+            "the last packet lost",
+            (0, 500, 1, 1),
+            Box::new(hole(499)),
+            None,
+        ),
+        (
+            "a pause of the link of 7 ms",
+            BULK,
+            Box::new(|sent| {
+                Some(if (480..487).contains(&sent) {
+                    507
+                } else {
+                    sent + RTT
+                })
+            }),
+            None,
+        ),
+    ];
+    for (name, sending, acks, want) in cases {
+        let first = Link::new(sending, acks).alarms(700).first().copied();
+        match want {
+            None => assert_eq!(first, None, "{name}"),
+            Some((from, to)) => {
+                assert!(
+                    first.is_some_and(|at| (from..=to).contains(&at)),
+                    "{name}: {first:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn an_alarm_tells_of_the_silence_and_comes_again_more_and_more_seldom() {
+    let signals = Link::new(BULK, hole(500)).watch(1000);
+    let Some((_, Signal::Stalled(stall))) = signals.first() else {
+        panic!("{signals:?}");
+    };
+    assert!(stall.overdue >= AT_ONCE && stall.overdue <= stall.in_flight);
+    assert_eq!(stall.srtt, MS * RTT);
+    let times: Vec<_> = signals.iter().map(|(at, _)| at).collect();
+    let gaps: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.len() >= 2 && gaps.windows(2).all(|pair| pair[1] >= 2 * pair[0] - 10));
+}
+
+#[test]
+fn a_link_that_pauses_is_given_more_patience() {
+    // Nothing gets through in the first 16 ms of each 200, and all of it then.
+    let paused = |sent: u32| match sent % 200 {
+        0..16 => sent - sent % 200 + 16 + RTT,
+        _ => sent + RTT,
+    };
+    let link = Link::new((0, 4000, 1, 2), |sent| Some(paused(sent)));
+    let signals = link.watch(4000);
+    let [(_, Signal::Stalled(_)), (_, Signal::Resumed(silent))] = signals[..] else {
+        panic!("one alarm, taken back: {signals:?}");
+    };
+    assert!((16 * MS..=40 * MS).contains(&silent), "{silent:?}");
+}
+
+#[test]
+fn an_acknowledgement_that_was_held_back_does_not_end_an_alarm() {
+    // The last packet before the hole waits for a second one, which never comes; from 540 on
+    // everything takes another path.
+    let link = Link::new(BULK, |sent| match sent {
+        499 => Some(499 + RTT + ACK_DELAY / 2),
+        500..540 => None,
+        sent => Some(sent + RTT),
+    });
+    let mut signals = link.watch(1000).into_iter();
+    let stalled = signals.next();
+    assert!(
+        matches!(stalled, Some((520..=535, Signal::Stalled(_)))),
+        "{stalled:?}"
+    );
+    let resumed = signals.next();
+    assert!(
+        matches!(resumed, Some((560..=566, Signal::Resumed(_)))),
+        "{resumed:?}"
+    );
+    assert_eq!(signals.next(), None);
+}
+
+#[test]
+fn a_busy_machine_reads_acknowledgements_before_it_judges() {
+    let start = Instant::now();
+    let link = Link::new(BULK, in_time);
+    let mut watch = Watch::new(start, MS * ACK_DELAY);
+    for now in 0..100 {
+        watch.look(start + MS * now, &link.flight(start, now));
+    }
+    // What came in 40 ms has not been read yet.
+    let late = start + MS * 140;
+    assert_eq!(watch.look(late, &link.flight(start, 99)), None);
+    assert_eq!(watch.look(late + MS, &link.flight(start, 141)), None);
+}
+
+#[test]
+fn what_comes_after_the_other_path_was_taken_is_no_false_alarm() {
+    // From 550 on everything takes another path of the same length.
+    let link = Link::new(BULK, |sent| {
+        (!(500..550).contains(&sent)).then_some(sent + RTT)
+    });
+    let signals = link.watch(1000);
+    let [(_, Signal::Stalled(_)), (at, Signal::Resumed(silent))] = signals[..] else {
+        panic!("{signals:?}");
+    };
+    assert!((570..576).contains(&at) && silent >= 50 * MS);
+    // As patient as before: a second hole is noticed as soon.
+    let link = Link::new(BULK, |sent| {
+        (!(500..550).contains(&sent) && sent < 800).then_some(sent + RTT)
+    });
+    let alarms = link.alarms(1000);
+    assert!(
+        alarms[1..].iter().any(|at| (825..=834).contains(at)),
+        "{alarms:?}"
+    );
+}
