@@ -27,7 +27,7 @@ use super::origin::{Content, Origin};
 use super::{CLIENT, SERVER, Side, TestBed};
 use crate::experiment::axis::Axis;
 use crate::experiment::files::SiteFile;
-use crate::experiment::record::{Links, Run};
+use crate::experiment::record::{Links, Outcome, Run};
 use crate::experiment::spec::{Arm, Event, Traffic, Training};
 use crate::link::ChangePair;
 
@@ -172,6 +172,9 @@ impl Sessions<'_> {
         // What the client's end still sends, such as the closing of its connections.
         thread::sleep(self.links[0].rtt() + Duration::from_millis(5));
         let [a, b] = self.bed.stop_links()?;
+        if self.event().is_some() {
+            self.bed.wait_until_ready()?;
+        }
         let report = a.beside(&b);
         let cpu_wait = cpu_wait.max(server_wait);
         let [a, b] = self.links.clone();
@@ -223,7 +226,6 @@ impl Sessions<'_> {
         let fetched = fetch::fetch(netns, command, &log, limit, (false, &delivered), stop);
         if let Some(story) = story {
             story.end(measured)?;
-            self.bed.wait_until_ready()?;
         }
         let fetched = fetched?;
         let arrivals = pipe.map(Pipe::end).transpose()?;
@@ -244,6 +246,11 @@ impl Sessions<'_> {
                 measured.metric("least_second_mbps", least);
             }
             if let Some(gap) = arrivals.longest_gap() {
+                // Where the end never came, the time until it was given up is a gap, too.
+                let gap = match measured.outcome {
+                    Outcome::Complete => gap,
+                    _ => gap.max(fetched.client.took.saturating_sub(arrivals.last())),
+                };
                 measured.metric("longest_gap_ms", gap.as_secs_f64() * 1e3);
             }
             let goodput = arrivals.series(1.0);
