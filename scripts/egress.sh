@@ -2,6 +2,7 @@
 # The egress control plane in egress/, a Go module.
 #
 # usage: scripts/egress.sh build           build/hikyaku-egress, statically linked
+#                                         and build/hikyaku-bgp-feed, which the lab measures with
 #        scripts/egress.sh check           formatting, vet, staticcheck, the eBPF object
 #        scripts/egress.sh test [PACKAGE]  tests with the race detector; as root in namespaces, too;
 #                                          ends with `N passed, N failed` on a line of its own
@@ -36,7 +37,7 @@ build() {
     version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
     mkdir -p "$BUILD"
     (cd egress && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${version:-unknown}" \
-        -o "$BUILD/hikyaku-egress" ./cmd/hikyaku-egress)
+        -o "$BUILD/" ./cmd/...)
 }
 
 check() {
@@ -96,7 +97,7 @@ build | check) "$1" ;;
 test) run_tests "${2:-./...}" ;;
 fuzz) fuzz "${2:-./...}" ;;
 *)
-    sed -n '2,9 s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,10 s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac

@@ -12,6 +12,8 @@ import (
 type bgp interface {
 	Events() <-chan speaker.Event
 	AnnounceVPN(speaker.VPNAnnouncement) error
+	// AnnouncedAll ends a restart, see [speaker.Speaker.AnnouncedAll].
+	AnnouncedAll()
 	Close()
 }
 

@@ -135,6 +135,9 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 	for i := range c.Neighbors {
 		c.Neighbors[i].GracefulRestart = b.config.BGP.RestartTime
 		c.Neighbors[i].Restarting = restarting
+		if c.BestPaths {
+			c.Neighbors[i].Families = append(c.Neighbors[i].Families, speaker.IPv6Unicast, speaker.IPv4Unicast)
+		}
 	}
 	for i := range b.config.Peers {
 		p := &b.config.Peers[i]

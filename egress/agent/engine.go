@@ -112,6 +112,7 @@ const (
 func (e *engine) loop(ctx context.Context) error {
 	patience := time.NewTimer(e.common.BGP.StaleTime)
 	defer patience.Stop()
+	announced := false // all that neighbours had when they came up
 	e.show()
 	for {
 		if err := e.next(ctx, patience.C); err != nil {
@@ -125,9 +126,14 @@ func (e *engine) loop(ctx context.Context) error {
 			e.step(ctx, name)
 		}
 		e.show()
-		if e.opts.DryRun != nil && !e.busy() && e.complete() {
+		if announced || e.busy() || !e.complete() {
+			continue
+		}
+		if e.opts.DryRun != nil {
 			return nil
 		}
+		announced = true
+		e.bgp.AnnouncedAll()
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
+	"unique"
 
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
@@ -40,45 +42,100 @@ type VPNAnnouncement struct {
 //
 // It fails for a service that cannot be announced, before any route has gone.
 func (s *Speaker) AnnounceVPN(a VPNAnnouncement) error {
-	shared, err := a.Route.gobgp()
-	if err != nil {
+	if err := s.announce(a); err != nil {
 		return fmt.Errorf("announcing %d VPN routes of %s: %w", len(a.Prefixes), a.RD, err)
 	}
-	rd := a.RD.GoBGP()
-	for prefixes := a.Prefixes; len(prefixes) > 0; {
-		n := min(len(prefixes), chunk)
-		paths := make([]*apiutil.Path, 0, n)
-		for _, prefix := range prefixes[:n] {
-			path, err := vpnPath(rd, prefix)
-			if err != nil {
-				return fmt.Errorf("announcing VPN route %s of %s: %w", prefix, a.RD, err)
-			}
-			nextHop := a.Route.Attributes.NextHop
-			if !nextHop.IsValid() {
-				nextHop = netip.IPv6Unspecified()
-			}
-			reach, err := bgp.NewPathAttributeMpReachNLRI(path.Family, []bgp.PathNLRI{{NLRI: path.Nlri}}, nextHop)
-			if err != nil {
-				return fmt.Errorf("announcing VPN route %s of %s via %s: %w", prefix, a.RD, nextHop, err)
-			}
-			path.Attrs = append(shared[:len(shared):len(shared)], reach)
-			paths = append(paths, path)
+	return nil
+}
+
+func (s *Speaker) announce(a VPNAnnouncement) error {
+	split := byFamily(a.Prefixes)
+	// Who has no session yet refuses what could not be sent, too.
+	messages, err := a.Route.encode(netip.IPv6Unspecified(), a.RD, split)
+	if err != nil {
+		return err
+	}
+	s.announcing.Lock()
+	defer s.announcing.Unlock()
+	s.out.set(a.RD, unique.Make(a.Route), a.Prefixes)
+	for _, v := range s.vpnSessions {
+		if !v.live {
+			continue
 		}
-		if err := s.addPaths(paths); err != nil {
-			return fmt.Errorf("announcing VPN routes of %s: %w", a.RD, err)
+		own := messages
+		if !a.Route.Attributes.NextHop.IsValid() {
+			if own, err = a.Route.encode(v.local(), a.RD, split); err != nil {
+				return err
+			}
 		}
-		prefixes = prefixes[n:]
+		v.post(outItem{messages: own})
+	}
+	if s.mirrored {
+		return s.announceByGoBGP(a)
 	}
 	return nil
 }
 
 // WithdrawVPN withdraws VPN routes. Unknown ones are ignored.
 func (s *Speaker) WithdrawVPN(rd srv6.RouteDistinguisher, prefixes []netip.Prefix) error {
+	s.announcing.Lock()
+	defer s.announcing.Unlock()
+	known := s.out.remove(rd, prefixes)
+	var messages []byte
+	for family, list := range byFamily(known) {
+		var err error
+		if messages, err = appendWithdrawal(messages, rd, family, list); err != nil {
+			return fmt.Errorf("withdrawing VPN routes of %s: %w", rd, err)
+		}
+	}
+	for _, v := range s.vpnSessions {
+		if v.live && len(messages) > 0 {
+			v.post(outItem{messages: messages})
+		}
+	}
+	if s.mirrored {
+		return s.withdrawByGoBGP(rd, known)
+	}
+	return nil
+}
+
+// announceByGoBGP announces to reflectors whose sessions are GoBGP's.
+func (s *Speaker) announceByGoBGP(a VPNAnnouncement) error {
+	shared, err := a.Route.gobgp()
+	if err != nil {
+		return err
+	}
+	nextHop := a.Route.Attributes.NextHop
+	if !nextHop.IsValid() {
+		nextHop = netip.IPv6Unspecified()
+	}
+	rd := a.RD.GoBGP()
+	for prefixes := range slices.Chunk(a.Prefixes, chunk) {
+		paths := make([]*apiutil.Path, 0, len(prefixes))
+		for _, prefix := range prefixes {
+			path, err := vpnPath(rd, prefix)
+			if err != nil {
+				return fmt.Errorf("route %s: %w", prefix, err)
+			}
+			reach, err := bgp.NewPathAttributeMpReachNLRI(path.Family, []bgp.PathNLRI{{NLRI: path.Nlri}}, nextHop)
+			if err != nil {
+				return fmt.Errorf("route %s via %s: %w", prefix, nextHop, err)
+			}
+			path.Attrs = append(shared[:len(shared):len(shared)], reach)
+			paths = append(paths, path)
+		}
+		if err := s.addPaths(paths); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Speaker) withdrawByGoBGP(rd srv6.RouteDistinguisher, prefixes []netip.Prefix) error {
 	distinguisher := rd.GoBGP()
-	for len(prefixes) > 0 {
-		n := min(len(prefixes), chunk)
-		paths := make([]*apiutil.Path, 0, n)
-		for _, prefix := range prefixes[:n] {
+	for prefixes := range slices.Chunk(prefixes, chunk) {
+		paths := make([]*apiutil.Path, 0, len(prefixes))
+		for _, prefix := range prefixes {
 			path, err := vpnPath(distinguisher, prefix)
 			if err != nil {
 				return fmt.Errorf("withdrawing VPN route %s of %s: %w", prefix, rd, err)
@@ -89,7 +146,6 @@ func (s *Speaker) WithdrawVPN(rd srv6.RouteDistinguisher, prefixes []netip.Prefi
 		if err := s.gobgp.DeletePath(apiutil.DeletePathRequest{Paths: paths}); err != nil {
 			return fmt.Errorf("withdrawing VPN routes of %s: %w", rd, err)
 		}
-		prefixes = prefixes[n:]
 	}
 	return nil
 }

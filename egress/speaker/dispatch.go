@@ -36,6 +36,18 @@ type report struct {
 	best  []*apiutil.Path
 	eor   *apiutil.Path
 	peer  *apiutil.WatchEventMessage_PeerEvent
+	// session is from a session of ours.
+	session *sessionReport
+}
+
+// sessionReport is what a session of ours with a reflector says; exactly one field
+// is set besides the address.
+type sessionReport struct {
+	address netip.Addr
+	up      *PeerUp
+	update  *vpnUpdate
+	// down is why the session ended.
+	down string
 }
 
 // session is what is known of one neighbour.
@@ -102,6 +114,22 @@ func (d *dispatcher) report(ctx context.Context, r report) {
 		d.endOfRIB(ctx, r.eor)
 	case r.best != nil:
 		d.bestChanged(ctx, r.best)
+	case r.session != nil:
+		d.sessionReported(ctx, r.session)
+	}
+}
+
+func (d *dispatcher) sessionReported(ctx context.Context, r *sessionReport) {
+	s := d.sessions[r.address]
+	switch {
+	case s == nil:
+	case r.up != nil:
+		d.up(ctx, s, *r.up)
+	case r.update != nil:
+		d.updated(ctx, s, r.update)
+	default:
+		s.reason = r.down
+		d.down(ctx, s)
 	}
 }
 
@@ -127,7 +155,14 @@ func (d *dispatcher) stateChanged(ctx context.Context, e *apiutil.WatchEventMess
 	if e.Peer.State.SessionState == bgp.BGP_FSM_ESTABLISHED {
 		s.established = true
 		if s.hookLead <= 0 {
-			d.up(ctx, s, e.Peer)
+			d.up(ctx, s, PeerUp{
+				Peer:         s.neighbor.Name,
+				Address:      s.neighbor.Address,
+				AS:           e.Peer.State.PeerASN,
+				RouterID:     e.Peer.State.RouterID,
+				LocalAddress: e.Peer.Transport.LocalAddress,
+				Families:     sharedFamilies(s.neighbor.Families, e.Peer.State.RemoteCap),
+			})
 		}
 		return
 	}
@@ -141,22 +176,15 @@ func (d *dispatcher) stateChanged(ctx context.Context, e *apiutil.WatchEventMess
 	}
 }
 
-func (d *dispatcher) up(ctx context.Context, s *session, peer apiutil.Peer) {
+func (d *dispatcher) up(ctx context.Context, s *session, up PeerUp) {
 	s.up = true
 	s.number++
 	s.ended = nil
-	s.families = sharedFamilies(s.neighbor.Families, peer.State.RemoteCap)
+	s.families = up.Families
 	if s.reflects(d.config.AS) {
 		d.vpn.up(s.neighbor.Name)
 	}
-	d.emit(ctx, PeerUp{
-		Peer:         s.neighbor.Name,
-		Address:      s.neighbor.Address,
-		AS:           peer.State.PeerASN,
-		RouterID:     peer.State.RouterID,
-		LocalAddress: peer.Transport.LocalAddress,
-		Families:     s.families,
-	})
+	d.emit(ctx, up)
 	number := s.number
 	d.after(d.config.EndOfRIBTime, func(ctx context.Context) {
 		if s.up && s.number == number {

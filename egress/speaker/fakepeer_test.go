@@ -130,7 +130,7 @@ func (p *fakePeer) receive() {
 
 func (p *fakePeer) keepAlive() {
 	for p.write(bgp.NewBGPKeepAliveMessage()) == nil {
-		time.Sleep(10 * time.Second)
+		time.Sleep(time.Second)
 	}
 }
 

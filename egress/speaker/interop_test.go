@@ -206,6 +206,9 @@ func restartBorder(t *testing.T, border, again, server *testSpeaker, neighbor Ne
 	if err := again.AddNeighbor(neighbor); err != nil {
 		t.Fatal(err)
 	}
+	skipTo[PeerUp](again, nil)
+	server.quiet(time.Second)
+	again.AnnouncedAll()
 	for lost > 0 {
 		gone := expect[VPNWithdrawn](server)
 		for _, p := range gone.Prefixes {

@@ -40,8 +40,8 @@ func BenchmarkBorderLoad(b *testing.B) {
 	for b.Loop() {
 		down := make(chan time.Time, 1)
 		config := Config{OnPeerDown: func(PeerDown) { down <- time.Now() }, EndOfRIBTime: time.Hour}
-		reflectorAt := loopback()
-		config.Neighbors = []Neighbor{{Name: "rr", Address: reflectorAt, AS: ownAS, Families: []Family{VPNv6}, Passive: true}}
+		reflector := listenAsReflector(b)
+		config.Neighbors = []Neighbor{reflector.neighbor("rr", VPNv6)}
 		for i := range loadPeers {
 			config.Neighbors = append(config.Neighbors, Neighbor{
 				Name: fmt.Sprint("t", i), Address: loopback(), AS: uint32(64601 + i),
@@ -51,7 +51,7 @@ func BenchmarkBorderLoad(b *testing.B) {
 		s := startSpeaker(b, loopback(), config)
 		before := liveHeap()
 		var reflected, gone atomic.Int64
-		dialObserver(b, reflectorAt, s.at, ownAS, func(u *bgp.BGPUpdate) {
+		reflector.accept(func(u *bgp.BGPUpdate) {
 			reflected.Add(int64(len(announcedPrefixes(u))))
 			for _, a := range u.PathAttributes {
 				if mp, ok := a.(*bgp.PathAttributeMpUnreachNLRI); ok {
@@ -116,10 +116,10 @@ func announceAll(b *testing.B, s *testSpeaker, learned *atomic.Int64) {
 func BenchmarkServerLoad(b *testing.B) {
 	for b.Loop() {
 		config := Config{StaleTime: time.Hour, EndOfRIBTime: time.Hour}
+		var reflectors []*fakeReflector
 		for i := range 2 {
-			config.Neighbors = append(config.Neighbors, Neighbor{
-				Name: fmt.Sprint("rr", i), Address: loopback(), AS: ownAS, Families: []Family{VPNv6}, Passive: true,
-			})
+			reflectors = append(reflectors, listenAsReflector(b))
+			config.Neighbors = append(config.Neighbors, reflectors[i].neighbor(fmt.Sprint("rr", i), VPNv6))
 		}
 		s := startSpeaker(b, loopback(), config)
 		before := liveHeap()
@@ -135,8 +135,8 @@ func BenchmarkServerLoad(b *testing.B) {
 			}
 		}()
 		begin, beginCPU := time.Now(), cpuTime(b)
-		for _, n := range config.Neighbors {
-			go sendVPNTables(dialPeer(b, n.Address, s.at, ownAS, bgp.RF_IPv6_VPN), b, s)
+		for _, r := range reflectors {
+			go sendVPNTables(r.accept(nil, bgp.RF_IPv6_VPN), b, s)
 		}
 		await(b, "VPN routes learned", &learned, loadTotal())
 		b.ReportMetric(time.Since(begin).Seconds(), "s/learned")
@@ -163,7 +163,7 @@ func sendVPNTables(p *fakePeer, b *testing.B, s *testSpeaker) {
 		for first := 0; first < loadRoutes(); first += loadPerMsg {
 			attributes := Attributes{ASPath: NewASPath(uint32(64601+peer), uint32(100_000+first), 64700)}
 			route := NewVPNRoute(service(id, srv6.EndDT6), attributes, id.RT)
-			p.send(vpnUpdate(b, id.RD, route, prefixes6(first, loadPerMsg)))
+			p.send(vpnMessage(b, id.RD, route, prefixes6(first, loadPerMsg)))
 		}
 	}
 	p.send(bgp.NewEndOfRib(bgp.RF_IPv6_VPN))

@@ -3,8 +3,10 @@ package speaker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"unique"
 
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
@@ -58,6 +60,7 @@ func (d *dispatcher) pathsChanged(ctx context.Context, paths []*apiutil.Path) {
 	}
 }
 
+// vpnChanged takes the VPN paths of a reflector whose session is GoBGP's.
 func (d *dispatcher) vpnChanged(ctx context.Context, s *session, paths []*apiutil.Path) {
 	var changes []vpnChange
 	cache := attributeCache{}
@@ -70,39 +73,77 @@ func (d *dispatcher) vpnChanged(ctx context.Context, s *session, paths []*apiuti
 		}
 		if !p.Withdrawal {
 			if a, changed := cache.read(p.Attrs); changed {
-				route, usable = d.vpnRoute(s, p, *a)
-			}
-			if usable {
-				if d.vpn.learn(s.neighbor.Name, rd, prefix, route) {
-					merged, _ := d.vpn.lookup(rd, compact(prefix))
-					changes = append(changes, vpnChange{rd: rd, prefix: prefix, route: merged})
-				}
-				continue
+				route, usable = d.vpnRoute(s, p.Nlri, p.Attrs, *a)
 			}
 		}
-		// A route that cannot be used any more must not stay as it was before.
-		if change, ok := d.vpn.withdraw(s.neighbor.Name, rd, prefix); ok {
-			changes = append(changes, change)
-		}
+		changes = d.vpnOne(changes, s, rdPrefix{rd, prefix}, route, usable && !p.Withdrawal)
 	}
 	d.emitVPN(ctx, changes)
 }
 
+// updated takes an UPDATE of a reflector whose session is ours.
+func (d *dispatcher) updated(ctx context.Context, s *session, u *vpnUpdate) {
+	var changes []vpnChange
+	var route unique.Handle[VPNRoute]
+	for _, p := range u.unreach {
+		changes = d.vpnOne(changes, s, p, route, false)
+	}
+	usable := false
+	if len(u.reach) > 0 && u.attributes != nil && !d.originated(u.attributes) {
+		a := attributesFromGoBGP(u.attributes)
+		a.NextHop = u.nextHop
+		route, usable = d.vpnRoute(s, u.reach[0].prefix, u.attributes, a)
+	}
+	for _, p := range u.reach {
+		changes = d.vpnOne(changes, s, p, route, usable)
+	}
+	d.emitVPN(ctx, changes)
+	if u.endOfRIB != 0 {
+		d.familyEnded(ctx, s, u.endOfRIB, false)
+	}
+}
+
+// originated tells whether a route is our own, which a reflector has sent back
+// (RFC 4456 §8).
+func (d *dispatcher) originated(attributes []bgp.PathAttributeInterface) bool {
+	return slices.ContainsFunc(attributes, func(a bgp.PathAttributeInterface) bool {
+		id, ok := a.(*bgp.PathAttributeOriginatorId)
+		return ok && id.Value == d.config.RouterID
+	})
+}
+
+// vpnOne takes a route of a reflector, and appends what thereby changes. One that
+// cannot be used counts as withdrawn: it must not stay as it was before.
+func (d *dispatcher) vpnOne(changes []vpnChange, s *session, p rdPrefix, route unique.Handle[VPNRoute], usable bool) []vpnChange {
+	if !usable {
+		if change, ok := d.vpn.withdraw(s.neighbor.Name, p.rd, p.prefix); ok {
+			changes = append(changes, change)
+		}
+		return changes
+	}
+	if d.vpn.learn(s.neighbor.Name, p.rd, p.prefix, route) {
+		merged, _ := d.vpn.lookup(p.rd, compact(p.prefix))
+		changes = append(changes, vpnChange{rd: p.rd, prefix: p.prefix, route: merged})
+	}
+	return changes
+}
+
 // vpnRoute reads what a VPN path says, and whether packets can be sent by it.
-func (d *dispatcher) vpnRoute(s *session, p *apiutil.Path, a Attributes) (unique.Handle[VPNRoute], bool) {
-	service, err := srv6.ServiceFromGoBGP(p.Attrs)
+// example is one of its routes, for the log.
+func (d *dispatcher) vpnRoute(s *session, example fmt.Stringer, attributes []bgp.PathAttributeInterface, a Attributes) (unique.Handle[VPNRoute], bool) {
+	service, err := srv6.ServiceFromGoBGP(attributes)
 	if err != nil {
 		// Ordinary MPLS VPNs of the operator come along from the same reflector.
 		if !errors.Is(err, srv6.ErrNoService) {
 			d.config.Logger.Warn("VPN route cannot be used", slog.String("reflector", s.neighbor.Name),
-				slog.String("route", p.Nlri.String()), slog.Any("error", err))
+				slog.String("route", example.String()), slog.Any("error", err))
 		}
 		return unique.Handle[VPNRoute]{}, false
 	}
 	if a.ASPath.Contains(d.config.AS) {
 		return unique.Handle[VPNRoute]{}, false
 	}
-	return unique.Make(NewVPNRoute(service, a, srv6.TargetsFromGoBGP(p.Attrs)...)), true
+	return unique.Make(NewVPNRoute(service, a, srv6.TargetsFromGoBGP(attributes)...)), true
 }
 
 // emitVPN sends changes as few events: neighbours in the list that share RD and

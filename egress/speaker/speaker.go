@@ -32,6 +32,14 @@ type Speaker struct {
 	neighbors map[string]Neighbor
 	names     sync.Map     // netip.Addr to the neighbour's name, read without mu
 	announced atomic.Int64 // since GoBGP's list of identifiers was last emptied
+
+	// announcing guards what is announced as VPN routes, and to whom.
+	announcing  sync.Mutex
+	out         outTable
+	vpnSessions map[string]*vpnSession
+	mirrored    bool // to GoBGP, see mirror
+	restart     restartPhase
+	leaving     atomic.Bool // for a restart
 }
 
 // Start starts a speaker. It ends when ctx does, as by [Speaker.Close]. A process
@@ -50,6 +58,9 @@ func Start(ctx context.Context, config Config) (*Speaker, error) {
 		dispatcher: newDispatcher(config),
 		urgent:     newInbox(),
 		neighbors:  make(map[string]Neighbor),
+
+		out:         make(outTable),
+		vpnSessions: make(map[string]*vpnSession),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	hook := downHook{
@@ -109,7 +120,13 @@ func (s *Speaker) AddNeighbor(n Neighbor) error {
 			return fmt.Errorf("adding neighbour %q (%s): %q (%s) is there already", n.Name, n.Address, other.Name, other.Address)
 		}
 	}
-	if n.AS != s.config.AS {
+	switch {
+	case n.ownSession(s.config.AS):
+	case n.AS == s.config.AS:
+		if err := s.mirror(); err != nil {
+			return fmt.Errorf("announcing VPN routes to neighbour %q: %w", n.Name, err)
+		}
+	default:
 		if err := s.gobgp.AddDefinedSet(s.ctx, &api.AddDefinedSetRequest{DefinedSet: egressPeers(n.Address)}); err != nil {
 			return fmt.Errorf("adding egress peer %q to the export policy: %w", n.Name, err)
 		}
@@ -118,7 +135,9 @@ func (s *Speaker) AddNeighbor(n Neighbor) error {
 	// The dispatcher must know it before the first report comes.
 	d := s.dispatcher
 	d.inbox.post(func(context.Context) { d.sessions[n.Address] = &session{neighbor: n} })
-	if err := s.gobgp.AddPeer(s.ctx, &api.AddPeerRequest{Peer: peerConfig(n)}); err != nil {
+	if n.ownSession(s.config.AS) {
+		s.startSession(n)
+	} else if err := s.gobgp.AddPeer(s.ctx, &api.AddPeerRequest{Peer: peerConfig(n)}); err != nil {
 		d.inbox.post(func(context.Context) { delete(d.sessions, n.Address) })
 		return fmt.Errorf("adding neighbour %q (%s): %w", n.Name, n.Address, err)
 	}
@@ -134,7 +153,9 @@ func (s *Speaker) RemoveNeighbor(name string) error {
 	if !ok {
 		return fmt.Errorf("removing neighbour %q: there is none of this name", name)
 	}
-	if err := s.gobgp.DeletePeer(s.ctx, &api.DeletePeerRequest{Address: n.Address.String()}); err != nil {
+	if n.ownSession(s.config.AS) {
+		s.stopSession(name)
+	} else if err := s.gobgp.DeletePeer(s.ctx, &api.DeletePeerRequest{Address: n.Address.String()}); err != nil {
 		return fmt.Errorf("removing neighbour %q (%s): %w", name, n.Address, err)
 	}
 	s.machines.Delete(n.Address)
@@ -155,6 +176,7 @@ func (s *Speaker) Close() { s.shutDown(s.gobgp.Stop) }
 // graceful restart keep our routes for [Neighbor.GracefulRestart]. As with
 // [Speaker.Close] nothing is reported.
 func (s *Speaker) CloseForRestart() {
+	s.leaving.Store(true)
 	s.shutDown(func() {
 		request := &api.StopBgpRequest{AllowGracefulRestart: true}
 		if err := s.gobgp.StopBgp(context.WithoutCancel(s.ctx), request); err != nil {

@@ -146,8 +146,8 @@ func startWithReflectors(t *testing.T, config Config) (*testSpeaker, func(i int)
 	}
 }
 
-// vpnUpdate is what a reflector sends for a route.
-func vpnUpdate(t testing.TB, rd srv6.RouteDistinguisher, route VPNRoute, prefixes []netip.Prefix) *bgp.BGPMessage {
+// vpnMessage is what a reflector sends for a route.
+func vpnMessage(t testing.TB, rd srv6.RouteDistinguisher, route VPNRoute, prefixes []netip.Prefix) *bgp.BGPMessage {
 	t.Helper()
 	attrs, err := route.gobgp()
 	if err != nil {
@@ -179,7 +179,7 @@ func TestReflectorsCrashAndComeBack(t *testing.T) {
 	first, second := dial(0), dial(1)
 	prefixes := prefixes6(1, 10)
 	for _, p := range []*fakePeer{first, second} {
-		p.send(vpnUpdate(t, id.RD, route, prefixes))
+		p.send(vpnMessage(t, id.RD, route, prefixes))
 		p.send(bgp.NewEndOfRib(bgp.RF_IPv6_VPN))
 	}
 	collect(s, len(prefixes))
@@ -193,7 +193,7 @@ func TestReflectorsCrashAndComeBack(t *testing.T) {
 	s.quiet(300 * time.Millisecond) // stale, but better than none
 
 	first = dial(0)
-	first.send(vpnUpdate(t, id.RD, route, prefixes[:7]))
+	first.send(vpnMessage(t, id.RD, route, prefixes[:7]))
 	s.quiet(300 * time.Millisecond)
 	first.send(bgp.NewEndOfRib(bgp.RF_IPv6_VPN))
 	gone := expect[VPNWithdrawn](s)
@@ -208,7 +208,7 @@ func TestStaleRoutesGo(t *testing.T) {
 	s, dial := startWithReflectors(t, Config{StaleTime: time.Second})
 	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
 	reflector := dial(0)
-	reflector.send(vpnUpdate(t, id.RD, route, prefixes6(1, 10)))
+	reflector.send(vpnMessage(t, id.RD, route, prefixes6(1, 10)))
 	collect(s, 10)
 	lost := time.Now()
 	reflector.conn.Close()
@@ -227,12 +227,12 @@ func TestVPNRouteThatCannotBeUsedIsWithdrawn(t *testing.T) {
 	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
 	prefix := prefixes6(1, 1)
 	_, looped := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601, ownAS)
-	plain := vpnUpdate(t, id.RD, route, prefix)
+	plain := vpnMessage(t, id.RD, route, prefix)
 	u := plain.Body.(*bgp.BGPUpdate)
 	u.PathAttributes = slices.DeleteFunc(u.PathAttributes, func(a bgp.PathAttributeInterface) bool {
 		return a.GetType() == bgp.BGP_ATTR_TYPE_PREFIX_SID
 	})
-	transposed := vpnUpdate(t, id.RD, route, prefix)
+	transposed := vpnMessage(t, id.RD, route, prefix)
 	for _, a := range transposed.Body.(*bgp.BGPUpdate).PathAttributes {
 		if sid, ok := a.(*bgp.PathAttributePrefixSID); ok {
 			info := sid.TLVs[0].(*bgp.SRv6ServiceTLV).SubTLVs[0].(*bgp.SRv6InformationSubTLV)
@@ -240,11 +240,11 @@ func TestVPNRouteThatCannotBeUsedIsWithdrawn(t *testing.T) {
 		}
 	}
 	for name, message := range map[string]*bgp.BGPMessage{
-		"own AS in the path": vpnUpdate(t, id.RD, looped, prefix),
+		"own AS in the path": vpnMessage(t, id.RD, looped, prefix),
 		"no SRv6 service":    plain,
 		"transposed SID":     transposed,
 	} {
-		reflector.send(vpnUpdate(t, id.RD, route, prefix))
+		reflector.send(vpnMessage(t, id.RD, route, prefix))
 		expect[VPNLearned](s)
 		reflector.send(message)
 		if w := expect[VPNWithdrawn](s); show(w.Prefixes) != show(prefix) {

@@ -182,7 +182,7 @@ fn wrong_invocations_are_told_what_to_do() {
     let cases: &[(&[&str], &[&str])] = &[
         (
             &["dumbell"],
-            &["no such file", "`dumbbell`, `pair`, `two-paths`"],
+            &["no such file", "`dumbbell`, `epe`, `pair`, `two-paths`"],
         ),
         (&["/"], &["reading topology `/`", "directory"]),
         (

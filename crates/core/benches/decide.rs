@@ -1,4 +1,4 @@
-//! What a decision costs, over many prepared views of a client table, on a model of the shipped size.
+//! What decisions of transport and of egress routes cost, the former over many prepared views of a client table, on a model of the shipped size.
 //!
 //! The median comes from batches, where the timer's own cost vanishes; the 99th percentile from single
 //! calls less the cost of reading the timer. Prints one JSON line and one for people.
@@ -16,8 +16,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hikyaku_core::arm::{Arm, ByTransport, Congestion, CongestionSet, Version};
-use hikyaku_core::decide::decide;
+use hikyaku_core::decide::{Session, decide};
 use hikyaku_core::model::{ArmTable, AxesFile, FORMAT, Model, ModelFile, Source};
+use hikyaku_core::path::{
+    Candidates, Criterion, PathId, PathObservation, PathSet, PathTable, PathTableConfig, Route,
+    RouteView, decide_route,
+};
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::sample::{Observation, Outcome, PathSample, UdpEvent};
 use hikyaku_core::table::{ClientTable, TableConfig};
@@ -53,6 +57,7 @@ fn main() {
     }
     let (median, p99) = (quantile(&mut batches, 0.5), quantile(&mut singles, 0.99));
     let view_ns = view_cost(&table, now);
+    let routes = routes(&policy, now);
     println!(
         "{{\"bench\":\"decide\",\"median_ns\":{median:.0},\"p99_ns\":{p99:.0},\"view_ns\":{view_ns:.0}}}"
     );
@@ -60,6 +65,75 @@ fn main() {
         "one decision: median {median:.0} ns (goal 1000), p99 {p99:.0} ns (goal 5000); \
          looking the client up: mean {view_ns:.0} ns"
     );
+    let [decide_ns, view_ns, learn_ns] = routes;
+    println!(
+        "{{\"bench\":\"decide_route\",\"median_ns\":{decide_ns:.0},\"view_ns\":{view_ns:.0},\
+         \"learn_ns\":{learn_ns:.0}}}"
+    );
+    println!(
+        "one egress route of 4 paths: median {decide_ns:.0} ns (goal 1000); looking the client up: \
+         median {view_ns:.0} ns; learning: median {learn_ns:.0} ns"
+    );
+}
+
+/// What it costs to choose a route, to look up what is known for that, and to learn of a response: medians
+/// of batches.
+fn routes(policy: &Arc<PolicyConfig>, now: Timestamp) -> [f64; 3] {
+    let config = PathTableConfig {
+        max_records: 1_000_000,
+        hash_key: [1, 2],
+    };
+    let mut table = PathTable::new(config, Arc::clone(policy));
+    let paths: PathSet = (0..4).filter_map(PathId::new).collect();
+    let candidates = Candidates {
+        plain_is: PathId::new(0),
+        paths,
+        aggregate: true,
+        ..Candidates::default()
+    };
+    let several = [Route::Plain, Route::Aggregated].into_iter();
+    let routes: Vec<Route> = several.chain(paths.iter().map(Route::Steered)).collect();
+    let mut costs = [Vec::new(), Vec::new(), Vec::new()];
+    for round in 0..ROUNDS as u32 {
+        for batch in 0..CLIENTS / BATCH as u32 {
+            let clients = batch * BATCH as u32..(batch + 1) * BATCH as u32;
+            let route = routes[(round + batch) as usize % routes.len()];
+            let carrier = route.carrier(candidates.plain_is);
+            let learn = |n| table.learn(address(n), asn(n), carrier, &response(n, round), now);
+            costs[2].push(per_call(clients.clone(), learn));
+            let view = |n| table.view(address(n), asn(n), now);
+            costs[1].push(per_call(clients.clone(), view));
+            let views: Vec<RouteView> = clients.map(view).collect();
+            let views = views.iter().zip(Criterion::ALL.into_iter().cycle());
+            costs[0].push(per_call(views, |(view, wants)| {
+                decide_route(view, wants, &candidates, policy, Session(round), 1)
+            }));
+        }
+    }
+    costs.map(|mut costs| quantile(&mut costs, 0.5))
+}
+
+/// Mean time of a call in nanoseconds.
+fn per_call<A, B>(all: impl Iterator<Item = A>, mut call: impl FnMut(A) -> B) -> f64 {
+    let start = Instant::now();
+    for argument in all {
+        black_box(call(argument));
+    }
+    start.elapsed().as_secs_f64() * 1e9 / BATCH as f64
+}
+
+const fn asn(n: u32) -> Option<u32> {
+    Some(n % 500)
+}
+
+fn response(n: u32, round: u32) -> PathObservation {
+    PathObservation {
+        bytes: 1_000_000,
+        duration: Duration::from_millis(u64::from(50 + n % 97 + round)),
+        rtt: Some(Duration::from_millis(u64::from(10 + n % 31))),
+        packets_sent: 700,
+        ..PathObservation::default()
+    }
 }
 
 /// The median cost of reading the clock twice.

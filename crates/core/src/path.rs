@@ -1,4 +1,4 @@
-//! Which way a response leaves the AS: what is known of each egress path by client prefix and AS, and the
+//! Which way a response leaves the AS: what is known of each egress path by client, prefix and AS, and the
 //! choice between them (EPE §2.4, §7).
 //!
 //! Three modes: **plain**, the way that BGP chose; **steered** onto one path by a mark on its packets;

@@ -38,7 +38,7 @@ pub struct PolicyConfig {
     /// Over how many connections pages are spread, where there are shards: `adaptive` or 1 to 8, the
     /// page's own included. Default `adaptive`.
     pub connections: ConnectionsPolicy,
-    /// Egress path: `adaptive` chooses per client prefix and content class; `plain`, `aggregate` or a path's
+    /// Egress path: `adaptive` chooses per client and content class; `plain`, `aggregate` or a path's
     /// name pins all. Default `adaptive`.
     pub path: PathPolicy,
     /// What a client gets of which too little is known: `h3` (it is then measured on both) or `h2`.

@@ -16,7 +16,7 @@ pub struct Handle(Arc<Shared>);
 /// What of a connection is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flight {
-    /// Bytes sent since the beginning.
+    /// Bytes sent since the beginning, but for packets too small to hold much of data.
     pub sent: u64,
     /// Bytes that are neither acknowledged nor taken for lost.
     pub in_flight: u64,
@@ -58,6 +58,10 @@ struct Shared {
     /// See [`State::pack`].
     state: AtomicU64,
 }
+
+/// Bytes below which a packet probably holds acknowledgements alone, which the peer does not
+/// acknowledge: quinn tells of them, too.
+const LEAST_DATA: u64 = 256;
 
 /// What may be sent on an unknown path, in packets (RFC 9002 §7.2).
 const KICK_PACKETS: u64 = 10;
@@ -154,6 +158,9 @@ impl Handle {
     }
 
     pub(super) fn sent(&self, bytes: u64) {
+        if bytes < LEAST_DATA {
+            return;
+        }
         self.0.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.0.in_flight.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -6,7 +6,7 @@ use crate::units::serde_as_text;
 /// The egress path: as text `adaptive`, `plain`, `aggregate` or a path's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PathPolicy {
-    /// What is best, per client prefix and content class.
+    /// What is best, per client and content class.
     #[default]
     Adaptive,
     /// As BGP chose.

@@ -271,7 +271,7 @@ impl QuicMeter {
             closed: false,
         };
         self.reporter.keep_best_rate(&mut self.snapshot);
-        let sending = self.is_sending();
+        let sending = self.load.is_sending() || !self.awaiting.is_empty();
         self.patience.look(now, self.snapshot.acked, sending);
     }
 
@@ -282,16 +282,13 @@ impl QuicMeter {
         self.follow(now);
     }
 
-    fn is_sending(&self) -> bool {
-        self.load.is_sending() || !self.awaiting.is_empty()
-    }
-
     /// Leaves a path that carries nothing any more.
     fn watch(&mut self, cx: &mut Context<'_>) {
         let Some(controller) = self.controller.clone() else {
             return;
         };
-        if !self.is_sending() || !self.conn.has_other_paths() {
+        let under_way = self.load.in_flight > 0 || !self.awaiting.is_empty();
+        if !under_way || !self.conn.has_other_paths() {
             self.watcher = None;
             return;
         }

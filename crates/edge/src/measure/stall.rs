@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// Silence that is nothing at first: schedulers, aggregation on radio links.
-const LEAST_PATIENCE: Duration = Duration::from_millis(8);
+const LEAST_PATIENCE: Duration = Duration::from_millis(7);
 /// Silence that is never nothing; other timers have acted by then.
 const MOST_PATIENCE: Duration = Duration::from_millis(200);
 /// For how long a false alarm counts.
@@ -33,15 +33,26 @@ const PATIENCE_LIFE: Duration = Duration::from_secs(10);
 const AT_ONCE: u64 = 4;
 /// and those that may have waited for more.
 const DELAYED: u64 = 2;
-/// Between looks: a quarter of a round trip within these, and the shortest in a silence.
+/// Between looks in a silence that is longer than that.
+const SILENT_INTERVAL: Duration = Duration::from_millis(1);
+/// A look that comes so much later than the last one tells that this machine is busy, and that
+/// acknowledgements may wait to be read.
+const TARDY: Duration = Duration::from_millis(12);
+/// Between looks: a quarter of a round trip within these.
 const INTERVAL: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(5)];
+/// The same when nothing was in flight for a while:
+const IDLE_INTERVAL: Duration = Duration::from_millis(50);
+/// longer than media wait for their next frames.
+const IDLE: Duration = Duration::from_millis(250);
+/// Between two looks that are nearer than this, what was in flight at the first was sent evenly.
+const NEAR: Duration = Duration::from_millis(8);
 /// Part of the time looked back at between two entries of the log.
 const LOG_DIVISOR: u32 = 32;
 
 /// A transport's account of what is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flight {
-    /// What was sent since the beginning, in packets or bytes.
+    /// What was sent since the beginning, in packets or bytes; what nobody acknowledges left out.
     pub(crate) sent: u64,
     /// What of it is neither acknowledged nor taken for lost.
     pub(crate) in_flight: u64,
@@ -85,20 +96,32 @@ pub(crate) enum Signal {
 pub(crate) struct Watch {
     /// Longest delay of an acknowledgement that waits for a further packet.
     ack_delay: Duration,
-    /// How much had been sent when.
-    log: VecDeque<(Instant, u64)>,
+    log: VecDeque<Entry>,
     acked: u64,
     /// When something was last acknowledged, or there was nothing to acknowledge.
     progress: Instant,
     looked: Instant,
-    /// And since when it is longer than at first.
+    /// When something was last in flight.
+    active: Instant,
+    /// Silence that is nothing, and since when it is longer than at first.
     patience: (Duration, Instant),
     alarm: Option<Alarm>,
+}
+
+/// How much had been sent when.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at: Instant,
+    sent: u64,
+    /// Something was in flight.
+    busy: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Alarm {
     raised: Instant,
+    /// Acknowledged before.
+    acked: u64,
     /// When to tell of it again.
     again: Instant,
     times: u32,
@@ -113,6 +136,7 @@ impl Watch {
             acked: 0,
             progress: now,
             looked: now,
+            active: now,
             patience: (LEAST_PATIENCE, now),
             alarm: None,
         }
@@ -134,28 +158,42 @@ impl Watch {
         };
         self.remember(now, flight);
         self.looked = now;
+        if flight.in_flight > 0 {
+            self.active = now;
+        }
         signal
     }
 
-    /// When to look again, while something is in flight.
+    /// When to look again.
     pub(crate) fn next(&self, flight: &Flight) -> Instant {
+        if self.looked.saturating_duration_since(self.active) > IDLE {
+            return self.looked + IDLE_INTERVAL;
+        }
         let [shortest, longest] = INTERVAL;
         let regular = self.looked + (flight.srtt / 4).clamp(shortest, longest);
         let due = self.progress + self.patience.0;
         match self.alarm {
-            None => regular.min(due.max(self.looked + shortest)),
-            Some(_) => regular,
+            None if flight.in_flight > 0 => regular.min(due.max(self.looked + SILENT_INTERVAL)),
+            _ => regular,
         }
     }
 
     fn resume(&mut self, now: Instant, flight: &Flight) -> Option<Signal> {
         // It was not before the last look.
         let at = flight.acked_at.unwrap_or(now).clamp(self.looked, now);
+        // Too soon for what was sent because of an alarm, unless by a far shorter path.
+        let of_former = |alarm: &Alarm| at < alarm.raised + flight.srtt * 3 / 4;
+        if let Some(alarm) = self.alarm.filter(of_former) {
+            let acked = flight.acked.saturating_sub(alarm.acked);
+            if acked < AT_ONCE * flight.packet && flight.in_flight > 0 {
+                // The receiver had held it back until more would come.
+                return None;
+            }
+        }
         let since = std::mem::replace(&mut self.progress, at);
         let alarm = self.alarm.take()?;
         let silent = at.saturating_duration_since(since);
-        if at < alarm.raised + flight.srtt * 3 / 4 {
-            // Too soon for what was sent because of the alarm, unless by a far shorter path.
+        if of_former(&alarm) {
             self.patience = ((2 * silent).clamp(LEAST_PATIENCE, MOST_PATIENCE), now);
         }
         Some(Signal::Resumed(silent))
@@ -164,7 +202,8 @@ impl Watch {
     fn judge(&mut self, now: Instant, flight: &Flight) -> Option<Signal> {
         let (patience, _) = self.patience;
         let silent = now.saturating_duration_since(self.progress);
-        if silent < patience || self.alarm.is_some_and(|alarm| now < alarm.again) {
+        let tardy = now.saturating_duration_since(self.looked) > TARDY;
+        if silent < patience || tardy || self.alarm.is_some_and(|alarm| now < alarm.again) {
             return None;
         }
         let late = flight.srtt + patience.max(4 * flight.rttvar);
@@ -180,6 +219,7 @@ impl Watch {
         let wait = (2 * flight.srtt + patience) * 2_u32.pow(times.min(8));
         self.alarm = Some(Alarm {
             raised: self.alarm.map_or(now, |alarm| alarm.raised),
+            acked: self.alarm.map_or(self.acked, |alarm| alarm.acked),
             again: now + wait,
             times: times + 1,
         });
@@ -200,29 +240,38 @@ impl Watch {
         flight.in_flight.saturating_sub(recent) / flight.packet.max(1)
     }
 
-    /// What had been sent at `then`, as if it had been sent evenly between looks; 0 before the first.
+    /// What had been sent at `then`; 0 before the first look. What was sent between two looks that are
+    /// far from each other, or after a pause, counts as sent at the second.
     fn sent_until(&self, then: Instant) -> u64 {
-        let later = self.log.partition_point(|&(at, _)| at <= then);
-        let Some(&(begin, sent)) = later.checked_sub(1).and_then(|index| self.log.get(index))
-        else {
+        let later = self.log.partition_point(|entry| entry.at <= then);
+        let Some(before) = later.checked_sub(1).and_then(|index| self.log.get(index)) else {
             return 0;
         };
-        let Some(&(end, more)) = self.log.get(later) else {
-            return sent;
+        let Some(after) = self.log.get(later) else {
+            return before.sent;
         };
-        let part = (then - begin).as_secs_f64() / (end - begin).as_secs_f64();
-        sent + ((more - sent) as f64 * part) as u64
+        let between = after.at - before.at;
+        if between > NEAR || !before.busy {
+            return before.sent;
+        }
+        let part = (then - before.at).as_secs_f64() / between.as_secs_f64();
+        before.sent + ((after.sent - before.sent) as f64 * part) as u64
     }
 
     fn remember(&mut self, now: Instant, flight: &Flight) {
         let back = flight.srtt + self.patience.0.max(4 * flight.rttvar) + self.ack_delay;
         let old = |at: Instant| now.saturating_duration_since(at) > back;
-        while self.log.get(1).is_some_and(|&(at, _)| old(at)) {
+        let old = |entry: &Entry| now.saturating_duration_since(entry.at) > back;
+        while self.log.get(1).is_some_and(old) {
             self.log.pop_front();
         }
-        let near = |at: Instant| now.saturating_duration_since(at) < back / LOG_DIVISOR;
-        if !self.log.back().is_some_and(|&(at, _)| near(at)) {
-            self.log.push_back((now, flight.sent));
+        let near = |entry: &Entry| now.saturating_duration_since(entry.at) < back / LOG_DIVISOR;
+        if !self.log.back().is_some_and(near) {
+            self.log.push_back(Entry {
+                at: now,
+                sent: flight.sent,
+                busy: flight.in_flight > 0,
+            });
         }
     }
 }

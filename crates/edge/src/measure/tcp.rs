@@ -176,7 +176,7 @@ impl TcpMeter {
             self.end(&exchange, at);
         }
         let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
-        let sending = self.is_sending();
+        let sending = self.load.is_sending() || !self.awaiting.is_empty();
         self.patience.look(now, self.snapshot.acked, sending);
         self.route
             .look(&self.conn, now, acked_at, &self.snapshot, idle);
@@ -204,13 +204,10 @@ impl TcpMeter {
         self.conn.shared.set_mark(&self.socket, self.conn.mark());
     }
 
-    fn is_sending(&self) -> bool {
-        self.load.is_sending() || !self.awaiting.is_empty()
-    }
-
     /// Leaves a path that carries nothing any more.
     fn watch(&mut self, cx: &mut Context<'_>) {
-        if !self.conn.has_other_paths() || !self.is_sending() {
+        let under_way = self.load.in_flight > 0 || !self.awaiting.is_empty();
+        if !self.conn.has_other_paths() || !under_way {
             (self.watcher, self.subflows) = (None, None);
             return;
         }

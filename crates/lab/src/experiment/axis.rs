@@ -37,6 +37,10 @@ pub enum Axis {
     Connections,
     /// How many clients a [`Kind::Crowd`](super::spec::Kind::Crowd) has.
     Clients,
+    /// Name of a [`Pattern`](super::spec::Pattern).
+    Pattern,
+    /// Name of a [`Traffic`](super::spec::Traffic).
+    Traffic,
     /// `policy.congestion` of the servers.
     Congestion,
     /// `policy.min_cwnd` of the servers.
@@ -58,6 +62,8 @@ impl Axis {
             Self::Images => "images",
             Self::Connections => "connections",
             Self::Clients => "clients",
+            Self::Pattern => "pattern",
+            Self::Traffic => "traffic",
             Self::Congestion => "congestion",
             Self::MinCwnd => "min_cwnd",
         }
@@ -97,7 +103,8 @@ impl Axis {
             Self::Congestion | Self::MinCwnd if value.is_empty() => {
                 Err("the value is empty".to_owned())
             }
-            Self::Congestion | Self::MinCwnd => Ok(()),
+            // Whether names are those of something, the whole experiment tells.
+            Self::Congestion | Self::MinCwnd | Self::Pattern | Self::Traffic => Ok(()),
         }
     }
 }

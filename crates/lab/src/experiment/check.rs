@@ -10,7 +10,7 @@ use crate::report::figure::Figure;
 
 use super::axis::{Axis, Cell};
 use super::error::{Fault, fault};
-use super::spec::{Arm, Backend, Change, Filter, Kind, OneOrMany, Server, Spec, Workload};
+use super::spec::{Arm, Backend, Change, Filter, Kind, Measure, OneOrMany, Server, Spec, Workload};
 
 /// Most cells of an experiment: more would not be measured in days.
 const MOST_CELLS: usize = 100_000;
@@ -29,6 +29,7 @@ impl Spec {
         self.check_axes()?;
         self.workload.check()?;
         self.check_crowd()?;
+        self.check_paths()?;
         self.check_arms()?;
         self.check_changes()?;
         // All cells share the link's keys; values of axes have been checked.
@@ -36,7 +37,7 @@ impl Spec {
             .axes
             .iter()
             .map(|(axis, values)| (*axis, values[0].clone()));
-        super::link::resolve(&self.link, &Cell(first.collect()))
+        self.links(&Cell(first.collect()))
             .map_err(|why| fault("link", why))?;
         Ok(())
     }
@@ -125,13 +126,16 @@ impl Spec {
             return Err("`sessions` must be at least 1".to_owned());
         }
         self.check_crowd_arm(arm)?;
+        if arm.mptcp && self.workload.kind != Kind::Paths {
+            return Err("`mptcp` needs `workload.kind = \"paths\"`".to_owned());
+        }
         match (self.workload.kind, arm.flows.is_empty()) {
             (Kind::Flows, true) => Err("a workload of flows needs `flows`".to_owned()),
-            (Kind::Load | Kind::Crowd, false) => {
+            (Kind::Load | Kind::Crowd | Kind::Paths | Kind::Control, false) => {
                 Err("`flows` need `workload.kind = \"flows\"`".to_owned())
             }
             (Kind::Flows, false) => self.check_flows(arm),
-            (Kind::Load | Kind::Crowd, true) => Ok(()),
+            (Kind::Load | Kind::Crowd | Kind::Paths | Kind::Control, true) => Ok(()),
         }
     }
 
@@ -207,16 +211,34 @@ impl Spec {
 }
 
 impl Workload {
+    fn check_control(&self) -> Result<(), Fault> {
+        let wrong = |why: &str| Err(fault("workload.control", why));
+        let control = match (self.kind, &self.control) {
+            (Kind::Control, Some(control)) => control,
+            (Kind::Control, None) => return wrong("is needed for `kind = \"control\"`"),
+            (_, Some(_)) => return wrong("is for `kind = \"control\"`"),
+            (_, None) => return Ok(()),
+        };
+        if control.measure != Measure::Change && self.duration.is_none() {
+            return Err(fault("workload.duration", "is needed to change routes for"));
+        }
+        let scale = control.measure == Measure::Scale;
+        if scale != (control.routes > 0) || scale != (control.updates > 0) {
+            return wrong("`routes` and `updates` are for `measure = \"scale\"`, which needs both");
+        }
+        Ok(())
+    }
+
     fn check(&self) -> Result<(), Fault> {
         let wrong = |key: &str, why: &str| Err(fault(format!("workload.{key}"), why));
         match self.kind {
             Kind::Load | Kind::Crowd if self.files.is_empty() => {
                 return wrong("files", "a session needs at least one file");
             }
-            Kind::Load if self.duration.is_some() => {
+            Kind::Load | Kind::Paths if self.duration.is_some() => {
                 return wrong(
                     "duration",
-                    "is for `kind = \"flows\"` and `\"crowd\"`; a session ends with its files",
+                    "is for `kind = \"flows\"`, `\"crowd\"` and `\"control\"`; a session ends with its files",
                 );
             }
             Kind::Flows | Kind::Crowd if self.duration.is_none() => {
@@ -227,6 +249,7 @@ impl Workload {
         if self.sessions == 0 {
             return wrong("sessions", "must be at least 1");
         }
+        self.check_control()?;
         for change in &self.change {
             for table in [&change.both, &change.up, &change.down] {
                 LinkPatch::deserialize(table.clone())

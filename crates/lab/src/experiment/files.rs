@@ -23,9 +23,15 @@ pub(crate) struct SiteFile {
 /// What flows fetch.
 pub(crate) const FLOW_FILE: &str = "flow.bin";
 
+/// The stream of a [`Traffic`](super::spec::Traffic) with a rate.
+pub(crate) const LIVE_FILE: &str = "live.ts";
+
 impl Spec {
     /// The files of a cell, in the order in which a session asks for them.
     pub(crate) fn files(&self, cell: &Cell) -> Vec<SiteFile> {
+        if self.workload.kind == Kind::Paths {
+            return self.path_files(cell);
+        }
         let mut tag = String::new();
         for axis in [Axis::Size, Axis::Images] {
             if let Some(value) = cell.get(axis) {
@@ -64,7 +70,12 @@ impl Spec {
             return self.write_flow_file(cells, &root.join(FLOW_FILE));
         }
         for cell in cells {
-            let files = self.files(cell);
+            let mut files = self.files(cell);
+            if self.workload.kind == Kind::Paths {
+                // Streams come from a server behind.
+                files.retain(|file| file.name != LIVE_FILE);
+                files.extend(self.training_file());
+            }
             for (i, file) in files.iter().enumerate() {
                 let path = root.join(&file.name);
                 if path.exists() {

@@ -32,10 +32,42 @@ const SHIPPED: &[(&str, &str)] = &[
         "conns-shards",
         include_str!("../../../../experiments/conns-shards.toml"),
     ),
-    ("crowd", include_str!("../../../../experiments/crowd.toml")),
     (
         "cross-check",
         include_str!("../../../../experiments/cross-check.toml"),
+    ),
+    ("crowd", include_str!("../../../../experiments/crowd.toml")),
+    (
+        "epe-fail",
+        include_str!("../../../../experiments/epe-fail.toml"),
+    ),
+    (
+        "epe-isps",
+        include_str!("../../../../experiments/epe-isps.toml"),
+    ),
+    (
+        "epe-parallel",
+        include_str!("../../../../experiments/epe-parallel.toml"),
+    ),
+    (
+        "epe-scale",
+        include_str!("../../../../experiments/epe-scale.toml"),
+    ),
+    (
+        "epe-scenario1",
+        include_str!("../../../../experiments/epe-scenario1.toml"),
+    ),
+    (
+        "epe-scenario2",
+        include_str!("../../../../experiments/epe-scenario2.toml"),
+    ),
+    (
+        "epe-scenario3",
+        include_str!("../../../../experiments/epe-scenario3.toml"),
+    ),
+    (
+        "epe-withdraw",
+        include_str!("../../../../experiments/epe-withdraw.toml"),
     ),
     (
         "fairness",

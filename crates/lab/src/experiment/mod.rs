@@ -13,6 +13,7 @@ mod files;
 mod library;
 mod link;
 mod list;
+mod paths;
 mod quick;
 mod record;
 mod resolve;
@@ -34,6 +35,7 @@ pub use record::{
 pub(crate) use run::{Attempt, Measured, Stop, only, seed, span};
 pub use run::{RunArgs, RunError, run};
 pub use spec::{
-    Adjust, AltSvc, Arm, Backend, Change, Client, ClientKind, File, Filter, Flow, Http, Kind,
-    OneOrMany, Server, Skip, Spec, Transport, Workload,
+    Adjust, AltSvc, Arm, Backend, Change, Client, ClientKind, Control, Event, File, Filter, Flow,
+    Http, Kind, Measure, OneOrMany, Pattern, Routers, Server, Skip, Spec, Then, Traffic, Training,
+    Transport, Workload,
 };

@@ -51,6 +51,9 @@ pub struct Run {
     pub series: BTreeMap<String, Vec<Point>>,
     /// The link at the session's begin.
     pub link: Links,
+    /// Further links by name, where there are several.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub other_links: BTreeMap<String, Links>,
     /// What the emulator did; `None` in simulation.
     pub emulator: Option<Emulator>,
     /// How the machine disturbed the session, if it did.

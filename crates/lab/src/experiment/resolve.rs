@@ -111,7 +111,7 @@ impl Spec {
 
     /// Whether an arm's server does something by what it learns of a client.
     pub fn learns(&self, arm: &Arm) -> bool {
-        arm.chooses() || arm.spreads() || self.adapts(arm)
+        arm.chooses() || arm.spreads() || arm.chooses_path() || self.adapts(arm)
     }
 
     /// Whether an arm's server chooses congestion control or a window floor by what it learns of a
@@ -160,12 +160,16 @@ impl Spec {
         self.arms.iter().find(|arm| arm.name == name)
     }
 
-    /// Both directions' links in a cell, before any change.
+    /// Both directions' links in a cell, before any change; of [`Kind::Paths`] that by
+    /// transit A.
     ///
     /// # Errors
     /// Never for a spec that [`Self::parse`] gave; else as there.
     pub fn links(&self, cell: &Cell) -> Result<Links, String> {
-        link::resolve(&self.link, cell)
+        match self.workload.kind {
+            Kind::Paths => self.path_links(cell).map(|[a, _]| a),
+            _ => link::resolve(&self.link, cell),
+        }
     }
 }
 
@@ -176,6 +180,12 @@ impl Arm {
         self.server == Server::Hikyaku
             && self.flows.is_empty()
             && version.is_none_or(|version| version == "adaptive")
+    }
+
+    /// Whether its server chooses the path by what it learns of a client.
+    pub fn chooses_path(&self) -> bool {
+        let path = self.set.get("policy.path");
+        path.is_some_and(|path| path == "adaptive")
     }
 
     /// Whether its server chooses the number of connections by what it learns of a client.

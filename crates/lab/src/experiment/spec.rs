@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hikyaku_core::units::{ByteSize, duration};
+use hikyaku_core::units::{ByteSize, Rate, duration};
 use serde::{Deserialize, Serialize};
 
 use super::axis::Axis;
 use super::quick::Quick;
+
+mod control;
+
+pub use control::{Control, Measure, Routers};
 
 /// One experiment: `experiments/NAME.toml`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -42,6 +46,9 @@ pub struct Spec {
     pub axes: BTreeMap<Axis, Vec<String>>,
     /// Measures so many cells only, a random choice that the seed gives.
     pub cells: Option<usize>,
+    /// Of [`Kind::Paths`]: links by the names that the axis `pattern` sweeps.
+    #[serde(default, rename = "pattern")]
+    pub patterns: BTreeMap<String, Pattern>,
     /// What is left out.
     #[serde(default)]
     pub skip: Vec<Skip>,
@@ -105,6 +112,45 @@ pub struct Adjust {
     pub timeout: Option<Duration>,
 }
 
+/// The links of the test bed `epe`: keys of [`Spec::link`], which hold where a pattern says
+/// nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pattern {
+    /// By transit A, which BGP prefers.
+    pub a: toml::Table,
+    /// By transit B.
+    pub b: toml::Table,
+    /// What changes in mid-transfer, at [`Traffic::change_at`].
+    pub then: Then,
+    /// What happens to transit A then.
+    pub event: Option<Event>,
+}
+
+/// What happens to the path by transit A in mid-transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// Nothing comes to the client by it any more, and nobody is told.
+    Blackhole,
+    /// Its BGP session with the border ends.
+    PeerDown,
+    /// Its border drains it.
+    Drain,
+    /// Its border drains it and ends that, again and again.
+    Flap,
+}
+
+/// Keys of the links of a [`Pattern`] that change in mid-transfer, in both directions.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Then {
+    /// By transit A.
+    pub a: toml::Table,
+    /// By transit B.
+    pub b: toml::Table,
+}
+
 /// Values that a cell must have: one of those listed for each axis named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
@@ -154,7 +200,7 @@ pub struct Workload {
     pub series: bool,
     /// How long a run of [`Kind::Flows`] lasts, from the start of its first flow. It is
     /// measured from the start of its last. Of [`Kind::Crowd`]: how long each client loads;
-    /// it is measured in the middle half of that.
+    /// it is measured in the middle half of that. Of [`Kind::Control`]: how long routes change.
     #[serde(default, with = "duration::option")]
     pub duration: Option<Duration>,
     /// Time between the starts of two flows that do not give their own. Of
@@ -164,6 +210,49 @@ pub struct Workload {
     /// What the clients of [`Kind::Crowd`] are like.
     #[serde(default, rename = "client")]
     pub clients: Vec<ClientKind>,
+    /// What [`Kind::Control`] measures.
+    pub control: Option<Control>,
+    /// What a client of [`Kind::Paths`] loads; the axis `traffic` sweeps the names, without it
+    /// the first counts.
+    #[serde(default)]
+    pub traffic: Vec<Traffic>,
+    /// Of [`Kind::Paths`]: what sessions of the warm-up do instead.
+    pub training: Option<Training>,
+}
+
+/// What a session of the warm-up does in an experiment of [`Kind::Paths`], so that a server learns
+/// what it does of many visits: one file, again and again, each time over fresh connections.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Training {
+    /// Size of the file.
+    pub size: ByteSize,
+    /// How often it is loaded.
+    pub loads: u32,
+    /// Time between two loads. Where it is longer than the server's `policy.session_idle`, each is
+    /// a session to the server.
+    #[serde(with = "duration")]
+    pub interval: Duration,
+}
+
+/// What a client of [`Kind::Paths`] loads: a file of a `size`, or a stream of a constant `rate`
+/// for a `duration`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Traffic {
+    /// Its name on the axis.
+    pub name: String,
+    /// Size of the file, or with the axis `connections` of all files together.
+    pub size: Option<ByteSize>,
+    /// Bytes of content in a time, as an encoder makes them: a client that has fallen behind
+    /// gets what it missed as fast as it can.
+    pub rate: Option<Rate>,
+    /// How long the stream lasts.
+    #[serde(default, with = "duration::option")]
+    pub duration: Option<Duration>,
+    /// When the links change as [`Pattern::then`] says, from the client's start on.
+    #[serde(default, with = "duration::option")]
+    pub change_at: Option<Duration>,
 }
 
 /// What kind of traffic.
@@ -177,6 +266,11 @@ pub enum Kind {
     Flows,
     /// Many clients of one server, each over a link of its own.
     Crowd,
+    /// The egress agents among routers, without clients.
+    Control,
+    /// Sessions of one client that two paths reach: the test bed of the EPE paper (topology
+    /// `epe`).
+    Paths,
 }
 
 /// A file that the server has.
@@ -264,6 +358,12 @@ pub struct Arm {
     /// Of [`Kind::Crowd`]: one client of each kind, each alone on a server.
     #[serde(default)]
     pub alone: bool,
+    /// Of [`Kind::Control`]: whose routers there are.
+    #[serde(default)]
+    pub routers: Routers,
+    /// `get --mptcp`, of [`Kind::Paths`].
+    #[serde(default)]
+    pub mptcp: bool,
 }
 
 /// A server's program.

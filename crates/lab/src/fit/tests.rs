@@ -1,5 +1,6 @@
 //! A world whose laws are known, from records to a checked model.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -118,6 +119,7 @@ fn run(place: Place, version: Version, repeat: u32) -> Run {
             up: direction.clone(),
             down: direction,
         },
+        other_links: BTreeMap::new(),
         emulator: None,
         disturbed: None,
         conditions: Conditions {

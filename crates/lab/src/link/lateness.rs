@@ -34,6 +34,14 @@ impl Lateness {
         self.max_us = self.max_us.max(late_us);
     }
 
+    pub(super) fn add(&mut self, other: &Self) {
+        for (count, more) in self.buckets.iter_mut().zip(other.buckets) {
+            *count += more;
+        }
+        self.total_us = self.total_us.saturating_add(other.total_us);
+        self.max_us = self.max_us.max(other.max_us);
+    }
+
     /// Packets recorded.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()

@@ -77,6 +77,21 @@ impl Report {
     /// [`Self::STEAL_LIMIT`] of a long run.
     pub const LONG_STEAL_LIMIT: f64 = 0.25;
 
+    /// What this link and another did at the same time, as one; without samples, which belong
+    /// to a link each.
+    pub(crate) fn beside(mut self, other: &Self) -> Self {
+        self.up += other.up;
+        self.down += other.down;
+        self.samples.clear();
+        self.lateness.add(&other.lateness);
+        self.faults += other.faults;
+        self.realtime &= other.realtime;
+        self.cpu += other.cpu;
+        self.steal = self.steal.max(other.steal);
+        self.elapsed = self.elapsed.max(other.elapsed);
+        self
+    }
+
     /// Why a measurement over this link says more about the machine than about the
     /// link, and is to be repeated; `None` if it is good.
     pub fn disturbed(&self) -> Option<String> {
@@ -126,6 +141,14 @@ mod tests {
             steal,
             elapsed: Duration::from_secs(1),
         }
+    }
+
+    #[test]
+    fn two_links_are_as_late_as_both_and_as_faulty() {
+        let both = late(&[100, 300], 1, 0.01).beside(&late(&[900], 2, 0.02));
+        assert_eq!(both.lateness.count(), 3);
+        assert_eq!(both.lateness.max(), Duration::from_micros(900));
+        assert_eq!((both.faults, both.steal), (3, 0.02));
     }
 
     #[test]

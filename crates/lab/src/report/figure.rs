@@ -6,8 +6,8 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 pub use self::kind::{
-    Axes, Boxes, Cdf, Choice, Heatmap, Kind, Lines, Numbers, Regret, Repeat, Series, Sessions,
-    Share, Shares, ZeroLines,
+    Axes, Boxes, Cdf, Choice, Heatmap, Kind, Lines, Numbers, Ratio, Regret, Repeat, Series,
+    Sessions, Share, Shares, ZeroLines,
 };
 use super::goal::Bound;
 use crate::experiment::{Axis, Filter, Spec};

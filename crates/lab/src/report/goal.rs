@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::metric::{self, Unit};
-use super::sample::Value;
+use super::sample::{Sample, Value};
 
 /// A limit of a result: `<= 2%`, `>= 95%`, `<= 300ms`, `<= 2`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -15,11 +15,12 @@ pub struct Bound {
 }
 
 /// Units of a bound, with what one is in the results' own unit.
-const UNITS: [(&str, f64); 5] = [
+const UNITS: [(&str, f64); 6] = [
     ("%", 0.01),
     ("ms", 1.0),
     ("s", 1000.0),
     ("Mbps", 1.0),
+    ("MB", 1e6),
     ("", 1.0),
 ];
 
@@ -28,7 +29,7 @@ impl TryFrom<String> for Bound {
 
     fn try_from(text: String) -> Result<Self, String> {
         Self::parse(&text).ok_or_else(|| {
-            format!("`{text}` is no bound: expected `<=` or `>=` and a number with %, ms, s, Mbps or no unit, such as `<= 2%`")
+            format!("`{text}` is no bound: expected `<=` or `>=` and a number with %, ms, s, Mbps, MB or no unit, such as `<= 2%`")
         })
     }
 }
@@ -93,6 +94,7 @@ impl Bound {
         match self.unit.as_str() {
             "ms" | "s" => Unit::Millis.text(result),
             "Mbps" => Unit::Mbps.text(result),
+            "MB" => Unit::Bytes.text(result),
             "%" => format!("{} %", metric::digits(result * 100.0)),
             _ if result.fract() == 0.0 => metric::trimmed(result),
             _ => metric::digits(result),
@@ -102,6 +104,46 @@ impl Bound {
     /// The limit itself, as results are given.
     pub(super) fn limit(&self) -> f64 {
         self.value * self.factor()
+    }
+}
+
+/// Which value of a sample a goal is set for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    /// The median.
+    Median,
+    /// What 99 of 100 do not exceed.
+    P99,
+    /// The greatest.
+    Worst,
+}
+
+impl Of {
+    /// The metric that a goal's name begins with, and which of its values is meant.
+    pub(super) fn split(name: &str) -> (&str, Self) {
+        let suffixes = [("_p99", Self::P99), ("_worst", Self::Worst)];
+        let found = suffixes
+            .iter()
+            .find_map(|(suffix, of)| Some((name.strip_suffix(suffix)?, *of)));
+        found.unwrap_or((name, Self::Median))
+    }
+
+    /// That value.
+    pub(super) fn value(self, sample: &Sample) -> Option<Value> {
+        match self {
+            Self::Median => sample.median(),
+            Self::P99 => sample.quantile(0.99),
+            Self::Worst => sample.quantile(1.0),
+        }
+    }
+
+    /// In words.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Median => "each median",
+            Self::P99 => "each 99th percentile",
+            Self::Worst => "each",
+        }
     }
 }
 
@@ -162,6 +204,17 @@ mod tests {
         let least = Bound::parse(">= 2%").unwrap();
         assert!(least.met(Value::Over(0.02)) && !least.met(Value::Over(0.01)));
         assert!(!least.met(Value::Failed));
+    }
+
+    #[test]
+    fn a_goal_says_which_value_it_is_for() {
+        for (name, want) in [
+            ("epe_add_ms", ("epe_add_ms", Of::Median)),
+            ("epe_add_ms_p99", ("epe_add_ms", Of::P99)),
+            ("wrong_peer_worst", ("wrong_peer", Of::Worst)),
+        ] {
+            assert_eq!(Of::split(name), want);
+        }
     }
 
     #[test]

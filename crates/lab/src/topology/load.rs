@@ -30,6 +30,10 @@ pub const SHIPPED: &[ShippedTopology] = &[
         text: include_str!("../../topologies/dumbbell.toml"),
     },
     ShippedTopology {
+        name: "epe",
+        text: include_str!("../../topologies/epe.toml"),
+    },
+    ShippedTopology {
         name: "pair",
         text: include_str!("../../topologies/pair.toml"),
     },

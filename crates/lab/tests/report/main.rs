@@ -235,6 +235,32 @@ fn each_client_of_a_crowd_is_held_against_its_kind_alone() {
 }
 
 #[test]
+fn arms_are_held_against_the_sum_of_others() {
+    let figure = "[[figure]]\nkind = \"ratio\"\ntitle = \"Ratio\"\nof = [\"h2\", \"h3\"]\n\
+                  goal = { ratio_least = \">= 50%\" }\n\n[quick]";
+    let experiment = SMALL.replace("[quick]", figure);
+    let mut runs = small(|arm, cell, _| match (arm, cell) {
+        ("adaptive", "loss 1%") => 600.0,
+        ("adaptive", _) => 900.0,
+        ("h2", _) => 1000.0,
+        _ => 500.0,
+    });
+    let (_, markdown) = report(&experiment, &runs);
+    let (_, section) = markdown.split_once("## Ratio").unwrap();
+    let row = row(section, "0 %");
+    assert_eq!(row[1..], ["1.50 s", "900 ms [900–900]", "60 %", "10"]);
+    assert!(
+        markdown.contains("load time, of h2 + h3, least"),
+        "{markdown}"
+    );
+    assert!(markdown.contains("40.0 %"), "{markdown}");
+    // Without one of the others there is nothing to compare.
+    runs.retain(|run| run.arm != "h3");
+    let (_, markdown) = report(&experiment, &runs);
+    assert!(!markdown.contains("| adaptive, of that |"), "{markdown}");
+}
+
+#[test]
 fn the_same_records_give_the_same_report() {
     let runs = synthetic::runs("eval", EXPERIMENTS[1].1);
     let (first, second) = (

@@ -57,6 +57,7 @@ fn blank(spec: &Spec, name: &str, cell: &Cell) -> Run {
         labels: BTreeMap::new(),
         series: BTreeMap::new(),
         link: spec.links(cell).unwrap(),
+        other_links: BTreeMap::new(),
         emulator: Some(Emulator {
             lateness_p99_us: 180,
             ..Emulator::default()

@@ -135,16 +135,20 @@ fn day(number: u32, isp: &Isp) -> Day {
             let goodput = line * used * (0.25 * dice.normal()).exp();
             let bytes = (3e5 * 30f64.powf(dice.uniform())) as u64;
             let duration = Duration::from_secs_f64(bytes as f64 * 8.0 / goodput);
-            now = now.saturating_add(duration);
-            let seen = PathObservation {
-                bytes,
-                duration,
-                rtt: Some(Duration::from_millis(30)),
-                packets_sent: 1000,
-                ..PathObservation::default()
-            };
             let carrier = decision.route.carrier(candidates.plain_is);
-            table.learn(client.into(), asn, carrier, &seen, now);
+            // The edge tells of long responses in parts of a second.
+            let parts = duration.as_secs().max(1) as u32;
+            for _ in 0..parts {
+                now = now.saturating_add(duration / parts);
+                let seen = PathObservation {
+                    bytes: bytes / u64::from(parts),
+                    duration: duration / parts,
+                    rtt: Some(Duration::from_millis(30)),
+                    packets_sent: 1000,
+                    ..PathObservation::default()
+                };
+                table.learn(client.into(), asn, carrier, &seen, now);
+            }
             day.responses += 1;
             day.goodput += used / speed[0];
             day.time += speed[0] / used;
@@ -161,7 +165,7 @@ const ISPS: &[Isp] = &[
         prefixes: 40,
         sessions_per_hour: 200,
         speed: |_, _| [1.0, 1.0, 1.0, 0.92],
-        switches: 20,
+        switches: 50,
         least: 0.98,
         best: 0.9,
     },
@@ -170,7 +174,7 @@ const ISPS: &[Isp] = &[
         prefixes: 40,
         sessions_per_hour: 200,
         speed: |_, _| [1.0, 0.9, 0.8, 0.92],
-        switches: 20,
+        switches: 50,
         least: 0.98,
         best: 0.9,
     },
@@ -197,7 +201,7 @@ const ISPS: &[Isp] = &[
         prefixes: 40,
         sessions_per_hour: 200,
         speed: |_, _| [1.0, 0.1, 0.05, 0.4],
-        switches: 20,
+        switches: 50,
         least: 0.98,
         best: 0.9,
     },
@@ -206,7 +210,7 @@ const ISPS: &[Isp] = &[
         prefixes: 40,
         sessions_per_hour: 200,
         speed: |hour, _| [1.0, 0.9, 0.8, 0.92].map(|s| if hour % 24 >= 18 { 0.4 * s } else { s }),
-        switches: 20,
+        switches: 50,
         least: 0.98,
         best: 0.9,
     },
@@ -239,7 +243,7 @@ const ISPS: &[Isp] = &[
         prefixes: 200,
         sessions_per_hour: 20,
         speed: |_, _| [1.0, 2.0, 0.5, 0.92],
-        switches: 20,
+        switches: 50,
         least: 0.98,
         best: 0.0,
     },

@@ -27,6 +27,7 @@ fn run(repeat: u32, attempt: u32, outcome: Outcome, disturbed: bool) -> Run {
         labels: Default::default(),
         series: Default::default(),
         link: Links::default(),
+        other_links: std::collections::BTreeMap::new(),
         emulator: None,
         disturbed: disturbed.then(|| "late".to_owned()),
         conditions: conditions("a"),

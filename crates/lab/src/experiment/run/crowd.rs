@@ -82,7 +82,16 @@ pub(super) fn run(
     let log = file(lane, "get");
     let limit = span(spec) + GRACE;
     let shared = lane.shared();
-    let Some(client) = fetch::run(&lane.topology, command, &log, limit, false, &shared.stop)?
+    let delivered = || lane.topology.delivered_bytes()[1];
+    let netns = lane.topology.client();
+    let Some(client) = fetch::run(
+        netns,
+        command,
+        &log,
+        limit,
+        (false, &delivered),
+        &shared.stop,
+    )?
     else {
         return Ok(None);
     };

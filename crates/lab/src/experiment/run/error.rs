@@ -40,6 +40,14 @@ pub enum RunError {
         /// The end of what it wrote to standard error.
         said: String,
     },
+    /// Daemons or agents of a test bed did not come up, or ended by themselves.
+    #[error("the test bed: {what}: {said}")]
+    TestBed {
+        /// What is missing.
+        what: String,
+        /// The end of what was written to the logs.
+        said: String,
+    },
     /// A client or server reported something that it never should.
     #[error("reading what {program} reports: {why}")]
     Report {

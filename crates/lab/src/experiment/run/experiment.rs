@@ -43,6 +43,7 @@ impl Experiment {
             root: self.root.clone(),
             tcp: if hikyaku { "cubic" } else { congestion }.to_owned(),
             learns: self.spec.learns(arm),
+            upstream: None,
         }
     }
 

@@ -13,7 +13,7 @@ use super::error::{Attempt, RunError};
 use super::process::Process;
 use super::stop::Stop;
 use crate::experiment::spec::{AltSvc, Arm, Http};
-use crate::link::Topology;
+use crate::link::Netns;
 
 /// What the client reports of a request (`docs/get.md`), as far as it matters here.
 #[derive(Clone, Debug, Deserialize)]
@@ -122,16 +122,19 @@ pub(super) fn version(http: Http) -> &'static str {
     }
 }
 
+/// Whether progress is wanted often, and the bytes that links have delivered so far.
+pub(super) type Watch<'a> = (bool, &'a dyn Fn() -> u64);
+
 /// As [`run`], and reads what the client reports of its requests.
 pub(super) fn fetch(
-    topology: &Topology,
+    netns: &Netns,
     command: Command,
     stderr: &Path,
     limit: Duration,
-    series: bool,
+    watch: Watch<'_>,
     stop: &Stop,
 ) -> Result<Option<Fetched>, RunError> {
-    let ended = run(topology, command, stderr, limit, series, stop)?;
+    let ended = run(netns, command, stderr, limit, watch, stop)?;
     Ok(ended.map(|client| {
         let requests = requests(&client.text);
         Fetched {
@@ -148,16 +151,16 @@ pub(super) fn fetch(
 /// # Errors
 /// If the client cannot be started. A session that fails is in the report.
 pub(super) fn run(
-    topology: &Topology,
+    netns: &Netns,
     mut command: Command,
     stderr: &Path,
     limit: Duration,
-    series: bool,
+    (series, delivered): Watch<'_>,
     stop: &Stop,
 ) -> Result<Option<Ended>, RunError> {
     let began = Instant::now();
     command.stdout(Stdio::piped());
-    let mut client = Process::start(topology.client(), &mut command, stderr)?;
+    let mut client = Process::start(netns, &mut command, stderr)?;
     let Some(mut stdout) = client.child().stdout.take() else {
         unreachable!("standard output is piped");
     };
@@ -176,8 +179,7 @@ pub(super) fn run(
             .ended()
             .attempt(|| "waiting for `hikyaku get`".to_owned())?;
         let elapsed = began.elapsed();
-        let [_, down] = topology.delivered_bytes();
-        progress.0.push((elapsed, down));
+        progress.0.push((elapsed, delivered()));
         if let Some(status) = ended {
             break status.to_string();
         }

@@ -182,6 +182,7 @@ fn server(flow: &Flow, experiment: &Experiment) -> Kind {
         root: experiment.root.clone(),
         tcp: "cubic".to_owned(),
         learns: false,
+        upstream: None,
     }
 }
 

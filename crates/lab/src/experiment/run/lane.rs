@@ -1,15 +1,18 @@
 //! A pair of namespaces with its servers, on which one run follows another.
 
+use std::fs;
 use std::path::PathBuf;
 use std::thread;
 
 use super::certificate::Certificate;
+use super::control;
 use super::crowd;
-use super::error::RunError;
+use super::epe::{self, Parts, TestBed};
+use super::error::{Attempt, RunError};
 use super::experiment::Experiment;
 use super::flows;
 use super::plan::Job;
-use super::server::{Kind, Server};
+use super::server::{Host, Kind, Server};
 use super::session::Session;
 use super::stop::Stop;
 use crate::experiment::record::Run;
@@ -24,6 +27,8 @@ pub(super) struct Shared {
     /// Directory for logs and state.
     pub(super) scratch: PathBuf,
     pub(super) certificate: Certificate,
+    /// `hikyaku-egress`, if it was named.
+    pub(super) egress: Option<PathBuf>,
     pub(super) stop: Stop,
 }
 
@@ -35,6 +40,8 @@ pub(super) struct Lane<'a> {
     servers: Vec<Server>,
     started: u16,
     pub(super) topology: Topology,
+    /// Opened by the first run that needs it.
+    test_bed: Option<TestBed>,
 }
 
 /// Servers kept for runs to come.
@@ -51,6 +58,7 @@ impl<'a> Lane<'a> {
             servers: Vec::new(),
             started: 0,
             topology: Topology::create()?,
+            test_bed: None,
         })
     }
 
@@ -68,11 +76,40 @@ impl<'a> Lane<'a> {
                 let run = flows::run(self, job, attempt, experiment)?;
                 Ok(run.map(|run| vec![run]))
             }
+            spec::Kind::Control => {
+                let Shared { scratch, stop, .. } = self.shared;
+                control::run(scratch, stop, job, attempt, experiment)
+            }
             spec::Kind::Crowd => {
                 let run = crowd::run(self, job, attempt, experiment)?;
                 Ok(run.map(|run| vec![run]))
             }
+            spec::Kind::Paths => epe::run(self, job, attempt, experiment),
         }
+    }
+
+    /// The lane's test bed of several paths.
+    pub(super) fn test_bed(&mut self) -> Result<&mut TestBed, RunError> {
+        match &mut self.test_bed {
+            Some(bed) => Ok(bed),
+            empty => {
+                let directory = self
+                    .shared
+                    .scratch
+                    .join(format!("{}-epe", self.topology.server().name()));
+                fs::create_dir_all(&directory)
+                    .attempt(|| format!("creating {}", directory.display()))?;
+                let egress = epe::find_egress(self.shared.egress.as_deref())?;
+                Ok(empty.insert(TestBed::open(Parts { egress, directory })?))
+            }
+        }
+    }
+
+    /// A port that no server of the lane has had of late.
+    pub(super) fn port(&mut self) -> u16 {
+        let port = PORTS.start + self.started % (PORTS.end - PORTS.start);
+        self.started += 1;
+        port
     }
 
     fn sessions(
@@ -109,7 +146,9 @@ impl<'a> Lane<'a> {
     fn server(&mut self, kind: Kind, arm: &str) -> Result<usize, RunError> {
         if let Some(index) = self.servers.iter().position(|server| server.kind == kind) {
             self.servers[index].check()?;
-            self.servers[index].kind.set_congestion(&self.topology)?;
+            self.servers[index]
+                .kind
+                .set_congestion(self.topology.server())?;
             return Ok(index);
         }
         if self.servers.len() >= KEPT {
@@ -122,11 +161,10 @@ impl<'a> Lane<'a> {
 
     /// Starts a server on a port of its own.
     pub(super) fn start(&mut self, kind: Kind, arm: &str) -> Result<Server, RunError> {
-        let port = PORTS.start + self.started % (PORTS.end - PORTS.start);
-        self.started += 1;
+        let port = self.port();
         // Without a link there is no carrier to bind to.
         self.topology.start_link(LinkPair::default(), 0)?;
-        Server::start(kind, arm, &self.topology, self.shared, port)
+        Server::start(kind, arm, Host::of(&self.topology), self.shared, port)
     }
 
     pub(super) fn shared(&self) -> &'a Shared {

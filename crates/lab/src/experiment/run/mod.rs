@@ -3,8 +3,10 @@
 mod access_log;
 mod browser;
 mod certificate;
+mod control;
 mod cpu_wait;
 mod crowd;
+mod epe;
 mod error;
 mod experiment;
 mod fetch;
@@ -96,6 +98,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub binary: Option<PathBuf>,
 
+    /// The program `hikyaku-egress`, for experiments with several paths [default: the one
+    /// beside this program, in build/ or on PATH]
+    #[arg(long, value_name = "FILE")]
+    pub egress: Option<PathBuf>,
+
     /// Keep the servers' logs, and say where they are
     #[arg(long)]
     pub keep: bool,
@@ -141,6 +148,7 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<u8, RunError> {
         binary,
         scratch: scratch.path().to_owned(),
         certificate: Certificate::create(scratch.path())?,
+        egress: args.egress.clone(),
         stop,
     };
     measure(args, &experiments, &shared, out)?;

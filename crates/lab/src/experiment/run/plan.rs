@@ -12,7 +12,8 @@ use super::{DEFAULT_LANES, default_capacity};
 use crate::experiment::axis::{Axis, Cell};
 use crate::experiment::crowd::Member;
 use crate::experiment::data::Key;
-use crate::experiment::spec::{Arm, Backend, Client, Kind, Server, Spec};
+use crate::experiment::record::Links;
+use crate::experiment::spec::{Arm, Backend, Client, Kind, Server, Spec, Workload};
 
 /// One run: sessions that follow each other against the same server. Where no arm
 /// remembers anything between sessions, each is a run of its own.
@@ -207,6 +208,9 @@ fn runs(spec: &Spec, arm: &Arm) -> Vec<Range<u32>> {
     let (warmup, sessions) = spec.sessions(arm);
     let end = warmup + sessions;
     let begin = if spec.memoryless(arm) { warmup } else { 0 };
+    if spec.workload.kind == Kind::Control {
+        return vec![Range { start: begin, end }];
+    }
     if spec.arms.iter().all(|arm| spec.memoryless(arm)) {
         return (begin..end).map(|session| session..session + 1).collect();
     }
@@ -214,6 +218,9 @@ fn runs(spec: &Spec, arm: &Arm) -> Vec<Range<u32>> {
 }
 
 fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
+    if spec.workload.kind == Kind::Control {
+        return control_cost(spec, sessions);
+    }
     let rate = expected_rate(spec, cell, arm);
     if spec.workload.kind == Kind::Flows {
         // Each flow has a server and a client, which must not wait for a CPU.
@@ -226,6 +233,10 @@ fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
     if spec.workload.kind == Kind::Crowd {
         return crowd_cost(spec, cell, arm);
     }
+    let rate = match spec.workload.kind {
+        Kind::Paths => paths_rate(spec, cell),
+        _ => rate,
+    };
     let bits = spec
         .files(cell)
         .iter()
@@ -254,6 +265,30 @@ fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
         weight,
         duration: count * (session + pause),
     }
+}
+
+/// Routers and agents, which nothing else must keep waiting.
+fn control_cost(spec: &Spec, sessions: u32) -> Cost {
+    /// Until all daemons know each other, in seconds.
+    const START: f64 = 15.0;
+    let Workload {
+        duration, pause, ..
+    } = &spec.workload;
+    // A route is taken away and brought back.
+    let session = 2 * *pause + duration.unwrap_or_default();
+    Cost {
+        weight: UNLIMITED,
+        duration: START + f64::from(sessions) * session.as_secs_f64(),
+    }
+}
+
+/// What both paths carry together, in Mbit/s.
+fn paths_rate(spec: &Spec, cell: &Cell) -> f64 {
+    let links = spec.path_links(cell).unwrap_or_default();
+    let rate = |link: &Links| link.rate().map_or(UNLIMITED, Rate::mbps);
+    let stream = spec.traffic(cell).and_then(|traffic| traffic.rate);
+    let all: f64 = links.iter().map(rate).sum();
+    all.min(stream.map_or(UNLIMITED, Rate::mbps))
 }
 
 /// All clients, or one alone of whichever kind.

@@ -1,7 +1,8 @@
 //! The servers of a lane.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::ffi::{OsStr, OsString};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use super::lane::Shared;
 use super::peer::{self, Place};
 use super::process::Process;
 use crate::experiment::spec;
-use crate::link::{CLIENT_V4, SERVER_V4, Topology};
+use crate::link::{CLIENT_V4, Netns, SERVER_V4, Topology};
 
 /// What a server is: two runs may use the same one if this is the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,15 +31,44 @@ pub(super) struct Kind {
     pub(super) tcp: String,
     /// It learns about clients, which is asked for.
     pub(super) learns: bool,
+    /// What it is a proxy of, instead of the directory.
+    pub(super) upstream: Option<SocketAddr>,
+}
+
+/// Where a server runs, and for whom.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Host<'a> {
+    pub(super) netns: &'a Netns,
+    /// Where clients find it.
+    pub(super) address: IpAddr,
+    /// Where it waits for them.
+    pub(super) listen: IpAddr,
+    /// Where the host itself finds it, beside `listen`.
+    pub(super) within: IpAddr,
+    /// The client, of which it is asked what it knows.
+    pub(super) client: IpAddr,
+}
+
+impl<'a> Host<'a> {
+    /// The server's end of a topology.
+    pub(super) fn of(topology: &'a Topology) -> Self {
+        Self {
+            netns: topology.server(),
+            address: SERVER_V4.into(),
+            listen: SERVER_V4.into(),
+            within: Ipv4Addr::LOCALHOST.into(),
+            client: CLIENT_V4.into(),
+        }
+    }
 }
 
 impl Kind {
     /// Gives the server's sockets their congestion control. They take it from the namespace
     /// when a connection is accepted, not when the server starts: it is to be set for each run,
     /// since another server of the lane may have had another.
-    pub(super) fn set_congestion(&self, topology: &Topology) -> Result<(), RunError> {
+    pub(super) fn set_congestion(&self, netns: &Netns) -> Result<(), RunError> {
         let key = "net/ipv4/tcp_congestion_control";
-        Ok(topology.server().set_sysctl(key, &self.tcp)?)
+        Ok(netns.set_sysctl(key, &self.tcp)?)
     }
 }
 
@@ -52,6 +82,9 @@ pub(super) struct Server {
     /// The server behind a proxy.
     origin: Option<Process>,
     pub(super) address: SocketAddr,
+    /// Where its host finds it.
+    within: SocketAddr,
+    client: IpAddr,
     pub(super) log: Option<AccessLog>,
     /// Asks a server that learns.
     binary: PathBuf,
@@ -77,24 +110,30 @@ impl Server {
     pub(super) fn start(
         kind: Kind,
         arm: &str,
-        topology: &Topology,
+        host: Host<'_>,
         shared: &Shared,
         port: u16,
     ) -> Result<Self, RunError> {
-        let netns = topology.server();
-        let address = SocketAddr::from((SERVER_V4, port));
+        let netns = host.netns;
+        let address = SocketAddr::from((host.address, port));
+        let within = SocketAddr::from((host.within, port));
         let file = |extension: &str| {
             shared
                 .scratch
                 .join(format!("{}-{port}.{extension}", netns.name()))
         };
-        kind.set_congestion(topology)?;
+        kind.set_congestion(netns)?;
         let (log, origin, process) = match kind.program {
             spec::Server::Hikyaku => {
                 let log = file("access.jsonl");
                 // Left by a server before it on this port.
                 let _ = std::fs::remove_file(&log);
-                let mut command = serve(shared, &kind.root, address);
+                let listen = SocketAddr::from((host.listen, port));
+                let content = kind
+                    .upstream
+                    .map(|origin| format!("--upstream=http://{origin}"));
+                let content = content.map_or_else(|| kind.root.clone().into(), OsString::from);
+                let mut command = serve(shared, &content, listen);
                 let admin = if kind.learns { ADMIN } else { "" };
                 let own = [
                     format!("log.access={}", log.display()),
@@ -104,7 +143,9 @@ impl Server {
                     command.args(["--set", setting]);
                 }
                 add_shards(&mut command, address, kind.shards);
-                command.args(["--listen", &within(address).to_string()]);
+                if !host.listen.is_unspecified() {
+                    command.args(["--listen", &within.to_string()]);
+                }
                 (
                     Some(log),
                     None,
@@ -115,7 +156,7 @@ impl Server {
                 let origin_port = port + ORIGIN;
                 let origin = SocketAddr::from(([127, 0, 0, 1], origin_port));
                 let origin = peer.is_proxy().then(|| {
-                    let mut command = serve(shared, &kind.root, origin);
+                    let mut command = serve(shared, kind.root.as_os_str(), origin);
                     command.args(["--set", "log.access=off", "--set", "admin.listen="]);
                     // Else its offers of HTTP/3 would go through the proxy.
                     command.args(["--set", "policy.version=h1"]);
@@ -145,24 +186,22 @@ impl Server {
             process,
             origin,
             address,
+            within,
+            client: host.client,
             log: log.as_deref().map(AccessLog::new),
             binary: shared.binary.clone(),
         };
-        server.wait_until_open(topology)?;
+        server.wait_until_open(netns)?;
         if server.kind.program == spec::Server::Hikyaku {
-            server.warm_up(topology)?;
+            server.warm_up(netns)?;
         }
         Ok(server)
     }
 
-    fn wait_until_open(&mut self, topology: &Topology) -> Result<(), RunError> {
+    fn wait_until_open(&mut self, netns: &Netns) -> Result<(), RunError> {
         let began = Instant::now();
         let address = self.address;
-        while topology
-            .server()
-            .enter(|| TcpStream::connect(address))?
-            .is_err()
-        {
+        while netns.enter(|| TcpStream::connect(address))?.is_err() {
             self.check()?;
             if began.elapsed() > START_LIMIT {
                 return Err(self.error(format!("did not open {address}")));
@@ -175,14 +214,13 @@ impl Server {
     /// Has it answer over each version, since a process pages its code in with its first requests.
     /// They come from an address of its own host, so that every client is still new to it. What its
     /// settings refuse is not asked for again.
-    fn warm_up(&self, topology: &Topology) -> Result<(), RunError> {
+    fn warm_up(&self, netns: &Netns) -> Result<(), RunError> {
         for http in ["2", "3"] {
             let mut command = Command::new(&self.binary);
             command.args(["get", "--insecure", "--json", "--http", http]);
             command.args(["--timeout", "5s"]);
-            command.arg(format!("https://{}/", within(self.address)));
-            topology
-                .server()
+            command.arg(format!("https://{}/", self.within));
+            netns
                 .output(&mut command)?
                 .attempt(|| "starting `hikyaku get`".to_owned())?;
         }
@@ -222,17 +260,16 @@ impl Server {
     }
 
     /// What a server that learns knows of the client, and what it would decide now.
-    pub(super) fn explain(&self, topology: &Topology) -> Result<Explanation, RunError> {
+    pub(super) fn explain(&self, netns: &Netns) -> Result<Explanation, RunError> {
         let mut command = Command::new(&self.binary);
         command.args([
             "explain",
-            &CLIENT_V4.to_string(),
+            &self.client.to_string(),
             "--admin",
             ADMIN,
             "--json",
         ]);
-        let output = topology
-            .server()
+        let output = netns
             .output(&mut command)?
             .attempt(|| "starting `hikyaku explain`".to_owned())?;
         serde_json::from_slice(&output.stdout).map_err(|error| RunError::Report {
@@ -243,11 +280,6 @@ impl Server {
             ),
         })
     }
-}
-
-/// The same port on the lane's own loopback interface.
-fn within(address: SocketAddr) -> SocketAddr {
-    (Ipv4Addr::LOCALHOST, address.port()).into()
 }
 
 /// Has `hikyaku serve` listen on further ports, and spread pages over them. Other ports are
@@ -269,11 +301,11 @@ fn add_shards(command: &mut Command, address: SocketAddr, count: u8) {
 }
 
 /// `hikyaku serve`, without its settings.
-fn serve(shared: &Shared, root: &Path, address: SocketAddr) -> Command {
+fn serve(shared: &Shared, content: &OsStr, address: SocketAddr) -> Command {
     let mut command = Command::new(&shared.binary);
     command
         .arg("serve")
-        .arg(root)
+        .arg(content)
         .args(["--listen", &address.to_string()]);
     command.arg("--cert").arg(&shared.certificate.cert);
     command.arg("--key").arg(&shared.certificate.key);

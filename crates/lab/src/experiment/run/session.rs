@@ -1,5 +1,6 @@
 //! One session: a client, a link, and the record of both.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -97,7 +98,7 @@ impl<'a> Session<'a> {
         };
         let server_wait = share(server.waited().saturating_sub(waited), began.elapsed());
         if server.kind.learns {
-            let explanation = server.explain(topology)?;
+            let explanation = server.explain(topology.server())?;
             let decision = explanation.decision;
             if let Some(connections) = explanation.connections {
                 measured.label("connections_decision", &connections.n.to_string());
@@ -128,7 +129,9 @@ impl<'a> Session<'a> {
         let series = self.experiment.spec.workload.series;
         let command = self.command(server);
         let stop = &self.shared.stop;
-        let fetched = fetch::fetch(topology, command, &stderr, limit, series, stop)?;
+        let delivered = || topology.delivered_bytes()[1];
+        let client = topology.client();
+        let fetched = fetch::fetch(client, command, &stderr, limit, (series, &delivered), stop)?;
         let (Some(fetched), Some(file)) = (fetched, self.files.last()) else {
             return Ok(None);
         };
@@ -305,6 +308,16 @@ impl<'a> Recorder<'a> {
         report: &Report,
         cpu_wait: f64,
     ) -> Run {
+        Run {
+            link,
+            emulator: Some(emulator(report, cpu_wait)),
+            disturbed: disturbed(report, cpu_wait),
+            ..self.end_unlinked(measured)
+        }
+    }
+
+    /// The record of a session without an emulated link.
+    pub(super) fn end_unlinked(self, measured: Measured) -> Run {
         let spec = &self.experiment.spec;
         let arm = &spec.arms[self.job.arm];
         let (warmup, _) = spec.sessions(arm);
@@ -324,9 +337,10 @@ impl<'a> Recorder<'a> {
             metrics: measured.metrics,
             labels: measured.labels,
             series: measured.series,
-            link,
-            emulator: Some(emulator(report, cpu_wait)),
-            disturbed: disturbed(report, cpu_wait),
+            link: Links::default(),
+            other_links: BTreeMap::new(),
+            emulator: None,
+            disturbed: None,
             conditions: self.experiment.conditions.clone(),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::experiment::Experiment;
-use super::{RunArgs, RunError, browser};
+use super::{RunArgs, RunError, browser, control};
 use crate::experiment::axis::{Axis, Cell};
 use crate::experiment::conditions::{arguments, sha256};
 use crate::experiment::data::Data;
@@ -98,7 +98,8 @@ fn arms(args: &RunArgs, spec: &Spec) -> (Vec<String>, Vec<String>) {
         if !args.arms.is_empty() && !args.arms.contains(&arm.name) {
             continue;
         }
-        match needed.find(|program| !is_program(program.as_ref())) {
+        let missing = needed.find(|program| !is_program(program.as_ref()));
+        match missing.or_else(|| control::missing(spec, arm)) {
             Some(program) => left_out.push(format!(
                 "the arm `{}` is left out: `{program}` is not on PATH",
                 arm.name
@@ -182,6 +183,7 @@ mod tests {
             only: vec!["queue=7bdp".to_owned()],
             arms: Vec::new(),
             binary: None,
+            egress: None,
             keep: false,
         };
         let loaded = load(&args).unwrap().remove(0);

@@ -4,6 +4,7 @@ use std::slice::from_ref;
 
 use super::{Figure, Kind};
 use crate::experiment::{Axis, Spec};
+use crate::report::goal::Of;
 
 /// Results that a goal can be set for, by kind.
 const CHOICE: [&str; 4] = [
@@ -21,6 +22,7 @@ const REGRET: [&str; 5] = [
 ];
 const SESSIONS: [&str; 3] = ["until_worst", "until_median", "first_excess_worst"];
 const PER_HOUR: &str = "per_hour_worst";
+const RATIO: [&str; 1] = ["ratio_least"];
 const SHARES: [&str; 3] = ["share_least", "share_p5", "share_median"];
 
 impl Figure {
@@ -59,6 +61,12 @@ impl Figure {
         {
             return Err("`clock` is a factor above 0 and needs `share`".to_owned());
         }
+        if let Kind::Box(boxes) = &self.kind
+            && boxes.x.is_some()
+            && !boxes.metrics.is_empty()
+        {
+            return Err("groups of boxes are those of `x` or of `metrics`, not both".to_owned());
+        }
         if let Kind::Shares(shares) = &self.kind {
             let is_alone = |name: &str| spec.arm(name).is_some_and(|arm| arm.alone);
             if !is_alone(&shares.alone) || is_alone(&shares.crowd) {
@@ -72,24 +80,38 @@ impl Figure {
     }
 
     fn check_goal(&self) -> Result<(), String> {
+        if let Kind::Table(numbers) = &self.kind {
+            return self.check_table_goal(&numbers.metrics(&self.common));
+        }
         let results: Vec<&str> = match &self.kind {
             Kind::Choice(_) => CHOICE.to_vec(),
             Kind::Regret(_) => REGRET.to_vec(),
             Kind::Shares(_) => SHARES.to_vec(),
+            Kind::Ratio(_) => RATIO.to_vec(),
             Kind::Sessions(sessions) if !sessions.fixed.is_empty() => SESSIONS.to_vec(),
             Kind::Sessions(sessions) if sessions.clock.is_some() => vec![PER_HOUR],
-            Kind::Table(numbers) => numbers.metrics(&self.common),
             _ => vec![],
         };
         let unknown = |name: &&String| !results.contains(&name.as_str());
         match self.common.goal.keys().find(unknown) {
             None => Ok(()),
             Some(unknown) if results.is_empty() => Err(format!(
-                "`goal.{unknown}`: only choice, regret, shares, table, and sessions with `adaptive` and `fixed` arms or with `clock` have goals"
+                "`goal.{unknown}`: only choice, ratio, regret, shares, table, and sessions with `adaptive` and `fixed` arms or with `clock` have goals"
             )),
             Some(unknown) => Err(format!(
                 "`goal.{unknown}`: there is no such result; expected {}",
                 results.join(", ")
+            )),
+        }
+    }
+
+    fn check_table_goal(&self, metrics: &[&str]) -> Result<(), String> {
+        let unknown = |name: &&String| !metrics.contains(&Of::split(name).0);
+        match self.common.goal.keys().find(unknown) {
+            None => Ok(()),
+            Some(unknown) => Err(format!(
+                "`goal.{unknown}`: there is no such result; expected {}, or one of them with `_p99` or `_worst`",
+                metrics.join(", ")
             )),
         }
     }
@@ -107,7 +129,7 @@ impl Figure {
             Kind::Series(series) => (vec![], Some(&series.panel)),
             Kind::Sessions(sessions) => (vec![], Some(&sessions.panel)),
             Kind::Regret(regret) => (vec![], Some(&regret.across)),
-            Kind::Table(_) | Kind::Choice(_) | Kind::Shares(_) => (vec![], None),
+            Kind::Table(_) | Kind::Choice(_) | Kind::Shares(_) | Kind::Ratio(_) => (vec![], None),
         };
         axes.extend(panel.iter().flat_map(|panel| &panel.0));
         axes
@@ -120,6 +142,7 @@ impl Figure {
             Kind::Choice(choice) => (&choice.adaptive, &choice.fixed),
             Kind::Sessions(sessions) => (&sessions.adaptive, &sessions.fixed),
             Kind::Regret(regret) => (&regret.adaptive, &regret.fixed),
+            Kind::Ratio(ratio) => (&ratio.of, &[]),
             Kind::Shares(shares) => (from_ref(&shares.crowd), from_ref(&shares.alone)),
             _ => (&[], &[]),
         };

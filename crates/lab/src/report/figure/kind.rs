@@ -32,6 +32,8 @@ pub enum Kind {
     Regret(Regret),
     /// What each client of a crowd got of what it gets alone.
     Shares(Shares),
+    /// Arms by the sum of others.
+    Ratio(Ratio),
 }
 
 /// A value or gain over two axes.
@@ -91,6 +93,10 @@ pub struct Lines {
 pub struct Boxes {
     /// A group of boxes for each value.
     pub x: Option<Axis>,
+    /// A group of boxes for each of these metrics, which have the same unit, instead of
+    /// [`Common::metric`] and `x`.
+    #[serde(default)]
+    pub metrics: Vec<String>,
     /// One plot for each value of these; other axes that have several values follow.
     #[serde(default)]
     pub panel: Axes,
@@ -284,6 +290,14 @@ pub struct Shares {
     pub crowd: String,
     /// The arm whose clients are alone.
     pub alone: String,
+}
+
+/// Arms by the sum of others.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ratio {
+    /// Arms whose medians are summed up.
+    pub of: Vec<String>,
 }
 
 /// One axis or several.

@@ -5,6 +5,7 @@ use super::{Panel, View, size};
 use crate::report::axis;
 use crate::report::content::{Block, Chart, Key, Mark, Section, Table};
 use crate::report::figure::Boxes;
+use crate::report::metric::{Metric, Unit};
 use crate::report::plot::{self, Axis, Frame, Marker, Scale};
 use crate::report::sample::{Sample, Value};
 
@@ -17,11 +18,17 @@ struct Drawn<'a> {
 }
 
 pub(super) fn draw(view: &View, boxes: &Boxes, section: &mut Section) {
+    let view = &View {
+        metric: metric(view, boxes),
+        cells: view.cells.clone(),
+        arms: view.arms.clone(),
+        ..*view
+    };
     let shown: Vec<_> = boxes.x.into_iter().collect();
     let panels = view.panels(&shown, &boxes.panel, section);
     let groups = match boxes.x {
         Some(axis) => view.values(axis),
-        None => vec![],
+        None => boxes.metrics.clone(),
     };
     let drawn: Vec<(&Panel, Vec<Drawn>)> = panels
         .iter()
@@ -64,10 +71,13 @@ fn boxes_of<'a>(
             Some(axis) => panel.cell(&[(axis, &groups[group])])?,
             None => panel.cells.first()?,
         };
-        let sample = view.sample(cell, arm);
+        let sample = match boxes.metrics.get(group) {
+            Some(metric) => view.data.sample(cell, arm, &Metric::named(metric)),
+            None => view.sample(cell, arm),
+        };
         let paper = view.paper(cell, Some(arm)).map(|paper| paper.value);
-        // Without a horizontal axis every arm has a band of its own.
-        let group = if boxes.x.is_some() {
+        // Without groups every arm has a band of its own.
+        let group = if is_grouped(boxes) {
             group
         } else {
             view.arms.iter().position(|a| a == arm)?
@@ -88,7 +98,7 @@ fn boxes_of<'a>(
 fn legend(view: &View, boxes: &Boxes, drawn: &[(&Panel, Vec<Drawn>)]) -> Vec<Key> {
     let all = || drawn.iter().flat_map(|(_, drawn)| drawn);
     let mut keys = vec![];
-    if boxes.x.is_some() {
+    if is_grouped(boxes) {
         keys.extend(view.arms.iter().map(|arm| Key {
             mark: Mark::Line(plot::series_class(view.data.arm_index(arm))),
             text: (*arm).to_owned(),
@@ -129,6 +139,41 @@ fn y_axis(view: &View, boxes: &Boxes, drawn: &[&Drawn]) -> Axis {
     })
 }
 
+/// Whether arms stand side by side in groups.
+fn is_grouped(boxes: &Boxes) -> bool {
+    boxes.x.is_some() || !boxes.metrics.is_empty()
+}
+
+/// The metric shown; of several, what they have in common.
+fn metric(view: &View, boxes: &Boxes) -> Metric {
+    let Some(first) = boxes.metrics.first() else {
+        return view.metric.clone();
+    };
+    let first = Metric::named(first);
+    match first.unit {
+        Unit::Millis | Unit::Seconds => Metric {
+            label: "time".to_owned(),
+            ..first
+        },
+        _ => first,
+    }
+}
+
+/// What a group is called, and what it is a value of.
+fn group_names(boxes: &Boxes, groups: &[String]) -> Option<(&'static str, Vec<String>)> {
+    match boxes.x {
+        Some(axis) => {
+            let names = groups.iter().map(|group| axis::value(axis, group));
+            Some((axis::name(axis), names.collect()))
+        }
+        None if boxes.metrics.is_empty() => None,
+        None => {
+            let names = groups.iter().map(|group| Metric::named(group).label);
+            Some(("metric", names.collect()))
+        }
+    }
+}
+
 fn picture(
     view: &View,
     boxes: &Boxes,
@@ -143,12 +188,14 @@ fn picture(
             Axis::bands(&names, axis::title(axis, groups))
         }
         None => {
-            let names: Vec<String> = view.arms.iter().map(|arm| (*arm).to_owned()).collect();
+            let arms = || view.arms.iter().map(|arm| (*arm).to_owned()).collect();
+            let names: Vec<String> =
+                group_names(boxes, groups).map_or_else(arms, |(_, names)| names);
             Axis::bands(&names, "")
         }
     };
     let mut frame = Frame::new(size(panels), &panel.title, x, y);
-    let side_by_side = if boxes.x.is_some() {
+    let side_by_side = if is_grouped(boxes) {
         view.arms.len()
     } else {
         1
@@ -255,21 +302,17 @@ fn summary(view: &View, sample: &Sample) -> Vec<String> {
 
 fn table(view: &View, boxes: &Boxes, panel: &Panel, drawn: &[Drawn], groups: &[String]) -> Table {
     let has_paper = drawn.iter().any(|drawn| drawn.paper.is_some());
-    let mut columns: Vec<String> = boxes
-        .x
-        .map(|axis| axis::name(axis).to_owned())
-        .into_iter()
-        .collect();
+    let named = group_names(boxes, groups);
+    let mut columns: Vec<String> = named.iter().map(|(of, _)| (*of).to_owned()).collect();
     let names = columns.len() + 1;
     columns.extend(["arm", "n", "min", "q1", "median", "q3", "max"].map(str::to_owned));
     if has_paper {
         columns.push("paper".to_owned());
     }
     let row = |drawn: &Drawn| {
-        let mut row: Vec<String> = boxes
-            .x
-            .map(|axis| axis::value(axis, &groups[drawn.group]))
-            .into_iter()
+        let mut row: Vec<String> = named
+            .iter()
+            .map(|(_, names)| names[drawn.group].clone())
             .collect();
         row.extend([drawn.arm.to_owned(), drawn.sample.len().to_string()]);
         row.extend(summary(view, &drawn.sample));

@@ -8,6 +8,7 @@ mod heatmap;
 mod lines;
 mod numbers;
 mod paper;
+mod ratio;
 mod regret;
 mod series;
 mod sessions;
@@ -47,6 +48,7 @@ pub(super) fn section(data: &Data, figure: &Figure) -> Section {
             Kind::Sessions(sessions) => sessions::draw(&view, sessions, &mut section),
             Kind::Regret(regret) => regret::draw(&view, regret, &mut section),
             Kind::Shares(shares) => shares::draw(&view, shares, &mut section),
+            Kind::Ratio(ratio) => ratio::draw(&view, ratio, &mut section),
         }
         if section.blocks.is_empty() {
             section.note(format!(

@@ -5,7 +5,7 @@ use crate::experiment::{Axis, Cell};
 use crate::report::axis;
 use crate::report::content::{Block, Section, Table};
 use crate::report::figure::{Numbers, Share};
-use crate::report::goal::Goal;
+use crate::report::goal::{Goal, Of};
 use crate::report::metric::{self, Metric};
 use crate::report::sample::{Sample, Value};
 
@@ -192,24 +192,20 @@ fn count(counts: &[String]) -> String {
     different.join(", ")
 }
 
-/// Goals of a metric hold for every median shown.
+/// Goals of a metric hold for every sample shown.
 fn goals(view: &View, metrics: &[Metric], section: &mut Section) {
     for (name, bound) in &view.common.goal {
-        let Some(metric) = metrics.iter().find(|metric| metric.name == *name) else {
+        let (base, of) = Of::split(name);
+        let Some(metric) = metrics.iter().find(|metric| metric.name == base) else {
             continue;
         };
-        let medians = view.cells.iter().flat_map(|cell| {
-            view.arms
-                .iter()
-                .filter_map(|arm| view.data.sample(cell, arm, metric).median())
-        });
-        let medians: Vec<Value> = medians.collect();
-        let worst = medians.iter().copied().find(|value| !bound.met(*value));
-        let shown = worst.or_else(|| medians.first().copied());
-        section.goals.push(Goal::of(
-            format!("{}, each median", metric.label),
-            bound,
-            shown,
-        ));
+        let values: Vec<Value> = view
+            .samples(metric)
+            .filter_map(|sample| of.value(&sample))
+            .collect();
+        let worst = values.iter().copied().find(|value| !bound.met(*value));
+        let shown = worst.or_else(|| values.first().copied());
+        let what = format!("{}, {}", metric.label, of.name());
+        section.goals.push(Goal::of(what, bound, shown));
     }
 }

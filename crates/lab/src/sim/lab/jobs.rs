@@ -1,6 +1,7 @@
 //! The sessions to be simulated.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -73,8 +74,8 @@ impl Job {
         let began = OffsetDateTime::now_utc();
         let outcome = simulate(&self.scenario);
         let measured = match spec.workload.kind {
-            // A crowd is refused before: `plan::check`.
-            Kind::Load | Kind::Crowd => {
+            // All but single downloads are refused before: `plan::check`.
+            Kind::Load | Kind::Crowd | Kind::Paths | Kind::Control => {
                 measured::download(&self.scenario, &outcome, spec.workload.series)
             }
             Kind::Flows => measured::flows(&self.scenario, &outcome, spec.workload.series),
@@ -96,6 +97,7 @@ impl Job {
             labels: measured.labels,
             series: measured.series,
             link: self.links.clone(),
+            other_links: BTreeMap::new(),
             emulator: None,
             disturbed: None,
             conditions: conditions.clone(),

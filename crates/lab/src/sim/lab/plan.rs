@@ -11,12 +11,20 @@ use crate::experiment::{
 use crate::sim::{Flow, Scenario};
 
 const CROWD: &str = "only flows that share a link are simulated, no crowd";
+const CONTROL: &str = "routers are programs, which are not simulated";
+const PATHS: &str = "one link is simulated, not the test bed of several paths";
 
 /// Why an arm cannot be simulated, if so.
 pub(super) fn check(spec: &Spec, arm: &Arm) -> Result<(), String> {
     let link = spec.backend == Backend::Link;
     if spec.workload.kind == Kind::Crowd {
         return Err(CROWD.to_owned());
+    }
+    if spec.workload.kind == Kind::Control {
+        return Err(CONTROL.to_owned());
+    }
+    if spec.workload.kind == Kind::Paths {
+        return Err(PATHS.to_owned());
     }
     if arm.server != Server::Hikyaku || arm.client != Client::Get {
         return Err("other programs cannot be simulated".to_owned());
@@ -69,6 +77,8 @@ pub(super) fn scenario(spec: &Spec, cell: &Cell, arm: &Arm, seed: u64) -> Result
             (flows.collect::<Result<_, _>>()?, until)
         }
         Kind::Crowd => return Err(CROWD.to_owned()),
+        Kind::Control => return Err(CONTROL.to_owned()),
+        Kind::Paths => return Err(PATHS.to_owned()),
     };
     Ok(Scenario {
         up,

@@ -221,7 +221,7 @@ fn a_name_that_is_neither_shipped_nor_a_file_is_told_what_there_is() {
     let error = TopologySpec::load("dumbell").unwrap_err().to_string();
     assert_eq!(
         error,
-        "reading topology `dumbell`: there is no such file, and shipped are only `dumbbell`, \
+        "reading topology `dumbell`: there is no such file, and shipped are only `dumbbell`, `epe`, \
          `pair`, `two-paths`"
     );
 }

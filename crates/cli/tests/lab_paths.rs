@@ -1,0 +1,165 @@
+//! `hikyaku lab run` on the test bed of several egress paths: the quick part of each experiment.
+//! Needs root, gobgpd and `hikyaku-egress`; without them the tests say so and pass.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hikyaku_lab::experiment::{Axis, Outcome, Run, counted, read};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_hikyaku");
+
+/// Measurements side by side disturb each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// `hikyaku-egress`, once it is this test's turn; `None` where the test cannot run, which is told.
+fn egress(test: &str) -> Option<(MutexGuard<'static, ()>, PathBuf)> {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/hikyaku-egress");
+    let on_path = |program: &str| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+    };
+    let missing = if !rustix::process::geteuid().is_root() {
+        "namespaces need root"
+    } else if !on_path("gobgpd") {
+        "`gobgpd` is not on PATH (scripts/setup.sh test)"
+    } else if !built.is_file() {
+        "build/hikyaku-egress is not there (scripts/egress.sh build)"
+    } else {
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        return Some((turn, built));
+    };
+    eprintln!("SKIPPED: {test}: {missing}");
+    None
+}
+
+/// Runs an experiment's `[quick]` part, makes its report, and gives the sessions that count.
+fn quick(name: &str, egress: &Path) -> Vec<Run> {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out");
+    let commands: [&[&Path]; 2] = [
+        &[
+            "run".as_ref(),
+            name.as_ref(),
+            "--quick".as_ref(),
+            "--egress".as_ref(),
+            egress,
+            "--out".as_ref(),
+            &out,
+        ],
+        &["report".as_ref(), &out],
+    ];
+    for arguments in commands {
+        let output = Command::new(BINARY)
+            .arg("lab")
+            .args(arguments)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}: {said}");
+    }
+    let runs = counted(read(&out.join("runs.jsonl")).unwrap());
+    for run in &runs {
+        assert_eq!(run.outcome, Outcome::Complete, "{run:?}");
+        assert!(run.emulator.unwrap().delivered > 0, "{run:?}");
+    }
+    runs
+}
+
+fn find<'a>(runs: &'a [Run], arm: &str, traffic: &str) -> &'a Run {
+    let is_it =
+        |run: &&Run| run.arm == arm && run.cell.get(Axis::Traffic).unwrap_or(traffic) == traffic;
+    runs.iter().find(is_it).unwrap()
+}
+
+/// Megabits that a path carried.
+fn sent(run: &Run, path: &str) -> f64 {
+    run.metric(&format!("sent_megabits.{path}"))
+        .unwrap_or_default()
+}
+
+#[test]
+fn each_arm_takes_the_paths_that_it_names() {
+    let Some((_turn, egress)) = egress("each_arm_takes_the_paths_that_it_names") else {
+        return;
+    };
+    let runs = quick("epe-scenario1", &egress);
+    for traffic in ["cbr", "bulk"] {
+        let [tcp, steered, mptcp] =
+            ["tcp", "steered", "mptcp"].map(|arm| find(&runs, arm, traffic));
+        let b = |run| sent(run, "transit-b");
+        assert!(sent(tcp, "best") > 1.0 && b(tcp) == 0.0, "{tcp:?}");
+        // What is sent before the server has decided follows BGP.
+        assert!(b(steered) > 10.0 * sent(steered, "best"), "{steered:?}");
+        assert!(sent(mptcp, "best") > 1.0 && b(mptcp) > 1.0, "{mptcp:?}");
+        // Two paths of 15 and 30 Mbit/s.
+        let goodput = |run: &Run| run.metric("goodput_mbps").unwrap();
+        assert!(goodput(tcp) < 15.0 && goodput(steered) > 15.0, "{traffic}");
+        assert!(goodput(mptcp) > 15.0, "{traffic}");
+        assert!(mptcp.series["path_mbps"].len() >= 2, "{mptcp:?}");
+        assert_eq!(mptcp.other_links["link-b"].rate().unwrap().mbps(), 30.0);
+    }
+    let live = find(&runs, "mptcp", "cbr");
+    assert!(
+        live.metric("least_second_mbps")
+            .is_some_and(|least| least > 15.0),
+        "{live:?}"
+    );
+}
+
+#[test]
+fn links_change_in_mid_transfer() {
+    let Some((_turn, egress)) = egress("links_change_in_mid_transfer") else {
+        return;
+    };
+    let runs = quick("epe-scenario2", &egress);
+    // The stream's best path carries 30 Mbit/s for 1.5 s, then 15.
+    let plain = find(&runs, "tcp", "cbr");
+    let goodput: Vec<f64> = plain.series["goodput_mbps"]
+        .iter()
+        .map(|(_, mbps)| *mbps)
+        .collect();
+    let most = goodput.iter().copied().fold(0.0, f64::max);
+    let least = plain.metric("least_second_mbps").unwrap();
+    assert!(most > 18.0 && least < 16.0, "{plain:?}");
+}
+
+#[test]
+fn a_path_that_fails_in_mid_transfer_is_left() {
+    let Some((_turn, egress)) = egress("a_path_that_fails_in_mid_transfer_is_left") else {
+        return;
+    };
+    for run in quick("epe-fail", &egress) {
+        // The stream came to its end over the other path.
+        assert!(sent(&run, "transit-b") > 1.0, "{run:?}");
+        assert!(
+            run.metric("longest_gap_ms").is_some_and(|gap| gap > 0.0),
+            "{run:?}"
+        );
+        if run.cell.get(Axis::Pattern) == Some("peer-down") {
+            assert_eq!(run.metric("wrong_peer_bytes"), Some(0.0), "{run:?}");
+        }
+    }
+}
+
+#[test]
+fn clients_behind_unlike_paths_and_with_parallel_connections_are_measured() {
+    let Some((_turn, egress)) = egress("clients_behind_unlike_paths") else {
+        return;
+    };
+    let isps = quick("epe-isps", &egress);
+    assert!(
+        isps.iter()
+            .all(|run| run.metric("goodput_mbps").unwrap() > 1.0)
+    );
+    let parallel = quick("epe-parallel", &egress);
+    let connections = |run: &Run| run.metric("connections").unwrap() as u32;
+    let mut plain: Vec<u32> = parallel
+        .iter()
+        .filter(|run| run.arm == "tcp")
+        .map(connections)
+        .collect();
+    plain.sort_unstable();
+    assert_eq!(plain, [1, 3]);
+}

@@ -1,0 +1,237 @@
+//! What is peculiar to experiments on the test bed of several paths.
+
+use std::collections::BTreeSet;
+
+use hikyaku_core::units::ByteSize;
+use toml::Table;
+
+use super::axis::{Axis, Cell};
+use super::error::{Fault, fault};
+use super::files::{LIVE_FILE, SiteFile};
+use super::link;
+use super::record::Links;
+use super::spec::{Arm, Backend, Client, Kind, Pattern, Server, Spec, Traffic};
+
+impl Spec {
+    /// The links of a cell by transit A and B, before any change.
+    ///
+    /// # Errors
+    /// Never for a spec that [`Self::parse`] gave; else as there.
+    pub(crate) fn path_links(&self, cell: &Cell) -> Result<[Links; 2], String> {
+        let pattern = self.pattern(cell);
+        let own = |side: fn(&Pattern) -> &Table| {
+            let mut keys = self.link.clone();
+            keys.extend(pattern.map(side).cloned().unwrap_or_default());
+            link::resolve(&keys, cell)
+        };
+        Ok([own(|pattern| &pattern.a)?, own(|pattern| &pattern.b)?])
+    }
+
+    /// The pattern of a cell.
+    pub(crate) fn pattern(&self, cell: &Cell) -> Option<&Pattern> {
+        self.patterns.get(cell.get(Axis::Pattern)?)
+    }
+
+    /// What the client of a cell loads; `None` only of other kinds of workloads.
+    pub(crate) fn traffic(&self, cell: &Cell) -> Option<&Traffic> {
+        let all = &self.workload.traffic;
+        match cell.get(Axis::Traffic) {
+            Some(name) => all.iter().find(|traffic| traffic.name == name),
+            None => all.first(),
+        }
+    }
+
+    /// What the client of a cell asks for, all at once.
+    pub(super) fn path_files(&self, cell: &Cell) -> Vec<SiteFile> {
+        let Some(traffic) = self.traffic(cell) else {
+            return Vec::new();
+        };
+        if let Some((rate, duration)) = traffic.rate.zip(traffic.duration) {
+            let bytes = rate.bits_per_sec() as f64 / 8.0 * duration.as_secs_f64();
+            return vec![SiteFile {
+                name: LIVE_FILE.to_owned(),
+                bytes: bytes as u64,
+            }];
+        }
+        let connections = cell.get(Axis::Connections);
+        let count: u64 = connections.and_then(|text| text.parse().ok()).unwrap_or(1);
+        let size = traffic.size.map_or(0, ByteSize::bytes);
+        let file = |number| SiteFile {
+            name: format!("{}-{count}-{number}.bin", traffic.name),
+            bytes: size / count,
+        };
+        (1..=count).map(file).collect()
+    }
+
+    /// What sessions of the warm-up ask for instead.
+    pub(crate) fn training_file(&self) -> Option<SiteFile> {
+        let size = self.workload.training.as_ref()?.size;
+        Some(SiteFile {
+            name: "training.bin".to_owned(),
+            bytes: size.bytes(),
+        })
+    }
+
+    /// Checks what belongs to this kind of workload, and that nothing of it is elsewhere.
+    pub(super) fn check_paths(&self) -> Result<(), Fault> {
+        let workload = &self.workload;
+        let names: BTreeSet<&String> = workload
+            .traffic
+            .iter()
+            .map(|traffic| &traffic.name)
+            .collect();
+        if workload.kind == Kind::Paths && self.backend != Backend::Link {
+            return Err(fault(
+                "backend",
+                "several paths are measured, not simulated",
+            ));
+        }
+        if workload.kind != Kind::Paths {
+            let foreign = [
+                ("pattern", self.patterns.is_empty()),
+                ("workload.traffic", workload.traffic.is_empty()),
+                ("workload.training", workload.training.is_none()),
+                ("axes.pattern", !self.axes.contains_key(&Axis::Pattern)),
+                ("axes.traffic", !self.axes.contains_key(&Axis::Traffic)),
+            ];
+            let found = foreign.iter().find(|(_, absent)| !absent);
+            return found.map_or(Ok(()), |(place, _)| {
+                Err(fault(*place, "is for `workload.kind = \"paths\"`"))
+            });
+        }
+        if workload
+            .training
+            .as_ref()
+            .is_some_and(|training| training.loads == 0)
+        {
+            return Err(fault("workload.training", "`loads` must be at least 1"));
+        }
+        if workload.traffic.is_empty() || names.len() < workload.traffic.len() {
+            let why = "at least one is needed, each with a name of its own";
+            return Err(fault("workload.traffic", why));
+        }
+        for traffic in &workload.traffic {
+            traffic
+                .check()
+                .map_err(|why| fault(format!("workload.traffic `{}`", traffic.name), why))?;
+        }
+        for (axis, known) in [
+            (Axis::Pattern, self.patterns.keys().collect()),
+            (Axis::Traffic, names),
+        ] {
+            let values = self.axes.get(&axis).into_iter().flatten();
+            if let Some(unknown) = values.into_iter().find(|value| !known.contains(value)) {
+                let why = format!("there is no {axis} `{unknown}`");
+                return Err(fault(format!("axes.{axis}"), why));
+            }
+        }
+        for name in self.patterns.keys() {
+            let cell = Cell::default().with(Axis::Pattern, name);
+            self.path_links(&cell)
+                .map_err(|why| fault(format!("pattern.{name}"), why))?;
+        }
+        self.arms.iter().try_for_each(check_arm)
+    }
+}
+
+fn check_arm(arm: &Arm) -> Result<(), Fault> {
+    if arm.server == Server::Hikyaku && arm.client == Client::Get && arm.shards == 0 {
+        return Ok(());
+    }
+    let why = "is measured with hikyaku's server, client and one port alone";
+    Err(fault(format!("arm `{}`", arm.name), why))
+}
+
+impl Traffic {
+    fn check(&self) -> Result<(), String> {
+        match (self.size, self.rate, self.duration) {
+            (Some(_), None, None) | (None, Some(_), Some(_)) => Ok(()),
+            _ => Err("needs either `size`, or `rate` and `duration`".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPEC: &str = r#"
+title = "t"
+question = "q"
+backend = "link"
+repeats = 1
+timeout = "60s"
+link = { one_way_delay = "10ms", rate = "5Mbps" }
+axes = { pattern = ["x", "y"], traffic = ["bulk", "live"] }
+arm = [{ name = "plain" }, { name = "mptcp", mptcp = true }]
+
+[pattern.x]
+a = { rate = "30Mbps" }
+b = { rate = "15Mbps", one_way_delay = "20ms" }
+then.a = { rate = "15Mbps" }
+
+[pattern.y]
+
+[workload]
+kind = "paths"
+traffic = [
+    { name = "bulk", size = "10MB", change_at = "9s" },
+    { name = "live", rate = "25Mbps", duration = "30s" },
+]
+"#;
+
+    fn parse(text: &str) -> Result<Spec, String> {
+        Spec::parse("test", text, false).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn patterns_stand_in_place_of_the_links_keys() {
+        let spec = parse(SPEC).unwrap();
+        let links = |pattern| {
+            let cell = Cell::default().with(Axis::Pattern, pattern);
+            let links = spec.path_links(&cell).unwrap();
+            links.map(|link| (link.rate().unwrap().mbps(), link.rtt().as_millis()))
+        };
+        assert_eq!(links("x"), [(30.0, 20), (15.0, 40)]);
+        assert_eq!(links("y"), [(5.0, 20), (5.0, 20)]);
+    }
+
+    #[test]
+    fn connections_share_the_size() {
+        let spec = parse(SPEC).unwrap();
+        let files = |traffic, connections| {
+            let cell = Cell::default().with(Axis::Traffic, traffic);
+            let cell = cell.with(Axis::Connections, connections);
+            let files = spec.files(&cell);
+            (files.len(), files[0].bytes)
+        };
+        assert_eq!(files("bulk", "1"), (1, 10_000_000));
+        assert_eq!(files("bulk", "4"), (4, 2_500_000));
+        assert_eq!(files("live", "1"), (1, 93_750_000));
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_told() {
+        let cases = [
+            ("kind = \"paths\"", "kind = \"load\"", "pattern"),
+            ("\"x\", \"y\"", "\"x\", \"z\"", "there is no pattern `z`"),
+            (
+                "\"bulk\", \"live\"",
+                "\"bulk\", \"dead\"",
+                "there is no traffic `dead`",
+            ),
+            ("rate = \"25Mbps\", ", "", "either `size`"),
+            ("name = \"live\"", "name = \"bulk\"", "a name of its own"),
+            (
+                "{ name = \"plain\" }",
+                "{ name = \"plain\", server = \"nginx\" }",
+                "alone",
+            ),
+            ("b = { rate = \"15Mbps\"", "b = { rat = \"15Mbps\"", "rat"),
+        ];
+        for (from, to, want) in cases {
+            let error = parse(&SPEC.replacen(from, to, 1)).unwrap_err();
+            assert!(error.contains(want), "{to}: {error}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Where programs are that measurements need besides this one.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use super::super::error::RunError;
+use crate::link::privileges::is_program;
+
+/// The agents.
+pub(super) const EGRESS: &str = "hikyaku-egress";
+/// What announces routes to them.
+pub(super) const FEED: &str = "hikyaku-bgp-feed";
+/// The reflector and the transits' routers, in the arms of `GoBGP`.
+pub(super) const GOBGPD: &str = "gobgpd";
+/// FRR's, which Debian keeps off the PATH.
+pub(super) const BGPD: &str = "/usr/lib/frr/bgpd";
+/// What puts FRR's routes into the kernel.
+pub(super) const ZEBRA: &str = "/usr/lib/frr/zebra";
+
+/// One of the programs of `egress/`: beside this one, in `build/` of the sources that it was
+/// built from, or on the PATH.
+///
+/// # Errors
+/// If there is none.
+pub(super) fn of_egress(name: &str) -> Result<PathBuf, RunError> {
+    let own = env::current_exe().unwrap_or_default();
+    let beside = own.parent().map(|directory| directory.join(name));
+    let built = own.ancestors().map(|place| place.join("build").join(name));
+    let found = beside.into_iter().chain(built).find(|path| path.is_file());
+    match found {
+        Some(path) => Ok(path),
+        None if is_program(name.as_ref()) => Ok(name.into()),
+        None => Err(RunError::Arguments(format!(
+            "`{name}` is neither beside this program, nor in `build/`, nor on the PATH: \
+             build it by `scripts/egress.sh build`"
+        ))),
+    }
+}
+
+/// The first of these that is not there.
+pub(super) fn missing<'a>(names: &[&'a str]) -> Option<&'a str> {
+    let missing = |name: &&&str| match **name {
+        EGRESS | FEED => of_egress(name).is_err(),
+        name => !is_program(Path::new(name).as_os_str()),
+    };
+    names.iter().find(missing).copied()
+}

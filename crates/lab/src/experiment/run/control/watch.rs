@@ -1,0 +1,150 @@
+//! What becomes of the routes of a namespace, as the kernel tells it.
+
+mod message;
+
+use std::io;
+use std::net::Ipv6Addr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::sockopt::{Timeout, set_socket_recv_buffer_size_force, set_socket_timeout};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
+
+use super::super::error::{Attempt, RunError};
+use super::clock;
+use crate::link::{Netns, become_realtime};
+
+/// A prefix: its address and length.
+pub(super) type Prefix = (Ipv6Addr, u8);
+
+/// A change of a namespace's IPv6 routing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    /// When this program was told, which is just after the kernel did it.
+    pub(super) at: Duration,
+    pub(super) table: u32,
+    pub(super) what: What,
+}
+
+/// What changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// There is a route now, perhaps in place of another.
+    Route {
+        prefix: Prefix,
+        gateway: Option<Ipv6Addr>,
+    },
+    /// A route is gone.
+    NoRoute { prefix: Prefix },
+    /// There is a policy rule now that looks the table up.
+    Rule,
+    /// Such a rule is gone.
+    NoRule,
+}
+
+/// Watches from its start until it is dropped.
+#[derive(Debug)]
+pub(super) struct Watch {
+    changes: Receiver<Change>,
+    lost: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Bits of the groups `RTNLGRP_IPV6_ROUTE` (11) and `RTNLGRP_IPV6_RULE` (19).
+const GROUPS: u32 = 1 << 10 | 1 << 18;
+/// Changes of some 100,000 routes that nobody has read yet.
+const BUFFER: usize = 256 << 20;
+/// How soon a watch notices that it is to end.
+const TICK: Duration = Duration::from_millis(50);
+
+impl Watch {
+    pub(super) fn start(netns: &Netns) -> Result<Self, RunError> {
+        let socket = netns
+            .enter(open)?
+            .attempt(|| format!("watching the routes of {}", netns.name()))?;
+        let (sender, changes) = channel();
+        let (lost, stop) = (Arc::default(), Arc::default());
+        let work = {
+            let (lost, stop) = (Arc::clone(&lost), Arc::clone(&stop));
+            move || watch(&socket, &sender, &lost, &stop)
+        };
+        let thread = thread::Builder::new()
+            .name("routes".to_owned())
+            .spawn(work)
+            .attempt(|| "starting a thread".to_owned())?;
+        Ok(Self {
+            changes,
+            lost,
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// The next change before `deadline`.
+    pub(super) fn next(&self, deadline: Instant) -> Option<Change> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match self.changes.recv_timeout(left) {
+            Ok(change) => Some(change),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// Forgets what has happened up to now.
+    pub(super) fn forget(&self) {
+        while self.changes.try_recv().is_ok() {}
+    }
+
+    /// All changes up to now.
+    pub(super) fn take(&self) -> Vec<Change> {
+        self.changes.try_iter().collect()
+    }
+
+    /// Whether the kernel had more to tell than was read.
+    pub(super) fn has_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // it has nothing to tell
+        }
+    }
+}
+
+fn open() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+    set_socket_recv_buffer_size_force(&socket, BUFFER)?;
+    set_socket_timeout(&socket, Timeout::Recv, Some(TICK))?;
+    bind(&socket, &SocketAddrNetlink::new(0, GROUPS))?;
+    Ok(socket)
+}
+
+fn watch(socket: &OwnedFd, changes: &Sender<Change>, lost: &AtomicBool, stop: &AtomicBool) {
+    // Without the privilege times are a little late.
+    let _ = become_realtime();
+    let mut buffer = vec![0_u8; 64 << 10];
+    while !stop.load(Ordering::Relaxed) {
+        match recv(socket, buffer.as_mut_slice(), RecvFlags::empty()) {
+            Ok((_, length)) => {
+                let at = clock::now();
+                for (table, what) in message::parse(&buffer[..length]) {
+                    // Whoever watches may have had enough.
+                    let _ = changes.send(Change { at, table, what });
+                }
+            }
+            Err(rustix::io::Errno::NOBUFS) => lost.store(true, Ordering::Relaxed),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What happens to the path by transit A in mid-transfer, besides changes of its link.
+
+use std::cell::RefCell;
+use std::process::Command;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::super::error::{Attempt, RunError};
+use super::super::measured::Measured;
+use super::api::Agent;
+use super::config::GOBGP_API;
+use super::{Side, TestBed};
+use crate::experiment::spec::Event;
+
+/// An event of a session, which is undone when the session ends, and what transit A carried.
+#[derive(Debug)]
+pub(super) struct Story {
+    event: Event,
+    /// Dropped: the session is over.
+    over: Sender<()>,
+    thread: JoinHandle<Result<Option<Instant>, RunError>>,
+    /// Bytes that link a had delivered to the client.
+    carried: RefCell<Vec<(Instant, u64)>>,
+}
+
+/// Time between two flaps.
+const FLAP: Duration = Duration::from_millis(200);
+
+/// What the way from a border to the client takes at most, with its queues: so long after a
+/// peer was lost, what was sent to it before has come.
+const GRACE: Duration = Duration::from_millis(500);
+
+impl Story {
+    /// Has the event happen `at` so long from now.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub(super) fn begin(event: Event, at: Duration, bed: &TestBed) -> Result<Self, RunError> {
+        let mut deed = Deed::new(event, bed);
+        let (over, ended) = channel();
+        let work = move || {
+            if ended.recv_timeout(at) != Err(RecvTimeoutError::Timeout) {
+                return Ok(None);
+            }
+            let began = Instant::now();
+            deed.set(true)?;
+            deed.go_on(&ended)?;
+            deed.set(false)?;
+            Ok(Some(began))
+        };
+        let thread = thread::Builder::new()
+            .name("event".to_owned())
+            .spawn(work)
+            .attempt(|| "starting a thread".to_owned())?;
+        Ok(Self {
+            event,
+            over,
+            thread,
+            carried: RefCell::default(),
+        })
+    }
+
+    /// Takes down what link a has delivered up to now.
+    pub(super) fn saw(&self, bytes: u64) {
+        self.carried.borrow_mut().push((Instant::now(), bytes));
+    }
+
+    /// Undoes the event. After the loss of a peer it tells what still came by way of it.
+    ///
+    /// # Errors
+    /// If the event could not be done or undone.
+    pub(super) fn end(self, measured: &mut Measured) -> Result<(), RunError> {
+        drop(self.over);
+        let ended = self
+            .thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let Some(began) = ended? else {
+            return Ok(());
+        };
+        let carried = self.carried.into_inner();
+        if self.event == Event::PeerDown
+            && let Some(bytes) = after(&carried, began + GRACE)
+        {
+            measured.metric("wrong_peer_bytes", bytes as f64);
+        }
+        Ok(())
+    }
+}
+
+/// What was carried after a time; `None` if nobody looked twice after it.
+fn after(carried: &[(Instant, u64)], from: Instant) -> Option<u64> {
+    let mut later = carried.iter().filter(|(at, _)| *at >= from);
+    let (_, first) = later.next()?;
+    let (_, last) = later.next_back()?;
+    Some(last - first)
+}
+
+/// How an event is done and undone.
+enum Deed {
+    /// The link's change does all.
+    Nothing,
+    /// The commands that take the peer's session down, and bring it up again.
+    Peer { down: Command, up: Command },
+    /// The border drains the path, once or again and again.
+    Drain { border: Agent, flaps: bool },
+}
+
+impl Deed {
+    fn new(event: Event, bed: &TestBed) -> Self {
+        let drain = |flaps| Self::Drain {
+            border: bed.agent(Side::A.border()),
+            flaps,
+        };
+        match event {
+            Event::Blackhole => Self::Nothing,
+            Event::PeerDown => Self::Peer {
+                down: neighbor(bed, "disable"),
+                up: neighbor(bed, "enable"),
+            },
+            Event::Drain => drain(false),
+            Event::Flap => drain(true),
+        }
+    }
+
+    fn set(&mut self, on: bool) -> Result<(), RunError> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Peer { down, up } => {
+                let command = if on { down } else { up };
+                let output = command.output().attempt(|| "starting `gobgp`".to_owned())?;
+                if output.status.success() {
+                    return Ok(());
+                }
+                Err(RunError::TestBed {
+                    what: "`gobgp` cannot change transit A's session".to_owned(),
+                    said: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+                })
+            }
+            Self::Drain { border, .. } => {
+                let path = format!("/v1/paths/{}/drain", Side::A.path());
+                let done = match on {
+                    true => border.request("PUT", &path, "{\"reason\": \"an experiment\"}"),
+                    false => border.request("DELETE", &path, ""),
+                };
+                done.map(drop)
+            }
+        }
+    }
+
+    /// Goes on until the session is over.
+    fn go_on(&mut self, ended: &Receiver<()>) -> Result<(), RunError> {
+        if !matches!(self, Self::Drain { flaps: true, .. }) {
+            // Nobody sends: it waits for the sender to be gone.
+            let _ = ended.recv();
+            return Ok(());
+        }
+        let mut on = true;
+        while ended.recv_timeout(FLAP) == Err(RecvTimeoutError::Timeout) {
+            on = !on;
+            self.set(on)?;
+        }
+        Ok(())
+    }
+}
+
+/// `gobgp` in transit A, for its session with the border.
+fn neighbor(bed: &TestBed, what: &str) -> Command {
+    let transit = bed.node(Side::A.path());
+    let mut command = transit.command("gobgp".as_ref());
+    let (host, port) = GOBGP_API.rsplit_once(':').unwrap_or((GOBGP_API, "50051"));
+    command.args(["-u", host, "-p", port, "neighbor", "2001:db8:a1::2", what]);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_before_the_grace_was_over_is_not_wrong() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let carried = [(at(0), 100), (at(10), 200), (at(20), 230), (at(30), 230)];
+        assert_eq!(after(&carried, at(5)), Some(30));
+        assert_eq!(after(&carried, at(15)), Some(0));
+        assert_eq!(after(&carried, at(25)), None);
+    }
+}

@@ -1,0 +1,432 @@
+//! The paper's test bed: a content AS with two egress peers (topology `epe`).
+//!
+//! [`TestBed`] is the network with its BGP daemons and egress agents, ready for clients.
+//! Servers and clients are started in its namespaces by whoever measures.
+
+mod api;
+mod arrivals;
+mod config;
+mod events;
+mod flow_stats;
+mod origin;
+mod session;
+
+use std::fs;
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Socket, Type};
+
+use super::error::{Attempt, RunError};
+use super::process::Process;
+use crate::link::{ChangePair, EmulatedLink, LinkPair, Netns, Report};
+use crate::topology::{Network, TopologySpec};
+
+pub(super) use api::{Agent, PathState};
+pub(super) use config::{CLIENT, CLIENT_PREFIX, SERVER};
+pub(super) use session::run;
+
+/// Name of the topology.
+pub(super) const TOPOLOGY: &str = "epe";
+
+/// How long daemons and agents may take until the client is reached over all paths.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+
+/// The paths of the content server, in their order there: by transit A, whose route is BGP's
+/// best, and by transit B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Side {
+    /// By ASBR 1, transit A and link a.
+    A,
+    /// By ASBR 2, transit B and link b.
+    B,
+}
+
+impl Side {
+    /// Both, in their order.
+    pub(super) const ALL: [Self; 2] = [Self::A, Self::B];
+
+    /// The path's name at the agents; also the transit's node.
+    pub(super) const fn path(self) -> &'static str {
+        match self {
+            Self::A => "transit-a",
+            Self::B => "transit-b",
+        }
+    }
+
+    /// The link's name in the topology.
+    pub(super) const fn link(self) -> &'static str {
+        match self {
+            Self::A => "link-a",
+            Self::B => "link-b",
+        }
+    }
+
+    /// The border router's node.
+    pub(super) const fn border(self) -> &'static str {
+        match self {
+            Self::A => "asbr1",
+            Self::B => "asbr2",
+        }
+    }
+
+    /// The server's EPE address of the path.
+    pub(super) const fn epe_address(self) -> Ipv6Addr {
+        let last = match self {
+            Self::A => 0xa1,
+            Self::B => 0xa2,
+        };
+        Ipv6Addr::new(0x2001, 0xdb8, 5, 0, 0, 0, 0, last)
+    }
+
+    /// The path's SID.
+    pub(super) const fn sid(self) -> Ipv6Addr {
+        let border = match self {
+            Self::A => 0xb1,
+            Self::B => 0xb2,
+        };
+        Ipv6Addr::new(0x2001, 0xdb8, border, 1, 0, 0, 0, 0)
+    }
+}
+
+/// What a [`TestBed`] is made of.
+#[derive(Clone, Debug)]
+pub(super) struct Parts {
+    /// The program `hikyaku-egress`.
+    pub(super) egress: PathBuf,
+    /// Directory for configurations, sockets, state and logs; it must be there.
+    pub(super) directory: PathBuf,
+}
+
+/// A running content AS. Dropping it ends all that runs in it and removes the namespaces; what
+/// a killed lab leaves of it is found by `lab clean`, since everything is inside of these.
+#[derive(Debug)]
+pub(super) struct TestBed {
+    // The order is that of dropping: programs before their namespaces.
+    agents: Vec<(&'static str, Process)>,
+    daemons: Vec<(&'static str, Process)>,
+    pub(super) network: Network,
+    parts: Parts,
+}
+
+impl TestBed {
+    /// Builds the network and starts everything in it but servers and clients: GoBGP as route
+    /// reflector, in both transits and in the client's ISP, `hikyaku-egress border` on both
+    /// borders, `hikyaku-egress server` on the content server. Returns when the content server
+    /// can send to the client over each path.
+    ///
+    /// # Errors
+    /// Without privileges, gobgpd or `hikyaku-egress`, or if something does not come up within
+    /// a minute; the error has the end of what that wrote to its log.
+    pub(super) fn open(parts: Parts) -> Result<Self, RunError> {
+        let spec =
+            TopologySpec::load(TOPOLOGY).map_err(|error| RunError::Arguments(error.to_string()))?;
+        let mut bed = Self {
+            agents: Vec::new(),
+            daemons: Vec::new(),
+            network: Network::create(&spec)?,
+            parts,
+        };
+        bed.start_links(Side::ALL.map(|_| LinkPair::default()), 0)?;
+        for (node, text) in config::daemons() {
+            bed.start_daemon(node, &text)?;
+        }
+        bed.announce_client()?;
+        for side in Side::ALL {
+            bed.start_agent(side.border())?;
+        }
+        bed.start_agent("server")?;
+        bed.start_flow_stats()?;
+        bed.wait_until_ready()?;
+        Ok(bed)
+    }
+
+    /// The namespace of a node of the topology: `client`, `server`, `reflector`, `asbr1`,
+    /// `asbr2`, `transit-a`, `transit-b` or `isp`.
+    pub(super) fn node(&self, name: &str) -> &Netns {
+        let Some(netns) = self.network.node(name) else {
+            unreachable!("the topology has no node `{name}`");
+        };
+        netns
+    }
+
+    /// An emulated link; up is from the client to the server.
+    pub(super) fn link(&self, side: Side) -> &EmulatedLink {
+        let Some(link) = self.network.link(side.link()) else {
+            unreachable!("the topology has both links");
+        };
+        link
+    }
+
+    /// Starts both links afresh, empty and with random streams from their start; BGP goes on.
+    ///
+    /// # Errors
+    /// If a pump's thread cannot be started.
+    pub(super) fn start_links(&mut self, links: [LinkPair; 2], seed: u64) -> Result<(), RunError> {
+        for (i, (side, pair)) in Side::ALL.into_iter().zip(links).enumerate() {
+            let seed = hikyaku_netsim::derive_seed(seed, &[i as u64]);
+            if let Some(link) = self.network.link_mut(side.link()) {
+                link.start(pair, seed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins changes of both links, at times that count from now.
+    ///
+    /// # Errors
+    /// If a pump has failed.
+    pub(super) fn begin_changes(&self, changes: [ChangePair; 2]) -> Result<(), RunError> {
+        for (side, changes) in Side::ALL.into_iter().zip(changes) {
+            self.link(side).begin_changes(changes)?;
+        }
+        Ok(())
+    }
+
+    /// Ends what the links do and says what that was. Afterwards they carry everything at
+    /// once, without limits.
+    ///
+    /// # Errors
+    /// If a pump had failed.
+    pub(super) fn stop_links(&mut self) -> Result<[Report; 2], RunError> {
+        let mut reports = Vec::new();
+        for side in Side::ALL {
+            let link = self.network.link_mut(side.link());
+            let report = link.map(EmulatedLink::stop).transpose()?.flatten();
+            let stopped = || RunError::Arguments("a link was stopped before its time".to_owned());
+            reports.push(report.ok_or_else(stopped)?);
+        }
+        self.start_links(Side::ALL.map(|_| LinkPair::default()), 0)?;
+        let Ok(both) = reports.try_into() else {
+            unreachable!("there are two sides");
+        };
+        Ok(both)
+    }
+
+    /// The API of the agent on `server`, `asbr1` or `asbr2`.
+    pub(super) fn agent(&self, node: &str) -> Agent {
+        Agent::new(self.socket(node))
+    }
+
+    /// The Unix socket of that API, for `egress.socket`.
+    pub(super) fn socket(&self, node: &str) -> PathBuf {
+        self.parts.directory.join(format!("{node}.sock"))
+    }
+
+    /// Starts the agent of a node, or starts it again after [`Self::kill_agent`].
+    ///
+    /// # Errors
+    /// If it cannot be started. It is not waited for.
+    pub(super) fn start_agent(&mut self, node: &'static str) -> Result<(), RunError> {
+        let text = config::agent(node, &self.socket(node), &self.parts.directory);
+        let file = self.write(&format!("{node}.toml"), &text)?;
+        let role = if node == "server" { "server" } else { "border" };
+        let mut command = Command::new(&self.parts.egress);
+        command.arg(role).arg("--config").arg(&file);
+        command.stdout(Stdio::null());
+        let log = self.parts.directory.join(format!("{node}.log"));
+        let process = Process::start(self.node(node), &mut command, &log)?;
+        self.agents.push((node, process));
+        Ok(())
+    }
+
+    /// Where FlowStats writes what it counts at the server's interface, as JSON lines.
+    pub(super) fn flow_stats(&self) -> PathBuf {
+        self.file(config::FLOW_STATS)
+    }
+
+    /// A file in the test bed's directory.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.parts.directory.join(name)
+    }
+
+    fn start_flow_stats(&mut self) -> Result<(), RunError> {
+        let mut command = Command::new(&self.parts.egress);
+        command
+            .arg("flows")
+            .arg("--config")
+            .arg(self.file("server.toml"));
+        command.stdout(Stdio::null());
+        let process = Process::start(self.node("server"), &mut command, &self.file("flows.log"))?;
+        self.daemons.push(("hikyaku-egress flows", process));
+        Ok(())
+    }
+
+    /// Kills the agent of a node, as by `kill -9`.
+    pub(super) fn kill_agent(&mut self, node: &str) {
+        self.agents.retain(|(of, _)| *of != node);
+    }
+
+    /// Waits until the agents are ready, all paths are up and reach the client, and the client
+    /// answers over the plain way and over each path.
+    ///
+    /// # Errors
+    /// If that takes longer than a minute, or an agent or a daemon has ended.
+    pub(super) fn wait_until_ready(&mut self) -> Result<(), RunError> {
+        let began = Instant::now();
+        loop {
+            let missing = match self.missing() {
+                Ok(None) => return Ok(()),
+                Ok(Some(missing)) => missing,
+                Err(error) => error.to_string(),
+            };
+            self.check()?;
+            if began.elapsed() > READY_LIMIT {
+                let said = self.said();
+                return Err(RunError::TestBed {
+                    what: missing,
+                    said,
+                });
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What is not as it is to be.
+    fn missing(&self) -> Result<Option<String>, RunError> {
+        let server = self.agent("server");
+        if !server.status()?.ready {
+            return Ok(Some("the server's agent is not ready".to_owned()));
+        }
+        let lookup = server.lookup(CLIENT)?;
+        for side in Side::ALL {
+            let name = side.path();
+            let up = |path: &&api::Reach| path.name == name && path.state == PathState::Up;
+            if !lookup.paths.iter().any(|path| up(&path)) {
+                return Ok(Some(format!("`{name}` does not reach the client")));
+            }
+        }
+        if lookup.best.as_deref() != Some(Side::A.path()) {
+            return Ok(Some("BGP's best path is not that by transit A".to_owned()));
+        }
+        for from in [SERVER, Side::A.epe_address(), Side::B.epe_address()] {
+            if !self.answers(from)? {
+                return Ok(Some(format!("the client does not answer to {from}")));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the client answers what is sent from an address of the server: nobody listens
+    /// there, which it says.
+    fn answers(&self, from: Ipv6Addr) -> Result<bool, RunError> {
+        const NOBODY: u16 = 9;
+        let connect = || -> io::Result<()> {
+            let socket = Socket::new(Domain::IPV6, Type::STREAM, None)?;
+            socket.bind(&SocketAddr::from((from, 0)).into())?;
+            let limit = Duration::from_millis(300);
+            socket.connect_timeout(&SocketAddr::from((CLIENT, NOBODY)).into(), limit)
+        };
+        let connected = self.node("server").enter(connect)?;
+        let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        Ok(connected.is_err_and(refused))
+    }
+
+    /// Fails if an agent or a daemon has ended.
+    ///
+    /// # Errors
+    /// Which, and the end of its log.
+    pub(super) fn check(&mut self) -> Result<(), RunError> {
+        let agents = self
+            .agents
+            .iter_mut()
+            .map(|(node, process)| (*node, process));
+        let daemons = self
+            .daemons
+            .iter_mut()
+            .map(|(name, process)| (*name, process));
+        for (what, process) in agents.chain(daemons) {
+            let ended = process.ended().attempt(|| format!("waiting for {what}"))?;
+            if let Some(status) = ended {
+                return Err(RunError::TestBed {
+                    what: format!("{what} ended with {status}"),
+                    said: process.said(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of what each agent wrote.
+    fn said(&self) -> String {
+        let agents = self.agents.iter();
+        let said = agents.map(|(node, process)| format!("{node}: {}", process.said()));
+        said.collect::<Vec<_>>().join("; ")
+    }
+
+    fn start_daemon(&mut self, node: &'static str, text: &str) -> Result<(), RunError> {
+        let file = self.write(&format!("{node}-gobgpd.toml"), text)?;
+        let mut command = Command::new("gobgpd");
+        command.arg("-f").arg(&file).args(["--pprof-disable", "-p"]);
+        command.args(["--api-hosts", config::GOBGP_API]);
+        command.stdout(Stdio::null());
+        let log = self.parts.directory.join(format!("{node}-gobgpd.log"));
+        let process = Process::start(self.node(node), &mut command, &log)?;
+        self.daemons.push(("gobgpd", process));
+        Ok(())
+    }
+
+    /// Has the ISP announce the client's prefix.
+    fn announce_client(&mut self) -> Result<(), RunError> {
+        let began = Instant::now();
+        loop {
+            let mut command = Command::new("gobgp");
+            command.args(["global", "rib", "add", "-a", "ipv6", CLIENT_PREFIX]);
+            let output = self
+                .node("isp")
+                .output(&mut command)?
+                .attempt(|| "starting gobgp (Debian's package gobgpd)".to_owned())?;
+            if output.status.success() {
+                return Ok(());
+            }
+            self.check()?;
+            if began.elapsed() > READY_LIMIT {
+                return Err(RunError::TestBed {
+                    what: format!("`gobgp` cannot announce {CLIENT_PREFIX}"),
+                    said: String::from_utf8_lossy(&output.stderr).into_owned(),
+                });
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf, RunError> {
+        let file = self.parts.directory.join(name);
+        fs::write(&file, text).attempt(|| format!("writing {}", file.display()))?;
+        Ok(file)
+    }
+}
+
+/// Finds `hikyaku-egress`: what was `named`, else the one beside this program, in `build/`, or
+/// on PATH.
+///
+/// # Errors
+/// How to build it, if it is nowhere.
+pub(super) fn find_egress(named: Option<&Path>) -> Result<PathBuf, RunError> {
+    const NAME: &str = "hikyaku-egress";
+    let missing = |place: String| {
+        RunError::Arguments(format!(
+            "{place}: build it by `scripts/egress.sh build`, or name it by `--egress FILE`"
+        ))
+    };
+    if let Some(named) = named {
+        let there = named.is_file().then(|| named.to_owned());
+        return there.ok_or_else(|| missing(format!("there is no {}", named.display())));
+    }
+    let beside = std::env::current_exe()
+        .ok()
+        .and_then(|own| Some(own.parent()?.join(NAME)));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).map(|directory| directory.join(NAME));
+    let built = Path::new("build").join(NAME);
+    let mut places = beside.into_iter().chain([built]).chain(on_path);
+    let found = places.find(|place| place.is_file());
+    found.ok_or_else(|| missing(format!("this experiment needs `{NAME}`")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,350 @@
+//! Sessions of one client that two paths reach.
+
+use std::net::Ipv6Addr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use hikyaku_netsim::{Change, LinkPatch};
+use serde::Deserialize;
+use time::OffsetDateTime;
+
+use super::super::cpu_wait::share;
+use super::super::error::RunError;
+use super::super::experiment::Experiment;
+use super::super::fetch;
+use super::super::get::Get;
+use super::super::lane::{Lane, Shared};
+use super::super::measured::Measured;
+use super::super::plan::Job;
+use super::super::server::{Host, Kind, Server};
+use super::super::session::{Recorder, pair};
+use super::arrivals::Pipe;
+use super::events::Story;
+use super::flow_stats::{self, FlowStats};
+use super::origin::{Content, Origin};
+use super::{CLIENT, SERVER, Side, TestBed};
+use crate::experiment::axis::Axis;
+use crate::experiment::files::SiteFile;
+use crate::experiment::record::{Links, Run};
+use crate::experiment::spec::{Arm, Event, Traffic, Training};
+use crate::link::ChangePair;
+
+/// Runs a job's sessions against a server of their own; `None` if a signal to stop came first.
+pub(crate) fn run(
+    lane: &mut Lane<'_>,
+    job: &Job,
+    attempt: u32,
+    experiment: &Experiment,
+) -> Result<Option<Vec<Run>>, RunError> {
+    let (shared, port) = (lane.shared(), lane.port());
+    let spec = &experiment.spec;
+    let Some(traffic) = spec.traffic(&job.cell) else {
+        unreachable!("the experiment was checked: it has traffic");
+    };
+    let bed = lane.test_bed()?;
+    let arm = &spec.arms[job.arm];
+    let origin = origin(bed, traffic, spec.training_file())?;
+    let mut kind = experiment.server(&job.cell, arm);
+    kind.upstream = origin.as_ref().map(|origin| origin.address);
+    let server = start(bed, kind, arm, shared, port)?;
+    let mut sessions = Sessions {
+        job,
+        attempt,
+        experiment,
+        shared,
+        arm,
+        traffic,
+        links: spec.path_links(&job.cell).map_err(RunError::Arguments)?,
+        flow_stats: FlowStats::new(&bed.flow_stats()),
+        bed,
+        server,
+    };
+    let runs = sessions.all();
+    let Sessions { bed, server, .. } = sessions;
+    drop(server);
+    if let Some(origin) = origin {
+        origin.end(bed.node("server"))?;
+    }
+    runs
+}
+
+/// The server behind the content server, if what is loaded is a stream.
+fn origin(
+    bed: &TestBed,
+    traffic: &Traffic,
+    training: Option<SiteFile>,
+) -> Result<Option<Origin>, RunError> {
+    let Some((rate, duration)) = traffic.rate.zip(traffic.duration) else {
+        return Ok(None);
+    };
+    let content = Content {
+        rate,
+        duration,
+        training: training.map_or(0, |file| file.bytes),
+    };
+    Origin::start(bed.node("server"), content).map(Some)
+}
+
+/// Starts `hikyaku serve` on all addresses of the content server: MPTCP's subflows come to the
+/// EPE addresses.
+fn start(
+    bed: &TestBed,
+    mut kind: Kind,
+    arm: &Arm,
+    shared: &Shared,
+    port: u16,
+) -> Result<Server, RunError> {
+    let socket = format!("egress.socket={}", bed.socket("server").display());
+    kind.settings.push(socket);
+    let host = Host {
+        netns: bed.node("server"),
+        address: SERVER.into(),
+        listen: Ipv6Addr::UNSPECIFIED.into(),
+        within: Ipv6Addr::LOCALHOST.into(),
+        client: CLIENT.into(),
+    };
+    Server::start(kind, &arm.name, host, shared, port)
+}
+
+/// What the sessions of a job have in common.
+struct Sessions<'a> {
+    job: &'a Job,
+    attempt: u32,
+    experiment: &'a Experiment,
+    shared: &'a Shared,
+    arm: &'a Arm,
+    traffic: &'a Traffic,
+    links: [Links; 2],
+    flow_stats: FlowStats,
+    bed: &'a mut TestBed,
+    server: Server,
+}
+
+/// What a session's client does.
+struct Load<'a> {
+    files: Vec<SiteFile>,
+    training: Option<&'a Training>,
+}
+
+impl Sessions<'_> {
+    fn all(&mut self) -> Result<Option<Vec<Run>>, RunError> {
+        let mut runs = Vec::new();
+        for number in self.job.sessions.clone() {
+            if !runs.is_empty() {
+                thread::sleep(self.experiment.spec.workload.pause);
+            }
+            let Some(run) = self.one(number)? else {
+                return Ok(None);
+            };
+            runs.push(run);
+        }
+        Ok(Some(runs))
+    }
+
+    fn one(&mut self, number: u32) -> Result<Option<Run>, RunError> {
+        self.server.check()?;
+        self.bed.check()?;
+        let recorder = Recorder::begin(self.job, self.attempt, self.experiment, number);
+        let [a, b] = &self.links;
+        self.bed.start_links([pair(a)?, pair(b)?], recorder.seed)?;
+        self.flow_stats.lines()?;
+        let (warmup, _) = self.experiment.spec.sessions(self.arm);
+        let spec = &self.experiment.spec;
+        let load = match spec.training_file().zip(spec.workload.training.as_ref()) {
+            Some((file, training)) if number < warmup => Load {
+                files: vec![file],
+                training: Some(training),
+            },
+            _ => Load {
+                files: spec.files(&self.job.cell),
+                training: None,
+            },
+        };
+        let mut measured = Measured::default();
+        let waited = self.server.waited();
+        let fetched = self.load(&load, &mut measured)?;
+        let Some((cpu_wait, took)) = fetched else {
+            return Ok(None);
+        };
+        let server_wait = share(self.server.waited().saturating_sub(waited), took);
+        // What the client's end still sends, such as the closing of its connections.
+        thread::sleep(self.links[0].rtt() + Duration::from_millis(5));
+        let [a, b] = self.bed.stop_links()?;
+        let report = a.beside(&b);
+        let cpu_wait = cpu_wait.max(server_wait);
+        let [a, b] = self.links.clone();
+        let mut run = recorder.end(a, measured, &report, cpu_wait);
+        run.other_links.insert(Side::B.link().to_owned(), b);
+        Ok(Some(run))
+    }
+
+    /// Share of the session for which the client waited for a CPU, and how long it took;
+    /// `None` if a signal to stop came first.
+    fn load(
+        &mut self,
+        load: &Load<'_>,
+        measured: &mut Measured,
+    ) -> Result<Option<(f64, Duration)>, RunError> {
+        let Some(last) = load.files.last() else {
+            unreachable!("the experiment was checked: it has files");
+        };
+        let timeout = self.experiment.spec.timeout(&self.job.cell, self.arm);
+        let pipe_path = self.file("content");
+        let mut command = self.command(load, timeout);
+        // Only one URL's content can be told from the others'.
+        let pipe = match (&load.files[..], load.training) {
+            ([_], None) => {
+                command.arg("--output").arg(&pipe_path);
+                Some(Pipe::create(&pipe_path)?)
+            }
+            _ => None,
+        };
+        if load.training.is_none() {
+            self.bed.begin_changes(self.changes()?)?;
+        }
+        let began = OffsetDateTime::now_utc();
+        let bed = &self.bed;
+        let event = self.event().filter(|_| load.training.is_none());
+        let story = event.map(|(event, at)| Story::begin(event, at, bed));
+        let story = story.transpose()?;
+        let delivered = || {
+            let bytes = Side::ALL.map(|side| bed.link(side).delivered_bytes()[1]);
+            if let Some(story) = &story {
+                story.saw(bytes[0]);
+            }
+            bytes.iter().sum()
+        };
+        let log = self.file("client.log");
+        let loads = load.training.map_or(1, |training| training.loads);
+        let limit = timeout * 2 * loads + Duration::from_secs(10);
+        let (netns, stop) = (bed.node("client"), &self.shared.stop);
+        let fetched = fetch::fetch(netns, command, &log, limit, (false, &delivered), stop);
+        if let Some(story) = story {
+            story.end(measured)?;
+            self.bed.wait_until_ready()?;
+        }
+        let fetched = fetched?;
+        let arrivals = pipe.map(Pipe::end).transpose()?;
+        let Some(fetched) = fetched else {
+            return Ok(None);
+        };
+        let get = Get {
+            fetched: &fetched,
+            file: last,
+            rtt: self.links[0].rtt(),
+        };
+        get.measure(measured);
+        let line = get.server_line(&mut self.server)?;
+        get.measure_server(line.as_ref(), measured);
+        if let Some(arrivals) = arrivals {
+            let seconds = arrivals.seconds();
+            if let Some(least) = seconds.into_iter().reduce(f64::min) {
+                measured.metric("least_second_mbps", least);
+            }
+            if let Some(gap) = arrivals.longest_gap() {
+                measured.metric("longest_gap_ms", gap.as_secs_f64() * 1e3);
+            }
+            let goodput = arrivals.series(1.0);
+            measured.series.insert("goodput_mbps".to_owned(), goodput);
+        }
+        self.measure_paths(began, measured)?;
+        let client = &fetched.client;
+        Ok(Some((share(client.waited, client.took), client.took)))
+    }
+
+    /// What each path carried, by FlowStats.
+    fn measure_paths(
+        &mut self,
+        began: OffsetDateTime,
+        measured: &mut Measured,
+    ) -> Result<(), RunError> {
+        // Its last reading of the session.
+        thread::sleep(Duration::from_secs_f64(1.5 * flow_stats::INTERVAL));
+        let lines = self.flow_stats.lines()?;
+        let paths = flow_stats::by_path(&lines, began);
+        if self.experiment.spec.workload.series {
+            let sum = flow_stats::sum(paths.values());
+            measured.series.insert("path_mbps".to_owned(), sum);
+        }
+        for (path, series) in paths {
+            let sum: f64 = series.iter().map(|(_, mbps)| mbps * flow_stats::STEP).sum();
+            measured.metric(&format!("sent_megabits.{path}"), sum);
+            if self.experiment.spec.workload.series {
+                measured.series.insert(format!("path_mbps.{path}"), series);
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&self, load: &Load<'_>, timeout: Duration) -> Command {
+        let address = self.server.address;
+        let urls: Vec<String> = load
+            .files
+            .iter()
+            .map(|file| format!("https://{address}/{}", file.name))
+            .collect();
+        let swept = self.job.cell.get(Axis::Connections);
+        let swept = swept.and_then(|text| text.parse().ok());
+        let connections = swept.or(self.arm.connections);
+        let binary = &self.shared.binary;
+        let mut command = fetch::command(binary, self.arm, connections, &urls, timeout);
+        if self.arm.mptcp {
+            command.arg("--mptcp");
+        }
+        if let Some(training) = load.training {
+            let interval = format!("{}ms", training.interval.as_millis());
+            command.args([
+                "--repeat",
+                &training.loads.to_string(),
+                "--interval",
+                &interval,
+            ]);
+        }
+        command
+    }
+
+    /// What happens to transit A in mid-transfer, and when.
+    fn event(&self) -> Option<(Event, Duration)> {
+        let pattern = self.experiment.spec.pattern(&self.job.cell)?;
+        pattern.event.zip(self.traffic.change_at)
+    }
+
+    /// What changes in mid-transfer.
+    fn changes(&self) -> Result<[ChangePair; 2], RunError> {
+        let mut changes = [ChangePair::default(), ChangePair::default()];
+        let pattern = self.experiment.spec.pattern(&self.job.cell);
+        if let Some((at, pattern)) = self.traffic.change_at.zip(pattern) {
+            for (pair, table) in changes.iter_mut().zip([&pattern.then.a, &pattern.then.b]) {
+                if table.is_empty() {
+                    continue;
+                }
+                let patch = patch(table)?;
+                for direction in [&mut pair.up, &mut pair.down] {
+                    direction.push(Change {
+                        at,
+                        patch: patch.clone(),
+                    });
+                }
+            }
+        }
+        if let Some((Event::Blackhole, at)) = self.event() {
+            let all_lost = toml::Table::from_iter([("loss".to_owned(), "100%".into())]);
+            let patch = patch(&all_lost)?;
+            changes[0].down.push(Change { at, patch });
+        }
+        Ok(changes)
+    }
+
+    /// A file of this lane in the lab's directory.
+    fn file(&self, name: &str) -> PathBuf {
+        self.bed.file(name)
+    }
+}
+
+/// What a table of a link's keys changes.
+fn patch(table: &toml::Table) -> Result<LinkPatch, RunError> {
+    let patch = LinkPatch::deserialize(table.clone());
+    patch.map_err(|error| RunError::Arguments(error.message().to_owned()))
+}

@@ -1,0 +1,51 @@
+#![allow(clippy::print_stderr, reason = "what is skipped is told")]
+
+use super::*;
+use crate::link::privileges::is_program;
+use crate::link::scratch::Scratch;
+
+/// A test bed, or why there is none here.
+fn bed() -> Result<(TestBed, Scratch), String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("namespaces need root".to_owned());
+    }
+    if !is_program("gobgpd".as_ref()) {
+        return Err("`gobgpd` is not on PATH (scripts/setup.sh test)".to_owned());
+    }
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/hikyaku-egress");
+    let egress = find_egress(Some(&built)).map_err(|error| error.to_string())?;
+    let scratch = Scratch::create(false).unwrap();
+    let directory = scratch.path().to_owned();
+    let bed = TestBed::open(Parts { egress, directory });
+    Ok((bed.unwrap(), scratch))
+}
+
+#[test]
+fn the_server_reaches_its_client_over_every_path() {
+    let (mut bed, _scratch) = match bed() {
+        Ok(bed) => bed,
+        Err(why) => return eprintln!("SKIPPED, the EPE test bed is not tried: {why}"),
+    };
+    let server = bed.agent("server");
+    assert_eq!(server.status().unwrap().problems, [""; 0]);
+    let lookup = server.lookup(CLIENT).unwrap();
+    assert_eq!(lookup.best.as_deref(), Some("transit-a"));
+    assert_eq!(lookup.paths.len(), 2);
+
+    // A border that dies leaves its routes; one that comes back has them again.
+    bed.kill_agent("asbr2");
+    bed.start_agent("asbr2").unwrap();
+    bed.wait_until_ready().unwrap();
+
+    // Each path takes its own link.
+    for side in Side::ALL {
+        bed.start_links(Side::ALL.map(|_| LinkPair::default()), 0)
+            .unwrap();
+        assert!(bed.answers(side.epe_address()).unwrap());
+        let down = |side| bed.link(side).delivered_bytes()[1];
+        let other = Side::ALL.into_iter().find(|other| *other != side).unwrap();
+        assert!(down(side) > 0 && down(other) == 0, "{side:?}");
+    }
+    let error = server.request("GET", "/v1/paths/nowhere", "").unwrap_err();
+    assert!(error.to_string().contains("404"), "{error}");
+}

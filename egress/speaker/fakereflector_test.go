@@ -1,0 +1,51 @@
+package speaker
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+)
+
+// fakeReflector listens for sessions of ours, as a fakePeer at each far end.
+type fakeReflector struct {
+	t        testing.TB
+	listener net.Listener
+	at       netip.AddrPort
+}
+
+func listenAsReflector(t testing.TB) *fakeReflector {
+	t.Helper()
+	l, err := net.Listen("tcp", netip.AddrPortFrom(loopback(), 0).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return &fakeReflector{t: t, listener: l, at: l.Addr().(*net.TCPAddr).AddrPort()}
+}
+
+func (r *fakeReflector) neighbor(name string, families ...Family) Neighbor {
+	return Neighbor{
+		Name: name, Address: r.at.Addr(), Port: r.at.Port(), AS: ownAS, Families: families,
+		ConnectRetry: time.Second,
+	}
+}
+
+// accept takes the next session; observe, when set, gets what comes.
+func (r *fakeReflector) accept(observe func(*bgp.BGPUpdate), families ...bgp.Family) *fakePeer {
+	r.t.Helper()
+	conn, err := r.listener.Accept()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	p := &fakePeer{t: r.t, conn: conn, observe: observe, changed: make(chan struct{}, 1)}
+	if err := p.open(r.at.Addr(), ownAS, families); err != nil {
+		r.t.Fatalf("reflector %s could not establish a session: %v", r.at, err)
+	}
+	go p.receive()
+	go p.keepAlive()
+	r.t.Cleanup(func() { conn.Close() })
+	return p
+}

@@ -1,0 +1,223 @@
+package speaker
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+	"golang.org/x/sys/unix"
+)
+
+// openTime bounds a session's beginning, as the large hold time of RFC 4271
+// §8.2.2 does.
+const openTime = 30 * time.Second
+
+// asTrans stands for AS numbers of four bytes (RFC 6793 §9).
+const asTrans = 23456
+
+// dial connects to the reflector.
+func (v *vpnSession) dial(ctx context.Context) (*net.TCPConn, error) {
+	n := v.neighbor
+	dialer := net.Dialer{
+		Timeout:   n.ConnectRetry,
+		KeepAlive: -1, // BGP has its own
+		Control: func(_, _ string, raw syscall.RawConn) error {
+			var failed error
+			if err := raw.Control(func(fd uintptr) { failed = n.protect(int(fd)) }); err != nil {
+				return err
+			}
+			return failed
+		},
+	}
+	if n.LocalAddress.IsValid() {
+		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(n.LocalAddress, 0))
+	}
+	conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(n.Address, n.Port).String())
+	if err != nil {
+		return nil, fmt.Errorf("connecting: %w", err)
+	}
+	return conn.(*net.TCPConn), nil
+}
+
+// protect sets up a socket for a password (RFC 2385) and for TTL security (RFC 5082).
+func (n Neighbor) protect(fd int) error {
+	if n.Password != "" {
+		if len(n.Password) > unix.TCP_MD5SIG_MAXKEYLEN {
+			return fmt.Errorf("password has %d bytes, TCP MD5 takes %d", len(n.Password), unix.TCP_MD5SIG_MAXKEYLEN)
+		}
+		if err := unix.SetsockoptTCPMD5Sig(fd, unix.IPPROTO_TCP, unix.TCP_MD5SIG, n.signature()); err != nil {
+			return fmt.Errorf("setting the password by TCP_MD5SIG: %w", err)
+		}
+	}
+	if !n.TTLSecurity {
+		return nil
+	}
+	level, ttl, least := unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, unix.IPV6_MINHOPCOUNT
+	if n.Address.Is4() {
+		level, ttl, least = unix.IPPROTO_IP, unix.IP_TTL, unix.IP_MINTTL
+	}
+	if err := errors.Join(unix.SetsockoptInt(fd, level, ttl, 255), unix.SetsockoptInt(fd, level, least, 255)); err != nil {
+		return fmt.Errorf("setting TTL security: %w", err)
+	}
+	return nil
+}
+
+func (n Neighbor) signature() *unix.TCPMD5Sig {
+	sig := &unix.TCPMD5Sig{Keylen: uint16(len(n.Password))}
+	copy(sig.Key[:], n.Password)
+	if n.Address.Is4() {
+		address := n.Address.As4()
+		sig.Addr.Family = unix.AF_INET
+		copy(sig.Addr.Data[2:], address[:]) // behind the port
+	} else {
+		address := n.Address.As16()
+		sig.Addr.Family = unix.AF_INET6
+		copy(sig.Addr.Data[6:], address[:]) // behind the port and the flow label
+	}
+	return sig
+}
+
+// opened is what both sides have agreed on.
+type opened struct {
+	routerID netip.Addr
+	families []Family
+	holdTime time.Duration // 0: none
+}
+
+// open exchanges OPEN and KEEPALIVE (RFC 4271 §8.2.2). It answers what it refuses
+// by a NOTIFICATION.
+func (v *vpnSession) open(conn *net.TCPConn, r io.Reader) (opened, error) {
+	if err := conn.SetDeadline(time.Now().Add(openTime)); err != nil {
+		return opened{}, err
+	}
+	ours, err := v.openMessage()
+	if err == nil {
+		_, err = conn.Write(ours)
+	}
+	if err != nil {
+		return opened{}, fmt.Errorf("sending OPEN: %w", err)
+	}
+	body, err := readMessage(r, bgp.BGP_MSG_OPEN)
+	if err != nil {
+		return opened{}, fmt.Errorf("waiting for OPEN: %w", err)
+	}
+	agreed, err := v.agree(body)
+	if err != nil {
+		return opened{}, fmt.Errorf("refusing OPEN: %w", err)
+	}
+	if _, err := conn.Write(keepalive); err != nil {
+		return opened{}, fmt.Errorf("sending KEEPALIVE: %w", err)
+	}
+	if _, err := readMessage(r, bgp.BGP_MSG_KEEPALIVE); err != nil {
+		return opened{}, fmt.Errorf("waiting for KEEPALIVE: %w", err)
+	}
+	return agreed, conn.SetDeadline(time.Time{})
+}
+
+// openMessage is our OPEN: multiprotocol, route refresh, four-byte AS numbers and
+// graceful restart, as what GoBGP offers on other sessions.
+func (v *vpnSession) openMessage() ([]byte, error) {
+	n, c := v.neighbor, v.speaker.config
+	restarting := v.speaker.restarting(n)
+	var kept []*bgp.CapGracefulRestartTuple
+	capabilities := []bgp.ParameterCapabilityInterface{bgp.NewCapRouteRefresh(), bgp.NewCapFourOctetASNumber(c.AS)}
+	for _, f := range n.Families {
+		capabilities = append(capabilities, bgp.NewCapMultiProtocol(f.gobgp()))
+		if n.GracefulRestart > 0 {
+			kept = append(kept, bgp.NewCapGracefulRestartTuple(f.gobgp(), restarting))
+		}
+	}
+	capabilities = append(capabilities, bgp.NewCapGracefulRestart(restarting, false, uint16(seconds(n.GracefulRestart)), kept))
+	as := uint16(asTrans)
+	if c.AS < 1<<16 {
+		as = uint16(c.AS)
+	}
+	m, err := bgp.NewBGPOpenMessage(as, uint16(seconds(n.HoldTime)), c.RouterID,
+		[]bgp.OptionParameterInterface{bgp.NewOptionParameterCapability(capabilities)})
+	if err != nil {
+		return nil, err
+	}
+	return m.Serialize()
+}
+
+// agree checks the reflector's OPEN.
+func (v *vpnSession) agree(body []byte) (opened, error) {
+	var m bgp.BGPOpen
+	if err := m.DecodeFromBytes(body); err != nil {
+		return opened{}, err
+	}
+	c := v.speaker.config
+	if _, err := bgp.ValidateOpenMsg(&m, c.AS, c.AS, c.RouterID); err != nil {
+		return opened{}, err
+	}
+	var capabilities []bgp.ParameterCapabilityInterface
+	wide := false
+	for _, p := range m.OptParams {
+		if p, ok := p.(*bgp.OptionParameterCapability); ok {
+			capabilities = append(capabilities, p.Capability...)
+		}
+	}
+	for _, one := range capabilities {
+		wide = wide || one.Code() == bgp.BGP_CAP_FOUR_OCTET_AS_NUMBER
+	}
+	agreed := opened{routerID: m.ID, families: sharedFamilies(v.neighbor.Families, capabilities)}
+	if !wide || len(agreed.families) == 0 {
+		return opened{}, bgp.NewMessageError(bgp.BGP_ERROR_OPEN_MESSAGE_ERROR, bgp.BGP_ERROR_SUB_UNSUPPORTED_CAPABILITY, nil,
+			fmt.Sprintf("it has no VPN family of ours (%v), or no AS numbers of four bytes", v.neighbor.Families))
+	}
+	agreed.holdTime = min(v.neighbor.HoldTime, time.Duration(m.HoldTime)*time.Second)
+	return agreed, nil
+}
+
+// readMessage reads a message that must be of one type.
+func readMessage(r io.Reader, want byte) ([]byte, error) {
+	kind, body, err := nextMessage(r, make([]byte, maxMessage))
+	if err != nil {
+		return nil, err
+	}
+	if kind == bgp.BGP_MSG_NOTIFICATION {
+		return nil, notified(body)
+	}
+	if kind != want {
+		return nil, bgp.NewMessageError(bgp.BGP_ERROR_FSM_ERROR, 0, nil, fmt.Sprintf("message of type %d instead of %d", kind, want))
+	}
+	return body, nil
+}
+
+// nextMessage reads a message into buffer, of maxMessage bytes.
+func nextMessage(r io.Reader, buffer []byte) (kind byte, body []byte, err error) {
+	header := buffer[:headerLength]
+	if _, err := io.ReadFull(r, header); err != nil {
+		return 0, nil, err
+	}
+	for _, b := range header[:16] {
+		if b != 0xff {
+			return 0, nil, bgp.NewMessageError(bgp.BGP_ERROR_MESSAGE_HEADER_ERROR, bgp.BGP_ERROR_SUB_CONNECTION_NOT_SYNCHRONIZED, nil,
+				"a message does not begin with 16 bytes of ones")
+		}
+	}
+	n := int(binary.BigEndian.Uint16(header[16:]))
+	if n < headerLength || n > maxMessage {
+		return 0, nil, bgp.NewMessageError(bgp.BGP_ERROR_MESSAGE_HEADER_ERROR, bgp.BGP_ERROR_SUB_BAD_MESSAGE_LENGTH, header[16:18],
+			fmt.Sprintf("a message of %d bytes", n))
+	}
+	if _, err := io.ReadFull(r, buffer[headerLength:n]); err != nil {
+		return 0, nil, err
+	}
+	return header[18], buffer[headerLength:n], nil
+}
+
+// notified is the reflector's reason to end the session.
+func notified(body []byte) error {
+	if len(body) < 2 {
+		return errors.New("the reflector ended the session")
+	}
+	return fmt.Errorf("the reflector ended the session: %s", bgp.NewNotificationErrorCode(body[0], body[1]))
+}

@@ -1,0 +1,289 @@
+package speaker
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
+	"hikyaku/egress/srv6"
+)
+
+// vpnSession is our end of a session with a route reflector that carries VPN
+// routes alone. GoBGP needs 500 bytes for each route received and 900 for each
+// announced, on every session; this keeps none of the former, since the VPN table
+// has them, and shares the latter ([outTable]).
+//
+// It only opens connections: what a reflector opens itself is refused, so that no
+// two connections ever collide (RFC 4271 §6.8). Reflectors that must open them are
+// GoBGP's, see [Neighbor.Passive].
+type vpnSession struct {
+	speaker  *Speaker
+	neighbor Neighbor
+	log      *slog.Logger
+	// live: the session is established, so that changes go to its outbox.
+	// owes: its End-of-RIB is held back, see [Speaker.AnnouncedAll]. Both are
+	// guarded by the speaker's announcing.
+	live, owes bool
+	// Of the present session:
+	conn     *net.TCPConn
+	families []Family
+	outbox   *outbox
+
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// keepalive is the KEEPALIVE message (RFC 4271 §4.4).
+var keepalive = func() []byte {
+	b := appendHeader(nil, bgp.BGP_MSG_KEEPALIVE)
+	binary.BigEndian.PutUint16(b[16:], uint16(len(b)))
+	return b
+}()
+
+// run keeps the session up until ctx ends.
+func (v *vpnSession) run(ctx context.Context) {
+	defer close(v.done)
+	for ctx.Err() == nil {
+		err := v.once(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		v.log.Info("no session with reflector", slog.Any("error", err), slog.Duration("again_in", v.neighbor.ConnectRetry))
+		// RFC 4271 §10: up to a quarter less, so that routers do not move in step.
+		wait := v.neighbor.ConnectRetry - rand.N(v.neighbor.ConnectRetry/4)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// once is one connection's life.
+func (v *vpnSession) once(ctx context.Context) error {
+	conn, err := v.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	// Ends reading and writing, and leaves the connection to a last word.
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) })
+	defer stop()
+	r := bufio.NewReaderSize(conn, 64<<10)
+	agreed, err := v.open(conn, r)
+	if err == nil {
+		err = v.established(ctx, conn, r, agreed)
+	}
+	v.lastWord(ctx, conn, err)
+	return err
+}
+
+// established exchanges routes until the session ends, and returns why.
+func (v *vpnSession) established(ctx context.Context, conn *net.TCPConn, r *bufio.Reader, agreed opened) error {
+	local := conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap().WithZone("")
+	up := PeerUp{
+		Peer: v.neighbor.Name, Address: v.neighbor.Address, AS: v.speaker.config.AS,
+		RouterID: agreed.routerID, LocalAddress: local, Families: agreed.families,
+	}
+	if !v.report(ctx, sessionReport{up: &up}) {
+		return ctx.Err()
+	}
+	v.speaker.goLive(v, conn, agreed.families)
+	writing, cancel := context.WithCancel(ctx)
+	wrote := make(chan error, 1)
+	go func() {
+		err := v.write(writing, conn, v.outbox, agreed, local)
+		if writing.Err() != nil {
+			err = nil // it was interrupted
+		}
+		if err != nil {
+			conn.SetReadDeadline(time.Now()) // wakes the reader
+		}
+		wrote <- err
+	}()
+	err := v.read(ctx, conn, r, agreed)
+	cancel()
+	if failed := interrupt(conn, wrote); failed != nil && errors.Is(err, errQuiet) {
+		err = failed
+	}
+	v.speaker.goDead(v)
+	v.report(ctx, sessionReport{down: err.Error()})
+	if v.speaker.config.OnPeerDown != nil && ctx.Err() == nil {
+		down := PeerDown{Peer: v.neighbor.Name, Reason: err.Error()}
+		v.speaker.urgent.post(func(context.Context) { v.speaker.config.OnPeerDown(down) })
+	}
+	return err
+}
+
+// interrupt ends a write that waits for the reflector, and returns the writer's error.
+func interrupt(conn *net.TCPConn, wrote <-chan error) error {
+	for {
+		conn.SetWriteDeadline(time.Now())
+		select {
+		case err := <-wrote:
+			return err
+		case <-time.After(10 * time.Millisecond): // it had just set a deadline of its own
+		}
+	}
+}
+
+// errQuiet ends a session on which nothing came for the hold time.
+var errQuiet = bgp.NewMessageError(bgp.BGP_ERROR_HOLD_TIMER_EXPIRED, 0, nil, "nothing came for the hold time")
+
+// read takes messages until the session ends.
+func (v *vpnSession) read(ctx context.Context, conn *net.TCPConn, r *bufio.Reader, agreed opened) error {
+	buffer := make([]byte, maxMessage)
+	for {
+		if agreed.holdTime > 0 && r.Buffered() < headerLength {
+			if err := conn.SetReadDeadline(time.Now().Add(agreed.holdTime)); err != nil {
+				return err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err // the deadline of AfterFunc may just have been overwritten
+		}
+		kind, body, err := nextMessage(r, buffer)
+		if err != nil {
+			var timeout net.Error
+			if errors.As(err, &timeout) && timeout.Timeout() {
+				return errQuiet
+			}
+			if errors.Is(err, io.EOF) {
+				return errors.New("the reflector closed the connection")
+			}
+			return err
+		}
+		if err := v.received(ctx, kind, body); err != nil {
+			return err
+		}
+	}
+}
+
+// received takes one message.
+func (v *vpnSession) received(ctx context.Context, kind byte, body []byte) error {
+	switch kind {
+	case bgp.BGP_MSG_UPDATE:
+		u, err := parseUpdate(body)
+		if err != nil {
+			return bgp.NewMessageError(bgp.BGP_ERROR_UPDATE_MESSAGE_ERROR, bgp.BGP_ERROR_SUB_MALFORMED_ATTRIBUTE_LIST, nil, err.Error())
+		}
+		v.report(ctx, sessionReport{update: &u})
+	case bgp.BGP_MSG_NOTIFICATION:
+		return notified(body)
+	case bgp.BGP_MSG_ROUTE_REFRESH:
+		v.speaker.refresh(v) // RFC 2918 §4; of all families, which does no harm
+	case bgp.BGP_MSG_KEEPALIVE:
+	default:
+		return bgp.NewMessageError(bgp.BGP_ERROR_MESSAGE_HEADER_ERROR, bgp.BGP_ERROR_SUB_BAD_MESSAGE_TYPE, []byte{kind},
+			fmt.Sprintf("message of type %d in a session", kind))
+	}
+	return nil
+}
+
+// write sends what is in the outbox, and keeps the session alive.
+func (v *vpnSession) write(ctx context.Context, conn *net.TCPConn, box *outbox, agreed opened, local netip.Addr) error {
+	w := bufio.NewWriterSize(conn, 64<<10)
+	var beat <-chan time.Time
+	if agreed.holdTime > 0 {
+		ticker := time.NewTicker(agreed.holdTime / 3)
+		defer ticker.Stop()
+		beat = ticker.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-beat:
+			if _, err := w.Write(keepalive); err != nil {
+				return fmt.Errorf("sending KEEPALIVE: %w", err)
+			}
+		case <-box.bell:
+		}
+		if err := agreed.extend(conn); err != nil {
+			return err
+		}
+		for _, item := range box.take() {
+			messages := item.messages
+			if item.table != nil {
+				messages = v.speaker.encodeTable(v, *item.table, local)
+			}
+			if err := agreed.extend(conn); err != nil {
+				return err
+			}
+			if _, err := w.Write(messages); err != nil {
+				return fmt.Errorf("sending routes: %w", err)
+			}
+		}
+		if err := w.Flush(); err != nil {
+			return fmt.Errorf("sending: %w", err)
+		}
+	}
+}
+
+// extend gives what is written next the time after which the reflector would
+// count us dead.
+func (o opened) extend(conn *net.TCPConn) error {
+	if o.holdTime == 0 {
+		return nil
+	}
+	return conn.SetWriteDeadline(time.Now().Add(o.holdTime))
+}
+
+// lastWord tells the reflector why the session ends: our own reason, or that we
+// stop, which makes it drop our routes. Before a restart it gets none, so that it
+// keeps them (RFC 4724 §4.2).
+func (v *vpnSession) lastWord(ctx context.Context, conn *net.TCPConn, err error) {
+	code, subcode := uint8(bgp.BGP_ERROR_CEASE), uint8(bgp.BGP_ERROR_SUB_ADMINISTRATIVE_SHUTDOWN)
+	var fault *bgp.MessageError
+	switch {
+	case errors.As(err, &fault) && ctx.Err() == nil:
+		code, subcode = fault.TypeCode, fault.SubTypeCode
+	case ctx.Err() == nil || v.speaker.leaving.Load():
+		return
+	}
+	if message, err := bgp.NewBGPNotificationMessage(code, subcode, nil).Serialize(); err == nil {
+		conn.SetWriteDeadline(time.Now().Add(time.Second))
+		if _, err := conn.Write(message); err != nil {
+			v.log.Debug("telling the reflector that the session ends", slog.Any("error", err))
+		}
+	}
+}
+
+// report hands something over to the dispatcher, in order; false when ctx ended.
+func (v *vpnSession) report(ctx context.Context, r sessionReport) bool {
+	r.address = v.neighbor.Address
+	select {
+	case v.speaker.dispatcher.reports <- report{session: &r}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// encode returns the messages that announce prefixes as a route.
+func (r VPNRoute) encode(local netip.Addr, rd srv6.RouteDistinguisher, groups map[Family][]netip.Prefix) ([]byte, error) {
+	hop := r.Attributes.NextHop
+	if !hop.IsValid() {
+		hop = local
+	}
+	attributes, err := r.wire()
+	if err != nil {
+		return nil, err
+	}
+	var b []byte
+	for family, prefixes := range groups {
+		if b, err = appendAnnouncement(b, attributes, hop, rd, family, prefixes); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}

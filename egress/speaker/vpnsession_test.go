@@ -1,0 +1,139 @@
+package speaker
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
+	"hikyaku/egress/srv6"
+)
+
+// startWithOwnSession starts a speaker with a session of ours to a fake reflector.
+func startWithOwnSession(t *testing.T, change func(*Neighbor)) (*testSpeaker, *fakeReflector, *fakePeer) {
+	t.Helper()
+	r := listenAsReflector(t)
+	n := r.neighbor("rr", VPNv6, VPNv4)
+	if change != nil {
+		change(&n)
+	}
+	s := startSpeaker(t, loopback(), Config{Neighbors: []Neighbor{n}, StaleTime: time.Hour})
+	p := r.accept(nil, bgp.RF_IPv6_VPN, bgp.RF_IPv4_VPN)
+	up := expect[PeerUp](s)
+	if up.RouterID != r.at.Addr() || !slices.Equal(up.Families, []Family{VPNv6, VPNv4}) {
+		t.Errorf("session is up with %+v", up)
+	}
+	return s, r, p
+}
+
+func isEndOfRIB(u *bgp.BGPUpdate) bool { ok, _ := u.IsEndOfRib(); return ok }
+
+func TestIdleSessionStaysUp(t *testing.T) {
+	s, _, p := startWithOwnSession(t, func(n *Neighbor) { n.HoldTime = 3 * time.Second })
+	p.waitFor("End-of-RIB", isEndOfRIB)
+	s.quiet(7 * time.Second) // more than two hold times
+	p.conn.Close()
+	expect[PeerDown](s)
+}
+
+func TestSilentReflectorIsLost(t *testing.T) {
+	r := listenAsReflector(t)
+	n := r.neighbor("rr", VPNv6)
+	n.HoldTime = 3 * time.Second
+	s := startSpeaker(t, loopback(), Config{Neighbors: []Neighbor{n}})
+	conn, err := r.listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	p := &fakePeer{t: t, conn: conn, changed: make(chan struct{}, 1)}
+	if err := p.open(r.at.Addr(), ownAS, []bgp.Family{bgp.RF_IPv6_VPN}); err != nil {
+		t.Fatal(err)
+	}
+	expect[PeerUp](s)
+	if down := expect[PeerDown](s); !strings.Contains(down.Reason, "hold time") {
+		t.Errorf("session ended because: %s", down.Reason)
+	}
+}
+
+func TestNewSessionGetsWhatHoldsNow(t *testing.T) {
+	s, r, p := startWithOwnSession(t, nil)
+	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
+	announce := func(prefixes []netip.Prefix) {
+		t.Helper()
+		if err := s.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: prefixes}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	announce(prefixes6(0, 500))
+	p.waitFor("the last route", func(u *bgp.BGPUpdate) bool {
+		return slices.Contains(announcedPrefixes(u), prefixes6(499, 1)[0])
+	})
+	p.conn.Close()
+	expect[PeerDown](s)
+	if err := s.WithdrawVPN(id.RD, prefixes6(0, 100)); err != nil {
+		t.Fatal(err)
+	}
+	announce([]netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")})
+
+	p = r.accept(nil, bgp.RF_IPv6_VPN, bgp.RF_IPv4_VPN)
+	p.waitFor("End-of-RIB", isEndOfRIB)
+	got := p.received()
+	if len(got) != 401 || got[prefixes6(99, 1)[0]] || !got[prefixes6(100, 1)[0]] {
+		t.Errorf("the new session got %d routes, want the 401 that hold", len(got))
+	}
+}
+
+func TestRouteRefresh(t *testing.T) {
+	s, _, p := startWithOwnSession(t, nil)
+	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
+	p.waitFor("End-of-RIB", isEndOfRIB)
+	if err := s.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: prefixes6(0, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	p.waitFor("the route", func(*bgp.BGPUpdate) bool { return announcements(p.updates) == 1 })
+	p.send(bgp.NewBGPRouteRefreshMessage(bgp.AFI_IP6, 0, bgp.SAFI_MPLS_VPN))
+	p.waitFor("the route again", func(*bgp.BGPUpdate) bool { return announcements(p.updates) == 2 })
+}
+
+// announcements counts the routes of the updates, with mu held as in waitFor.
+func announcements(updates []*bgp.BGPUpdate) (n int) {
+	for _, u := range updates {
+		n += len(announcedPrefixes(u))
+	}
+	return n
+}
+
+func TestEndOfRIBWaitsForTheRestart(t *testing.T) {
+	s, _, p := startWithOwnSession(t, func(n *Neighbor) { n.Restarting, n.GracefulRestart = true, time.Hour })
+	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
+	if err := s.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: prefixes6(0, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	p.waitFor("the route", func(u *bgp.BGPUpdate) bool { return len(announcedPrefixes(u)) > 0 })
+	p.mu.Lock()
+	early := slices.ContainsFunc(p.updates, isEndOfRIB)
+	p.mu.Unlock()
+	if early {
+		t.Error("End-of-RIB came before everything was announced")
+	}
+	s.AnnouncedAll()
+	p.waitFor("End-of-RIB", isEndOfRIB)
+}
+
+func TestMalformedUpdateEndsTheSession(t *testing.T) {
+	s, _, p := startWithOwnSession(t, nil)
+	m := appendHeader(nil, bgp.BGP_MSG_UPDATE)
+	m = append(m, 0, 0, 0, 6, 0x80, 15, 3, 0, 2) // cut within its only attribute
+	m[17] = byte(len(m))
+	if _, err := p.conn.Write(m); err != nil {
+		t.Fatal(err)
+	}
+	if down := expect[PeerDown](s); !strings.Contains(down.Reason, "malformed UPDATE") {
+		t.Errorf("session ended because: %s", down.Reason)
+	}
+	p.waitForEnd()
+}

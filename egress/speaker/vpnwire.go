@@ -1,0 +1,304 @@
+package speaker
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
+	"hikyaku/egress/srv6"
+)
+
+// UPDATE messages with VPN routes, read and written without an object for each
+// prefix: a content server gets 800,000 of them from every reflector. Path
+// attributes are GoBGP's, which come once a message.
+
+const (
+	headerLength = bgp.BGP_HEADER_LENGTH
+	maxMessage   = bgp.BGP_MAX_MESSAGE_LENGTH
+	labelLength  = 3
+	rdLength     = 8
+	// extended are the flags of an optional attribute with two bytes of length.
+	extended = byte(bgp.BGP_ATTR_FLAG_OPTIONAL | bgp.BGP_ATTR_FLAG_EXTENDED_LENGTH)
+	// defaultLocalPref is what routes without LOCAL_PREF get: within an AS the
+	// attribute must be there (RFC 4271 §5.1.5).
+	defaultLocalPref = 100
+)
+
+// errUpdate is the error of an UPDATE whose routes cannot be told. The session
+// must end, since nobody knows what was meant (RFC 7606 §3).
+var errUpdate = errors.New("malformed UPDATE")
+
+// rdPrefix is the key of a VPN route.
+type rdPrefix struct {
+	rd     srv6.RouteDistinguisher
+	prefix netip.Prefix
+}
+
+// vpnUpdate is what an UPDATE says.
+type vpnUpdate struct {
+	reach, unreach []rdPrefix
+	// attributes belong to reach. They are nil where one of them is malformed;
+	// then the routes count as withdrawn (RFC 7606 §2).
+	attributes []bgp.PathAttributeInterface
+	nextHop    netip.Addr
+	// endOfRIB is the family whose End-of-RIB the message is, or 0.
+	endOfRIB Family
+}
+
+// parseUpdate reads the body of an UPDATE message. Routes of other families than
+// VPNv4 and VPNv6 are left out. It fails with [errUpdate].
+func parseUpdate(body []byte) (vpnUpdate, error) {
+	var u vpnUpdate
+	_, rest, ok := cutLength16(body)
+	if !ok {
+		return u, fmt.Errorf("%w: withdrawn routes are longer than the message", errUpdate)
+	}
+	attributes, _, ok := cutLength16(rest)
+	if !ok {
+		return u, fmt.Errorf("%w: path attributes are longer than the message", errUpdate)
+	}
+	u.attributes = []bgp.PathAttributeInterface{}
+	for len(attributes) > 0 {
+		raw, value, ok := cutAttribute(attributes)
+		if !ok {
+			return u, fmt.Errorf("%w: an attribute is longer than the message", errUpdate)
+		}
+		attributes = attributes[len(raw):]
+		var err error
+		switch bgp.BGPAttrType(raw[1]) {
+		case bgp.BGP_ATTR_TYPE_MP_REACH_NLRI:
+			err = u.parseReach(value)
+		case bgp.BGP_ATTR_TYPE_MP_UNREACH_NLRI:
+			err = u.parseUnreach(value)
+		default:
+			u.parseAttribute(raw)
+		}
+		if err != nil {
+			return u, err
+		}
+	}
+	return u, nil
+}
+
+func cutLength16(b []byte) (value, rest []byte, ok bool) {
+	if len(b) < 2 {
+		return nil, nil, false
+	}
+	n := 2 + int(binary.BigEndian.Uint16(b))
+	if len(b) < n {
+		return nil, nil, false
+	}
+	return b[2:n], b[n:], true
+}
+
+// cutAttribute returns the first attribute with its header, and its value.
+func cutAttribute(b []byte) (raw, value []byte, ok bool) {
+	if len(b) < 3 {
+		return nil, nil, false
+	}
+	header, n := 3, int(b[2])
+	if bgp.BGPAttrFlag(b[0])&bgp.BGP_ATTR_FLAG_EXTENDED_LENGTH != 0 {
+		if len(b) < 4 {
+			return nil, nil, false
+		}
+		header, n = 4, int(binary.BigEndian.Uint16(b[2:]))
+	}
+	if len(b) < header+n {
+		return nil, nil, false
+	}
+	return b[:header+n], b[header : header+n], true
+}
+
+func (u *vpnUpdate) parseAttribute(raw []byte) {
+	if u.attributes == nil {
+		return
+	}
+	attribute, err := bgp.GetPathAttribute(raw)
+	if err == nil {
+		err = attribute.DecodeFromBytes(raw, &bgp.MarshallingOption{})
+	}
+	if err != nil {
+		u.attributes = nil
+		return
+	}
+	u.attributes = append(u.attributes, attribute)
+}
+
+// parseReach reads MP_REACH_NLRI (RFC 4760 §3).
+func (u *vpnUpdate) parseReach(value []byte) error {
+	if len(value) < 5 || len(value) < 5+int(value[3]) {
+		return fmt.Errorf("%w: MP_REACH_NLRI has %d bytes", errUpdate, len(value))
+	}
+	family, ok := vpnFamily(value)
+	if !ok {
+		return nil
+	}
+	hop, rest := value[4:4+int(value[3])], value[5+int(value[3]):]
+	// The next hop has a distinguisher of zeros before it (RFC 4364 §4.3.2), and
+	// may have a link-local address behind it.
+	switch len(hop) {
+	case rdLength + 4:
+		u.nextHop = netip.AddrFrom4([4]byte(hop[rdLength:]))
+	case rdLength + 16, 2 * (rdLength + 16):
+		u.nextHop = netip.AddrFrom16([16]byte(hop[rdLength : rdLength+16]))
+	default:
+		return fmt.Errorf("%w: next hop of %d bytes", errUpdate, len(hop))
+	}
+	var err error
+	u.reach, err = parseVPN(u.reach, rest, family)
+	return err
+}
+
+// parseUnreach reads MP_UNREACH_NLRI (RFC 4760 §4). Without routes it is
+// End-of-RIB (RFC 4724 §2).
+func (u *vpnUpdate) parseUnreach(value []byte) error {
+	if len(value) < 3 {
+		return fmt.Errorf("%w: MP_UNREACH_NLRI has %d bytes", errUpdate, len(value))
+	}
+	family, ok := vpnFamily(value)
+	if !ok {
+		return nil
+	}
+	if len(value) == 3 {
+		u.endOfRIB = family
+		return nil
+	}
+	var err error
+	u.unreach, err = parseVPN(u.unreach, value[3:], family)
+	return err
+}
+
+func vpnFamily(value []byte) (Family, bool) {
+	f, ok := familyFromGoBGP(bgp.NewFamily(binary.BigEndian.Uint16(value), value[2]))
+	return f, ok && f.VPN()
+}
+
+// parseVPN appends the routes of an NLRI field (RFC 4364 §4.3.4). Each has one
+// label, whose bits say nothing (RFC 8277 §2.2): sessions of ours never offer more.
+func parseVPN(list []rdPrefix, b []byte, family Family) ([]rdPrefix, error) {
+	size := 16
+	if family == VPNv4 {
+		size = 4
+	}
+	for len(b) > 0 {
+		bits := int(b[0]) - 8*(labelLength+rdLength)
+		n := (bits + 7) / 8
+		if bits < 0 || bits > 8*size || len(b) < 1+labelLength+rdLength+n {
+			return list, fmt.Errorf("%w: a VPN route of %d bits with %d bytes left", errUpdate, b[0], len(b)-1)
+		}
+		b = b[1+labelLength:]
+		var address [16]byte
+		copy(address[:], b[rdLength:rdLength+n])
+		addr := netip.AddrFrom16(address)
+		if size == 4 {
+			addr = netip.AddrFrom4([4]byte(address[:4]))
+		}
+		list = append(list, rdPrefix{srv6.RouteDistinguisher(b[:rdLength]), netip.PrefixFrom(addr, bits).Masked()})
+		b = b[rdLength+n:]
+	}
+	return list, nil
+}
+
+// wire returns the attributes of a route but the next hop as they are sent within
+// the AS.
+func (r VPNRoute) wire() ([]byte, error) {
+	if r.Attributes.LocalPref == 0 {
+		r.Attributes.LocalPref = defaultLocalPref
+	}
+	attributes, err := r.gobgp()
+	if err != nil {
+		return nil, err
+	}
+	var b []byte
+	for _, a := range attributes {
+		one, err := a.Serialize()
+		if err != nil {
+			return nil, fmt.Errorf("encoding attribute %s: %w", a.GetType(), err)
+		}
+		b = append(b, one...)
+	}
+	return b, nil
+}
+
+// appendAnnouncement appends as few UPDATE messages as hold the prefixes, which
+// are of one family. attributes is what [VPNRoute.wire] returned. It fails where
+// these leave no room for a route.
+func appendAnnouncement(b, attributes []byte, hop netip.Addr, rd srv6.RouteDistinguisher, family Family, prefixes []netip.Prefix) ([]byte, error) {
+	address := hop.AsSlice()
+	if family == VPNv6 && hop.Is4() {
+		mapped := hop.As16() // RFC 4659 §3.2.1.2
+		address = mapped[:]
+	}
+	field := binary.BigEndian.AppendUint16(nil, family.gobgp().Afi())
+	field = append(field, family.gobgp().Safi(), byte(rdLength+len(address)))
+	field = append(field, make([]byte, rdLength)...)
+	field = append(append(field, address...), 0)
+	return appendUpdates(b, bgp.BGP_ATTR_TYPE_MP_REACH_NLRI, field, attributes, rd, prefixes)
+}
+
+// appendWithdrawal appends as few UPDATE messages as withdraw the prefixes, which
+// are of one family.
+func appendWithdrawal(b []byte, rd srv6.RouteDistinguisher, family Family, prefixes []netip.Prefix) ([]byte, error) {
+	field := binary.BigEndian.AppendUint16(nil, family.gobgp().Afi())
+	return appendUpdates(b, bgp.BGP_ATTR_TYPE_MP_UNREACH_NLRI, append(field, family.gobgp().Safi()), nil, rd, prefixes)
+}
+
+// appendUpdates appends messages with one multiprotocol attribute, which begins
+// with field and comes before the others (RFC 7606 §5.1).
+func appendUpdates(b []byte, kind bgp.BGPAttrType, field, attributes []byte, rd srv6.RouteDistinguisher, prefixes []netip.Prefix) ([]byte, error) {
+	fixed := headerLength + 2 + 2 + 4 + len(field) + len(attributes)
+	const largest = 1 + labelLength + rdLength + 16
+	if fixed+largest > maxMessage {
+		return b, fmt.Errorf("path attributes of %d bytes leave no room for a route in a message of %d", len(attributes), maxMessage)
+	}
+	for len(prefixes) > 0 {
+		start := len(b)
+		b = appendHeader(b, bgp.BGP_MSG_UPDATE)
+		b = append(b, 0, 0, 0, 0, extended, byte(kind), 0, 0)
+		b = append(b, field...)
+		for len(prefixes) > 0 && len(b)-start+len(attributes)+largest <= maxMessage {
+			b = appendVPN(b, rd, prefixes[0])
+			prefixes = prefixes[1:]
+		}
+		own := b[start:]
+		binary.BigEndian.PutUint16(own[headerLength+6:], uint16(len(own)-headerLength-8))
+		b = append(b, attributes...)
+		own = b[start:]
+		binary.BigEndian.PutUint16(own[headerLength+2:], uint16(len(own)-headerLength-4))
+		binary.BigEndian.PutUint16(own[16:], uint16(len(own)))
+	}
+	return b, nil
+}
+
+// appendHeader appends a header whose length is still to be filled in.
+func appendHeader(b []byte, kind byte) []byte {
+	for range 16 {
+		b = append(b, 0xff)
+	}
+	return append(b, 0, 0, kind)
+}
+
+func appendVPN(b []byte, rd srv6.RouteDistinguisher, p netip.Prefix) []byte {
+	b = append(b, byte(8*(labelLength+rdLength)+p.Bits()), 0, 0, implicitNull<<4|1)
+	b = append(b, rd[:]...)
+	if a := p.Addr(); a.Is4() {
+		raw := a.As4()
+		return append(b, raw[:(p.Bits()+7)/8]...)
+	}
+	raw := p.Addr().As16()
+	return append(b, raw[:(p.Bits()+7)/8]...)
+}
+
+// appendEndOfRIB appends the UPDATE that ends a family's first transfer.
+func appendEndOfRIB(b []byte, family Family) []byte {
+	f := family.gobgp()
+	b = appendHeader(b, bgp.BGP_MSG_UPDATE)
+	b = append(b, 0, 0, 0, 6, byte(bgp.BGP_ATTR_FLAG_OPTIONAL), byte(bgp.BGP_ATTR_TYPE_MP_UNREACH_NLRI), 3)
+	b = append(binary.BigEndian.AppendUint16(b, f.Afi()), f.Safi())
+	const length = headerLength + 4 + 6
+	binary.BigEndian.PutUint16(b[len(b)-length+16:], length)
+	return b
+}
