@@ -216,7 +216,7 @@ fn moves_with(http: &str, version: &str) {
     world.server.wait_log("all connections take the plain way");
 
     let record = load.finish();
-    assert_eq!(record["bytes"], SIZE, "{record}");
+    assert_eq!(record["body_bytes"], SIZE, "{record}");
     let line = world
         .server
         .wait_access("the download", |line| line["version"] == version);
@@ -263,7 +263,7 @@ fn addresses_bring_new_connections_onto_a_path() {
     // The client ignores packets from any other address than the one that it sends to.
     let load = world.load("https://[2001:db8:5::b1]:8443/big.bin", "3");
     world.until_on("b", "a");
-    assert_eq!(load.finish()["bytes"], SIZE);
+    assert_eq!(load.finish()["body_bytes"], SIZE);
     let line = world
         .server
         .wait_access("the download", |line| line["version"] == "h3");
