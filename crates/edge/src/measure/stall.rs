@@ -260,7 +260,6 @@ impl Watch {
 
     fn remember(&mut self, now: Instant, flight: &Flight) {
         let back = flight.srtt + self.patience.0.max(4 * flight.rttvar) + self.ack_delay;
-        let old = |at: Instant| now.saturating_duration_since(at) > back;
         let old = |entry: &Entry| now.saturating_duration_since(entry.at) > back;
         while self.log.get(1).is_some_and(old) {
             self.log.pop_front();
