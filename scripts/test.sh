@@ -8,8 +8,6 @@ readonly LOG=build/test.log
 bash scripts/setup.sh test
 bash scripts/site.sh
 mkdir -p build
-# Experiments over several egress paths run it.
-bash scripts/egress.sh build
 
 status=0
 # The lab measures with them.

@@ -102,9 +102,9 @@ impl Spec {
         if workload
             .training
             .as_ref()
-            .is_some_and(|training| training.loads == 0)
+            .is_some_and(|training| training.visits == 0)
         {
-            return Err(fault("workload.training", "`loads` must be at least 1"));
+            return Err(fault("workload.training", "`visits` must be at least 1"));
         }
         if workload.traffic.is_empty() || names.len() < workload.traffic.len() {
             let why = "at least one is needed, each with a name of its own";
@@ -213,7 +213,11 @@ traffic = [
     #[test]
     fn what_does_not_fit_together_is_told() {
         let cases = [
-            ("kind = \"paths\"", "kind = \"load\"", "pattern"),
+            (
+                "kind = \"paths\"",
+                "kind = \"load\"\nfiles = [{ name = \"f\", size = \"1kB\" }]",
+                "pattern",
+            ),
             ("\"x\", \"y\"", "\"x\", \"z\"", "there is no pattern `z`"),
             (
                 "\"bulk\", \"live\"",
@@ -227,7 +231,7 @@ traffic = [
                 "{ name = \"plain\", server = \"nginx\" }",
                 "alone",
             ),
-            ("b = { rate = \"15Mbps\"", "b = { rat = \"15Mbps\"", "rat"),
+            ("b = { rate = \"15Mbps\"", "b = { rat = \"15Mbps\"", "`rat`"),
         ];
         for (from, to, want) in cases {
             let error = parse(&SPEC.replacen(from, to, 1)).unwrap_err();

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hikyaku_core::units::{ByteSize, Rate, duration};
+use hikyaku_core::units::{ByteSize, duration};
 use serde::{Deserialize, Serialize};
 
 use super::axis::Axis;
 use super::quick::Quick;
 
 mod control;
+mod paths;
 
 pub use control::{Control, Measure, Routers};
+pub use paths::{Event, Pattern, Then, Traffic, Training};
 
 /// One experiment: `experiments/NAME.toml`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -112,45 +114,6 @@ pub struct Adjust {
     pub timeout: Option<Duration>,
 }
 
-/// The links of the test bed `epe`: keys of [`Spec::link`], which hold where a pattern says
-/// nothing else.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Pattern {
-    /// By transit A, which BGP prefers.
-    pub a: toml::Table,
-    /// By transit B.
-    pub b: toml::Table,
-    /// What changes in mid-transfer, at [`Traffic::change_at`].
-    pub then: Then,
-    /// What happens to transit A then.
-    pub event: Option<Event>,
-}
-
-/// What happens to the path by transit A in mid-transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Event {
-    /// Nothing comes to the client by it any more, and nobody is told.
-    Blackhole,
-    /// Its BGP session with the border ends.
-    PeerDown,
-    /// Its border drains it.
-    Drain,
-    /// Its border drains it and ends that, again and again.
-    Flap,
-}
-
-/// Keys of the links of a [`Pattern`] that change in mid-transfer, in both directions.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Then {
-    /// By transit A.
-    pub a: toml::Table,
-    /// By transit B.
-    pub b: toml::Table,
-}
-
 /// Values that a cell must have: one of those listed for each axis named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
@@ -218,41 +181,6 @@ pub struct Workload {
     pub traffic: Vec<Traffic>,
     /// Of [`Kind::Paths`]: what sessions of the warm-up do instead.
     pub training: Option<Training>,
-}
-
-/// What a session of the warm-up does in an experiment of [`Kind::Paths`], so that a server learns
-/// what it does of many visits: one file, again and again, each time over fresh connections.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Training {
-    /// Size of the file.
-    pub size: ByteSize,
-    /// How often it is loaded.
-    pub loads: u32,
-    /// Time between two loads. Where it is longer than the server's `policy.session_idle`, each is
-    /// a session to the server.
-    #[serde(with = "duration")]
-    pub interval: Duration,
-}
-
-/// What a client of [`Kind::Paths`] loads: a file of a `size`, or a stream of a constant `rate`
-/// for a `duration`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Traffic {
-    /// Its name on the axis.
-    pub name: String,
-    /// Size of the file, or with the axis `connections` of all files together.
-    pub size: Option<ByteSize>,
-    /// Bytes of content in a time, as an encoder makes them: a client that has fallen behind
-    /// gets what it missed as fast as it can.
-    pub rate: Option<Rate>,
-    /// How long the stream lasts.
-    #[serde(default, with = "duration::option")]
-    pub duration: Option<Duration>,
-    /// When the links change as [`Pattern::then`] says, from the client's start on.
-    #[serde(default, with = "duration::option")]
-    pub change_at: Option<Duration>,
 }
 
 /// What kind of traffic.

@@ -32,7 +32,7 @@ pub(super) struct Metric {
     pub(super) unit: Unit,
 }
 
-const LABELS: [(&str, &str); 22] = [
+const LABELS: [(&str, &str); 26] = [
     ("load_ms", "load time"),
     ("handshake_ms", "handshake"),
     ("first_byte_ms", "time to first byte"),
@@ -40,6 +40,10 @@ const LABELS: [(&str, &str); 22] = [
     ("size_bytes", "size"),
     ("goodput_mbps", "goodput"),
     ("loss", "loss"),
+    ("least_second_mbps", "goodput of the worst second"),
+    ("longest_gap_ms", "longest gap"),
+    ("path_mbps", "throughput"),
+    ("sent_megabits", "megabits sent"),
     ("server_min_rtt_ms", "min_rtt (server)"),
     ("server_packets_sent", "packets sent"),
     ("server_packets_lost", "packets lost"),

@@ -53,6 +53,9 @@ const LEAST_WEIGHT: f64 = 2.0;
 /// Mbit/s.
 const CLIENT_WEIGHT: f64 = 1.0;
 
+/// What a Mbit/s over several paths costs: two emulators, SRv6, and routers between.
+const PATHS_WEIGHT: f64 = 4.0;
+
 /// Rate of a link without a limit, about what the machine can do, in Mbit/s.
 const UNLIMITED: f64 = 1000.0;
 
@@ -255,6 +258,12 @@ fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
         Client::Chromium => BROWSER_START,
     };
     let session = (start + rounds * rtt + transfer).min(spec.timeout(cell, arm).as_secs_f64());
+    if spec.workload.kind == Kind::Paths {
+        return Cost {
+            weight: (PATHS_WEIGHT * rate).max(LEAST_WEIGHT),
+            duration: f64::from(sessions) * (start + transfer),
+        };
+    }
     let weight = (rate * transfer / (transfer + 0.05))
         .max(start_weight * (start * 3.0 / session).min(1.0))
         .max(LEAST_WEIGHT);

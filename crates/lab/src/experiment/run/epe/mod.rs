@@ -7,91 +7,35 @@ mod api;
 mod arrivals;
 mod config;
 mod events;
+mod find;
 mod flow_stats;
 mod origin;
+mod ready;
 mod session;
+mod side;
 
 use std::fs;
-use std::io;
-use std::net::{Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-
-use socket2::{Domain, Socket, Type};
 
 use super::error::{Attempt, RunError};
 use super::process::Process;
 use crate::link::{ChangePair, EmulatedLink, LinkPair, Netns, Report};
 use crate::topology::{Network, TopologySpec};
 
-pub(super) use api::{Agent, PathState};
+pub(super) use api::Agent;
 pub(super) use config::{CLIENT, CLIENT_PREFIX, SERVER};
+pub(super) use find::find_egress;
 pub(super) use session::run;
+pub(super) use side::Side;
 
 /// Name of the topology.
 pub(super) const TOPOLOGY: &str = "epe";
 
 /// How long daemons and agents may take until the client is reached over all paths.
 const READY_LIMIT: Duration = Duration::from_secs(60);
-
-/// The paths of the content server, in their order there: by transit A, whose route is BGP's
-/// best, and by transit B.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Side {
-    /// By ASBR 1, transit A and link a.
-    A,
-    /// By ASBR 2, transit B and link b.
-    B,
-}
-
-impl Side {
-    /// Both, in their order.
-    pub(super) const ALL: [Self; 2] = [Self::A, Self::B];
-
-    /// The path's name at the agents; also the transit's node.
-    pub(super) const fn path(self) -> &'static str {
-        match self {
-            Self::A => "transit-a",
-            Self::B => "transit-b",
-        }
-    }
-
-    /// The link's name in the topology.
-    pub(super) const fn link(self) -> &'static str {
-        match self {
-            Self::A => "link-a",
-            Self::B => "link-b",
-        }
-    }
-
-    /// The border router's node.
-    pub(super) const fn border(self) -> &'static str {
-        match self {
-            Self::A => "asbr1",
-            Self::B => "asbr2",
-        }
-    }
-
-    /// The server's EPE address of the path.
-    pub(super) const fn epe_address(self) -> Ipv6Addr {
-        let last = match self {
-            Self::A => 0xa1,
-            Self::B => 0xa2,
-        };
-        Ipv6Addr::new(0x2001, 0xdb8, 5, 0, 0, 0, 0, last)
-    }
-
-    /// The path's SID.
-    pub(super) const fn sid(self) -> Ipv6Addr {
-        let border = match self {
-            Self::A => 0xb1,
-            Self::B => 0xb2,
-        };
-        Ipv6Addr::new(0x2001, 0xdb8, border, 1, 0, 0, 0, 0)
-    }
-}
 
 /// What a [`TestBed`] is made of.
 #[derive(Clone, Debug)]
@@ -217,11 +161,8 @@ impl TestBed {
         self.parts.directory.join(format!("{node}.sock"))
     }
 
-    /// Starts the agent of a node, or starts it again after [`Self::kill_agent`].
-    ///
-    /// # Errors
-    /// If it cannot be started. It is not waited for.
-    pub(super) fn start_agent(&mut self, node: &'static str) -> Result<(), RunError> {
+    /// Starts the agent of a node; it is not waited for.
+    fn start_agent(&mut self, node: &'static str) -> Result<(), RunError> {
         let text = config::agent(node, &self.socket(node), &self.parts.directory);
         let file = self.write(&format!("{node}.toml"), &text)?;
         let role = if node == "server" { "server" } else { "border" };
@@ -257,73 +198,9 @@ impl TestBed {
     }
 
     /// Kills the agent of a node, as by `kill -9`.
-    pub(super) fn kill_agent(&mut self, node: &str) {
+    #[cfg(test)]
+    fn kill_agent(&mut self, node: &str) {
         self.agents.retain(|(of, _)| *of != node);
-    }
-
-    /// Waits until the agents are ready, all paths are up and reach the client, and the client
-    /// answers over the plain way and over each path.
-    ///
-    /// # Errors
-    /// If that takes longer than a minute, or an agent or a daemon has ended.
-    pub(super) fn wait_until_ready(&mut self) -> Result<(), RunError> {
-        let began = Instant::now();
-        loop {
-            let missing = match self.missing() {
-                Ok(None) => return Ok(()),
-                Ok(Some(missing)) => missing,
-                Err(error) => error.to_string(),
-            };
-            self.check()?;
-            if began.elapsed() > READY_LIMIT {
-                let said = self.said();
-                return Err(RunError::TestBed {
-                    what: missing,
-                    said,
-                });
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// What is not as it is to be.
-    fn missing(&self) -> Result<Option<String>, RunError> {
-        let server = self.agent("server");
-        if !server.status()?.ready {
-            return Ok(Some("the server's agent is not ready".to_owned()));
-        }
-        let lookup = server.lookup(CLIENT)?;
-        for side in Side::ALL {
-            let name = side.path();
-            let up = |path: &&api::Reach| path.name == name && path.state == PathState::Up;
-            if !lookup.paths.iter().any(|path| up(&path)) {
-                return Ok(Some(format!("`{name}` does not reach the client")));
-            }
-        }
-        if lookup.best.as_deref() != Some(Side::A.path()) {
-            return Ok(Some("BGP's best path is not that by transit A".to_owned()));
-        }
-        for from in [SERVER, Side::A.epe_address(), Side::B.epe_address()] {
-            if !self.answers(from)? {
-                return Ok(Some(format!("the client does not answer to {from}")));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Whether the client answers what is sent from an address of the server: nobody listens
-    /// there, which it says.
-    fn answers(&self, from: Ipv6Addr) -> Result<bool, RunError> {
-        const NOBODY: u16 = 9;
-        let connect = || -> io::Result<()> {
-            let socket = Socket::new(Domain::IPV6, Type::STREAM, None)?;
-            socket.bind(&SocketAddr::from((from, 0)).into())?;
-            let limit = Duration::from_millis(300);
-            socket.connect_timeout(&SocketAddr::from((CLIENT, NOBODY)).into(), limit)
-        };
-        let connected = self.node("server").enter(connect)?;
-        let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-        Ok(connected.is_err_and(refused))
     }
 
     /// Fails if an agent or a daemon has ended.
@@ -399,33 +276,6 @@ impl TestBed {
         fs::write(&file, text).attempt(|| format!("writing {}", file.display()))?;
         Ok(file)
     }
-}
-
-/// Finds `hikyaku-egress`: what was `named`, else the one beside this program, in `build/`, or
-/// on PATH.
-///
-/// # Errors
-/// How to build it, if it is nowhere.
-pub(super) fn find_egress(named: Option<&Path>) -> Result<PathBuf, RunError> {
-    const NAME: &str = "hikyaku-egress";
-    let missing = |place: String| {
-        RunError::Arguments(format!(
-            "{place}: build it by `scripts/egress.sh build`, or name it by `--egress FILE`"
-        ))
-    };
-    if let Some(named) = named {
-        let there = named.is_file().then(|| named.to_owned());
-        return there.ok_or_else(|| missing(format!("there is no {}", named.display())));
-    }
-    let beside = std::env::current_exe()
-        .ok()
-        .and_then(|own| Some(own.parent()?.join(NAME)));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = std::env::split_paths(&path).map(|directory| directory.join(NAME));
-    let built = Path::new("build").join(NAME);
-    let mut places = beside.into_iter().chain([built]).chain(on_path);
-    let found = places.find(|place| place.is_file());
-    found.ok_or_else(|| missing(format!("this experiment needs `{NAME}`")))
 }
 
 #[cfg(test)]

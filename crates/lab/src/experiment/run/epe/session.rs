@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hikyaku_netsim::{Change, LinkPatch};
 use serde::Deserialize;
@@ -20,7 +20,7 @@ use super::super::measured::Measured;
 use super::super::plan::Job;
 use super::super::server::{Host, Kind, Server};
 use super::super::session::{Recorder, pair};
-use super::arrivals::Pipe;
+use super::arrivals::{Arrivals, Pipe};
 use super::events::Story;
 use super::flow_stats::{self, FlowStats};
 use super::origin::{Content, Origin};
@@ -28,7 +28,7 @@ use super::{CLIENT, SERVER, Side, TestBed};
 use crate::experiment::axis::Axis;
 use crate::experiment::files::SiteFile;
 use crate::experiment::record::{Links, Run};
-use crate::experiment::spec::{Arm, Event, Traffic, Training};
+use crate::experiment::spec::{Arm, Event, Traffic};
 use crate::link::ChangePair;
 
 /// Runs a job's sessions against a server of their own; `None` if a signal to stop came first.
@@ -122,10 +122,27 @@ struct Sessions<'a> {
     server: Server,
 }
 
-/// What a session's client does.
-struct Load<'a> {
-    files: Vec<SiteFile>,
-    training: Option<&'a Training>,
+/// Share of the time for which a client waited for a CPU, and how long it took; `None` if a signal
+/// to stop came first.
+type Loaded = Option<(f64, Duration)>;
+
+/// What of the content came when.
+fn tell_arrivals(arrivals: &Arrivals, measured: &mut Measured) {
+    if let Some(least) = arrivals.seconds().into_iter().reduce(f64::min) {
+        measured.metric("least_second_mbps", least);
+    }
+    if let Some(gap) = arrivals.longest_gap() {
+        measured.metric("longest_gap_ms", gap.as_secs_f64() * 1e3);
+    }
+    let goodput = arrivals.series(1.0);
+    measured.series.insert("goodput_mbps".to_owned(), goodput);
+}
+
+/// The address of a neighbour of the client, by number: one of those that the topology gives its
+/// node.
+fn neighbour(number: u16) -> Ipv6Addr {
+    let [a, b, c, ..] = CLIENT.segments();
+    Ipv6Addr::new(a, b, c, 1, 0, 0, 0, number)
 }
 
 impl Sessions<'_> {
@@ -151,21 +168,13 @@ impl Sessions<'_> {
         self.bed.start_links([pair(a)?, pair(b)?], recorder.seed)?;
         self.flow_stats.lines()?;
         let (warmup, _) = self.experiment.spec.sessions(self.arm);
-        let spec = &self.experiment.spec;
-        let load = match spec.training_file().zip(spec.workload.training.as_ref()) {
-            Some((file, training)) if number < warmup => Load {
-                files: vec![file],
-                training: Some(training),
-            },
-            _ => Load {
-                files: spec.files(&self.job.cell),
-                training: None,
-            },
-        };
         let mut measured = Measured::default();
         let waited = self.server.waited();
-        let fetched = self.load(&load, &mut measured)?;
-        let Some((cpu_wait, took)) = fetched else {
+        let loaded = match self.experiment.spec.training_file() {
+            Some(file) if number < warmup => self.train(&file, &mut measured)?,
+            _ => self.measure(&mut measured)?,
+        };
+        let Some((cpu_wait, took)) = loaded else {
             return Ok(None);
         };
         let server_wait = share(self.server.waited().saturating_sub(waited), took);
@@ -180,33 +189,61 @@ impl Sessions<'_> {
         Ok(Some(run))
     }
 
-    /// Share of the session for which the client waited for a CPU, and how long it took;
-    /// `None` if a signal to stop came first.
-    fn load(
-        &mut self,
-        load: &Load<'_>,
-        measured: &mut Measured,
-    ) -> Result<Option<(f64, Duration)>, RunError> {
-        let Some(last) = load.files.last() else {
+    /// Neighbours of the client load a file, one after the other. As [`Self::load`], of all.
+    fn train(&mut self, file: &SiteFile, measured: &mut Measured) -> Result<Loaded, RunError> {
+        let visits = self.experiment.spec.workload.training.as_ref();
+        let began = Instant::now();
+        let mut waited = 0.0;
+        for visitor in 1..=visits.map_or(0, |training| training.visits) {
+            let mut command = self.command(std::slice::from_ref(file));
+            let address = neighbour(visitor);
+            command.args(["--local", &address.to_string()]);
+            let Some((share, took)) = self.load(command, file, false, measured)? else {
+                return Ok(None);
+            };
+            waited += share * took.as_secs_f64();
+        }
+        let took = began.elapsed();
+        Ok(Some((waited / took.as_secs_f64(), took)))
+    }
+
+    /// The client loads what is measured. As [`Self::load`].
+    fn measure(&mut self, measured: &mut Measured) -> Result<Loaded, RunError> {
+        let files = self.experiment.spec.files(&self.job.cell);
+        let Some(last) = files.last() else {
             unreachable!("the experiment was checked: it has files");
         };
-        let timeout = self.experiment.spec.timeout(&self.job.cell, self.arm);
         let pipe_path = self.file("content");
-        let mut command = self.command(load, timeout);
+        let mut command = self.command(&files);
         // Only one URL's content can be told from the others'.
-        let pipe = match (&load.files[..], load.training) {
-            ([_], None) => {
+        let pipe = match &files[..] {
+            [_] => {
                 command.arg("--output").arg(&pipe_path);
                 Some(Pipe::create(&pipe_path)?)
             }
             _ => None,
         };
-        if load.training.is_none() {
-            self.bed.begin_changes(self.changes()?)?;
-        }
+        self.bed.begin_changes(self.changes()?)?;
         let began = OffsetDateTime::now_utc();
+        let loaded = self.load(command, last, true, measured)?;
+        if let Some(pipe) = pipe {
+            tell_arrivals(&pipe.end()?, measured);
+        }
+        self.measure_paths(began, measured)?;
+        Ok(loaded)
+    }
+
+    /// Share of the time for which the client waited for a CPU, and how long it took; `None` if
+    /// a signal to stop came first. An `eventful` load meets the pattern's event.
+    fn load(
+        &mut self,
+        command: Command,
+        last: &SiteFile,
+        eventful: bool,
+        measured: &mut Measured,
+    ) -> Result<Loaded, RunError> {
         let bed = &self.bed;
-        let event = self.event().filter(|_| load.training.is_none());
+        let event = self.event().filter(|_| eventful);
         let story = event.map(|(event, at)| Story::begin(event, at, bed));
         let story = story.transpose()?;
         let delivered = || {
@@ -217,8 +254,7 @@ impl Sessions<'_> {
             bytes.iter().sum()
         };
         let log = self.file("client.log");
-        let loads = load.training.map_or(1, |training| training.loads);
-        let limit = timeout * 2 * loads + Duration::from_secs(10);
+        let limit = self.timeout() * 2 + Duration::from_secs(10);
         let (netns, stop) = (bed.node("client"), &self.shared.stop);
         let fetched = fetch::fetch(netns, command, &log, limit, (false, &delivered), stop);
         if let Some(story) = story {
@@ -226,7 +262,6 @@ impl Sessions<'_> {
             self.bed.wait_until_ready()?;
         }
         let fetched = fetched?;
-        let arrivals = pipe.map(Pipe::end).transpose()?;
         let Some(fetched) = fetched else {
             return Ok(None);
         };
@@ -238,20 +273,12 @@ impl Sessions<'_> {
         get.measure(measured);
         let line = get.server_line(&mut self.server)?;
         get.measure_server(line.as_ref(), measured);
-        if let Some(arrivals) = arrivals {
-            let seconds = arrivals.seconds();
-            if let Some(least) = seconds.into_iter().reduce(f64::min) {
-                measured.metric("least_second_mbps", least);
-            }
-            if let Some(gap) = arrivals.longest_gap() {
-                measured.metric("longest_gap_ms", gap.as_secs_f64() * 1e3);
-            }
-            let goodput = arrivals.series(1.0);
-            measured.series.insert("goodput_mbps".to_owned(), goodput);
-        }
-        self.measure_paths(began, measured)?;
         let client = &fetched.client;
         Ok(Some((share(client.waited, client.took), client.took)))
+    }
+
+    fn timeout(&self) -> Duration {
+        self.experiment.spec.timeout(&self.job.cell, self.arm)
     }
 
     /// What each path carried, by FlowStats.
@@ -278,10 +305,9 @@ impl Sessions<'_> {
         Ok(())
     }
 
-    fn command(&self, load: &Load<'_>, timeout: Duration) -> Command {
+    fn command(&self, files: &[SiteFile]) -> Command {
         let address = self.server.address;
-        let urls: Vec<String> = load
-            .files
+        let urls: Vec<String> = files
             .iter()
             .map(|file| format!("https://{address}/{}", file.name))
             .collect();
@@ -289,18 +315,9 @@ impl Sessions<'_> {
         let swept = swept.and_then(|text| text.parse().ok());
         let connections = swept.or(self.arm.connections);
         let binary = &self.shared.binary;
-        let mut command = fetch::command(binary, self.arm, connections, &urls, timeout);
+        let mut command = fetch::command(binary, self.arm, connections, &urls, self.timeout());
         if self.arm.mptcp {
             command.arg("--mptcp");
-        }
-        if let Some(training) = load.training {
-            let interval = format!("{}ms", training.interval.as_millis());
-            command.args([
-                "--repeat",
-                &training.loads.to_string(),
-                "--interval",
-                &interval,
-            ]);
         }
         command
     }

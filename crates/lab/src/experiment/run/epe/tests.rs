@@ -1,5 +1,7 @@
 #![allow(clippy::print_stderr, reason = "what is skipped is told")]
 
+use std::path::Path;
+
 use super::*;
 use crate::link::privileges::is_program;
 use crate::link::scratch::Scratch;
