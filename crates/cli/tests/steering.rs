@@ -40,14 +40,14 @@ ip = ["-6 rule add fwmark 0x680002 lookup 100", "-6 rule add from 2001:db8:5::b1
 
 [[links]]
 name = "a"
-a = { node = "server", interface = "a", addresses = ["fd00:a::1/64"] }
-b = { node = "client", interface = "a", addresses = ["fd00:a::2/64"] }
+a = { node = "server", interface = "path-a", addresses = ["fd00:a::1/64"] }
+b = { node = "client", interface = "path-a", addresses = ["fd00:a::2/64"] }
 both = { rate = "4Mbps", one_way_delay = "5ms", queue = "100ms" }
 
 [[links]]
 name = "b"
-a = { node = "server", interface = "b", addresses = ["fd00:b::1/64"] }
-b = { node = "client", interface = "b", addresses = ["fd00:b::2/64"] }
+a = { node = "server", interface = "path-b", addresses = ["fd00:b::1/64"] }
+b = { node = "client", interface = "path-b", addresses = ["fd00:b::2/64"] }
 both = { rate = "16Mbps", one_way_delay = "5ms", queue = "100ms" }
 "#;
 
@@ -127,7 +127,10 @@ impl World {
         let read = || fs::read_to_string("/proc/thread-self/net/dev").unwrap();
         let text = self.client().enter(read).unwrap();
         let mut lines = text.lines().map(str::trim_start);
-        let counts = lines.find_map(|line| line.strip_prefix(link)?.strip_prefix(':'));
+        let counts = lines.find_map(|line| {
+            let rest = line.strip_prefix("path-")?.strip_prefix(link)?;
+            rest.strip_prefix(':')
+        });
         let first = counts.unwrap().split_whitespace().next().unwrap();
         first.parse().unwrap()
     }
@@ -213,7 +216,7 @@ fn moves_with(http: &str, version: &str) {
     world.server.wait_log("all connections take the plain way");
 
     let record = load.finish();
-    assert_eq!(record["bytes"], SIZE, "{record}");
+    assert_eq!(record["body_bytes"], SIZE, "{record}");
     let line = world
         .server
         .wait_access("the download", |line| line["version"] == version);
@@ -260,7 +263,7 @@ fn addresses_bring_new_connections_onto_a_path() {
     // The client ignores packets from any other address than the one that it sends to.
     let load = world.load("https://[2001:db8:5::b1]:8443/big.bin", "3");
     world.until_on("b", "a");
-    assert_eq!(load.finish()["bytes"], SIZE);
+    assert_eq!(load.finish()["body_bytes"], SIZE);
     let line = world
         .server
         .wait_access("the download", |line| line["version"] == "h3");

@@ -219,6 +219,21 @@ impl Conn {
         update.moved
     }
 
+    /// The same of a subflow of MPTCP that is sent from `local`. The agent takes its path from the
+    /// connection, where there are others.
+    pub(crate) fn subflow_stalled(&self, local: IpAddr, stall: &Stall) -> bool {
+        let Some(route) = &self.route else {
+            return false;
+        };
+        let blame = route.subflow_stalled(local);
+        let update = self.reroute(route);
+        tracing::debug!(
+            client = %self.client(), %local, ?stall, ?blame, ?update,
+            "the path of a subflow is silent"
+        );
+        update.moved
+    }
+
     /// Acknowledgements come again after a [`Stall`], `silent` after the last one before it.
     pub(crate) fn resumed(&self, silent: Duration) {
         if let Some(route) = &self.route {

@@ -4,7 +4,8 @@
 mod datagram;
 
 use std::io;
-use std::mem::{self, MaybeUninit};
+use std::mem;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use hikyaku_core::units::Rate;
@@ -115,6 +116,30 @@ struct MptcpFullInfo {
     mptcp_info: MptcpInfo,
 }
 
+/// A subflow of an MPTCP connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subflow {
+    /// Unique in the connection.
+    pub(crate) id: u32,
+    /// `None` of an unknown address family.
+    pub(crate) local: Option<IpAddr>,
+    pub(crate) tcp: TcpInfo,
+}
+
+/// Size of `struct mptcp_subflow_info` of `linux/mptcp.h`: a number, then the local and the remote address
+/// as `struct sockaddr_storage` each, which are aligned to 8 bytes.
+const SUBFLOW_INFO: usize = 264;
+
+/// The local address of a `struct mptcp_subflow_info`.
+fn local_address(info: &[u8; SUBFLOW_INFO]) -> Option<IpAddr> {
+    let family = u16::from_ne_bytes([info[8], info[9]]);
+    match i32::from(family) {
+        libc::AF_INET => Some(IpAddr::from(*info[12..].first_chunk::<4>()?)),
+        libc::AF_INET6 => Some(IpAddr::from(*info[16..].first_chunk::<16>()?).to_canonical()),
+        _ => None,
+    }
+}
+
 /// Most subflows of which the state is read.
 const MAX_SUBFLOWS: usize = 8;
 
@@ -134,18 +159,28 @@ pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
 /// # Errors
 /// Those of getsockopt(2); `EOPNOTSUPP` where the connection fell back to TCP.
 pub(crate) fn mptcp_info(socket: impl AsFd) -> io::Result<(MptcpInfo, Vec<TcpInfo>)> {
+    let (info, subflows) = mptcp_subflows(socket)?;
+    let subflows = subflows.iter().map(|subflow| subflow.tcp);
+    Ok((info, subflows.collect()))
+}
+
+/// As [`mptcp_info`], with what tells the subflows apart.
+///
+/// # Errors
+/// Those of [`mptcp_info`].
+pub(crate) fn mptcp_subflows(socket: impl AsFd) -> io::Result<(MptcpInfo, Vec<Subflow>)> {
     const SOL_MPTCP: libc::c_int = 284;
     const MPTCP_FULL_INFO: libc::c_int = 4;
     let mut subflows = [TcpInfo::default(); MAX_SUBFLOWS];
-    let mut subflow_info = MaybeUninit::<[[u8; 264]; MAX_SUBFLOWS]>::uninit();
+    let mut addresses = [[0; SUBFLOW_INFO]; MAX_SUBFLOWS];
     let mut info = MptcpFullInfo {
         size_tcpinfo_kernel: 0,
         size_tcpinfo_user: mem::size_of::<TcpInfo>() as u32,
         size_sfinfo_kernel: 0,
-        size_sfinfo_user: 264,
+        size_sfinfo_user: SUBFLOW_INFO as u32,
         num_subflows: 0,
         size_arrays_user: MAX_SUBFLOWS as u32,
-        subflow_info: subflow_info.as_mut_ptr() as u64,
+        subflow_info: addresses.as_mut_ptr() as u64,
         tcp_info: subflows.as_mut_ptr() as u64,
         mptcp_info: MptcpInfo::default(),
     };
@@ -154,7 +189,13 @@ pub(crate) fn mptcp_info(socket: impl AsFd) -> io::Result<(MptcpInfo, Vec<TcpInf
     // valid for the call.
     unsafe { get(socket.as_fd(), SOL_MPTCP, MPTCP_FULL_INFO, &mut info)? };
     let count = (info.num_subflows as usize).min(MAX_SUBFLOWS);
-    Ok((info.mptcp_info, subflows[..count].to_vec()))
+    let told = addresses.iter().zip(subflows).take(count);
+    let subflows = told.map(|(addresses, tcp)| Subflow {
+        id: u32::from_ne_bytes([addresses[0], addresses[1], addresses[2], addresses[3]]),
+        local: local_address(addresses),
+        tcp,
+    });
+    Ok((info.mptcp_info, subflows.collect()))
 }
 
 /// Sets the rate at which a TCP connection sends at most; `None` for no bound

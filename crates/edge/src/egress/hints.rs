@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use hikyaku_core::path::{Mode, Route};
+use hikyaku_core::path::{Mode, PathSet, Route};
 use http::{Method, StatusCode};
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -35,6 +35,8 @@ pub(super) struct Hint {
     pub(super) token: u32,
     pub(super) class: ClassId,
     pub(super) mode: Mode,
+    /// Paths on which its data are lost.
+    pub(super) avoid: PathSet,
     epoch: u64,
 }
 
@@ -50,7 +52,7 @@ impl Hints {
     }
 
     /// What there is to tell of a connection now.
-    pub(super) fn of(&self, token: u32, class: ClassId, route: Route) -> Hint {
+    pub(super) fn of(&self, token: u32, class: ClassId, route: Route, avoid: PathSet) -> Hint {
         Hint {
             token,
             class,
@@ -59,6 +61,7 @@ impl Hints {
                 Route::Steered(_) => Mode::Steered,
                 Route::Aggregated => Mode::Aggregated,
             },
+            avoid,
             epoch: self.epoch.load(Ordering::Relaxed),
         }
     }
@@ -86,6 +89,7 @@ struct Body<'a> {
     token: u32,
     class: &'a str,
     mode: Mode,
+    avoid: Vec<&'a str>,
 }
 
 impl Egress {
@@ -104,11 +108,14 @@ impl Egress {
 
     async fn tell_one(&self, requests: &mut Requests, hint: Hint) -> Result<(), AgentError> {
         for left in (0..TRIES).rev() {
-            let rules = self.rules.load_full();
+            let (rules, state) = (self.rules.load_full(), self.state.load_full());
+            let names = hint.avoid.iter();
+            let names = names.filter_map(|path| state.names().name(path));
             let body = Body {
                 token: hint.token,
                 class: rules.classes.name(hint.class),
                 mode: hint.mode,
+                avoid: names.collect(),
             };
             match requests.ask(&Method::PUT, "/v1/connections", &body).await {
                 Ok(_) => return Ok(()),

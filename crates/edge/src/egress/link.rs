@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use hikyaku_core::policy::PathPolicy;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -61,6 +62,7 @@ impl Egress {
                 "the egress agent at {socket} answers; its paths: {}",
                 paths.join(", ")
             );
+            self.check_named();
             let error = self.follow(stream).await;
             self.connected.store(false, Ordering::Relaxed);
             self.trouble.tell(&self.socket, &error.to_string());
@@ -114,6 +116,24 @@ impl Egress {
                 Ok(event) => self.apply(event),
                 Err(error) => return error,
             }
+        }
+    }
+
+    /// Says so if `policy.path` names none of the agent's paths.
+    pub(super) fn check_named(&self) {
+        let rules = self.rules.load();
+        let state = self.state();
+        if let PathPolicy::Named(name) = &rules.policy.path
+            && state.is_usable()
+            && state
+                .names()
+                .id(name)
+                .is_none_or(|id| state.path(id).is_none())
+        {
+            tracing::warn!(
+                "policy.path is `{name}`, but the egress agent has no such path: all connections \
+                 take the plain way"
+            );
         }
     }
 

@@ -29,8 +29,8 @@ use std::sync::{Arc, Weak};
 use arc_swap::{ArcSwap, Guard};
 use hikyaku_core::decide::Session;
 use hikyaku_core::path::{
-    Blame, Candidates, PathObservation, PathTable, PathTableConfig, Route, RouteDecision,
-    RoutesExplanation, decide_route, explain_routes,
+    Blame, Candidates, PathId, PathObservation, PathSet, PathTable, PathTableConfig, Route,
+    RouteDecision, RoutesExplanation, decide_route, explain_routes,
 };
 use hikyaku_core::policy::{PathPolicy, PolicyConfig};
 use hikyaku_core::table::Scope;
@@ -96,6 +96,8 @@ struct Rules {
 pub(crate) struct Decided {
     pub(crate) decision: RouteDecision,
     pub(crate) candidates: Candidates,
+    /// Paths to the client that have stalled lately.
+    pub(crate) avoided: PathSet,
     pub(crate) reach: Option<Reach>,
 }
 
@@ -140,6 +142,7 @@ impl Egress {
         let policy = Arc::new(policy);
         self.table.lock().reconfigure(Arc::clone(&policy));
         self.rules.store(Arc::new(Rules { policy, classes }));
+        self.check_named();
         self.reroute_all();
     }
 
@@ -180,9 +183,14 @@ impl Egress {
         let view = self.table.lock().view(client, asn, now);
         let decision = decide_route(&view, wants, &candidates, &rules.policy, session, SEED);
         self.table.lock().decided(client, wants, &decision);
+        let stalls = |path: &PathId| {
+            let quality = view.quality(Route::Steered(*path), candidates.plain_is);
+            quality.avoided_for.is_some()
+        };
         Decided {
             decision,
             candidates,
+            avoided: candidates.paths.iter().filter(stalls).collect(),
             reach,
         }
     }

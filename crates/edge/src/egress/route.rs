@@ -169,7 +169,7 @@ impl ConnRoute {
         chosen.route = route;
         self.tell(&mut chosen);
         drop(chosen);
-        let others = decided.candidates.singles().len() > 1;
+        let others = decided.candidates.singles().len() > 1 || route == Route::Aggregated;
         self.has_others.store(others, Ordering::Relaxed);
         self.mark.store(mark, Ordering::Relaxed);
         if moved {
@@ -198,7 +198,7 @@ impl ConnRoute {
             return;
         };
         let hints = &self.egress.hints;
-        let hint = hints.of(token, self.class(), chosen.route);
+        let hint = hints.of(token, self.class(), chosen.route, chosen.decided.avoided);
         if chosen.hint != Some(hint) && hints.tell(hint) {
             chosen.hint = Some(hint);
         }
@@ -239,6 +239,21 @@ impl ConnRoute {
     pub(crate) fn stalled(&self) -> Blame {
         let mut chosen = self.chosen.lock();
         let (decided, route) = (chosen.decided, chosen.route);
+        chosen.stalled.get_or_insert((route, decided));
+        drop(chosen);
+        self.egress.stalled(self.client, &decided, route)
+    }
+
+    /// The same of the subflow that is sent from `local`.
+    pub(crate) fn subflow_stalled(&self, local: IpAddr) -> Blame {
+        let mut chosen = self.chosen.lock();
+        let decided = chosen.decided;
+        let route = match (native(&self.egress, local), chosen.route) {
+            (Some(path), _) => Route::Steered(path),
+            // The first subflow of an aggregate takes the plain way.
+            (None, Route::Aggregated) => Route::Plain,
+            (None, route) => route,
+        };
         chosen.stalled.get_or_insert((route, decided));
         drop(chosen);
         self.egress.stalled(self.client, &decided, route)

@@ -311,12 +311,17 @@ async fn the_agent_is_told_of_mptcp_connections() {
     let edge = Edge::start(&agent, &["policy.path=aggregate"]);
     let connection = edge.connection("192.0.2.7", Some(77));
     edge.until_on(&connection, "aggregate").await;
-    let told = json!({"token": 77, "class": "", "mode": "aggregated"});
+    let told = json!({"token": 77, "class": "", "mode": "aggregated", "avoid": []});
     until("the agent knows", || agent.told().contains(&told)).await;
     let sending = connection.begin("/disk.iso", &http::HeaderMap::new(), Some(1 << 20));
     edge.name(&connection);
-    let told = json!({"token": 77, "class": "bulk", "mode": "aggregated"});
+    let told = json!({"token": 77, "class": "bulk", "mode": "aggregated", "avoid": []});
     until("the agent knows the class", || agent.told().contains(&told)).await;
+    connection.subflow_stalled("2001:db8:5::b1".parse().unwrap());
+    edge.name(&connection);
+    connection.update(Session(0));
+    let told = json!({"token": 77, "class": "bulk", "mode": "aggregated", "avoid": ["transit-b"]});
+    until("the agent knows the stall", || agent.told().contains(&told)).await;
     drop(sending);
 
     agent.refuse_connections();

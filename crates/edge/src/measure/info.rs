@@ -7,8 +7,8 @@ use hikyaku_core::units::Rate;
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
 
-use super::{Flight, Snapshot, Window};
-use crate::sys::{self, TcpInfo};
+use super::{Flight, Snapshot, SubflowFlight, Window};
+use crate::sys::{self, Subflow, TcpInfo};
 
 /// Reads the state of a connection.
 pub(super) fn read(stream: &TcpStream, mptcp: bool) -> io::Result<Snapshot> {
@@ -38,7 +38,23 @@ pub(super) fn window(stream: &TcpStream, mptcp: bool) -> io::Result<Window> {
 /// Reads what is under way on a TCP connection, in packets; `None` before there is a round-trip time,
 /// and once the connection is over.
 pub(super) fn flight(stream: &TcpStream) -> Option<Flight> {
-    let info = sys::tcp_info(stream).ok()?;
+    flight_of(&sys::tcp_info(stream).ok()?)
+}
+
+/// Reads what is under way on each subflow of an MPTCP connection.
+pub(super) fn subflows(stream: &TcpStream) -> Vec<SubflowFlight> {
+    let subflows = sys::mptcp_subflows(stream).map(|(_, subflows)| subflows);
+    let flight = |subflow: &Subflow| {
+        Some(SubflowFlight {
+            id: subflow.id,
+            local: subflow.local?,
+            flight: flight_of(&subflow.tcp)?,
+        })
+    };
+    subflows.iter().flatten().filter_map(flight).collect()
+}
+
+fn flight_of(info: &TcpInfo) -> Option<Flight> {
     if info.rtt_us == 0 || info.state == TCP_CLOSE {
         return None;
     }

@@ -13,7 +13,7 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::{Flight, Snapshot, Window, info};
+use super::{Flight, Snapshot, SubflowFlight, Window, info};
 use crate::sys;
 use crate::tcp_cc::{Control, Controls};
 
@@ -136,7 +136,7 @@ impl Socket {
         SockRef::from(&self.stream).set_mark(mark)
     }
 
-    /// Whether all of it takes one path at a time; MPTCP has several, and leaves them by itself.
+    /// Whether all of it takes one path at a time; MPTCP may have several.
     pub(crate) const fn has_one_path(&self) -> bool {
         !self.mptcp
     }
@@ -144,6 +144,11 @@ impl Socket {
     /// What is under way on the path of TCP; `None` before there is a round-trip time.
     pub(crate) fn flight(&self) -> Option<Flight> {
         info::flight(&self.stream)
+    }
+
+    /// What is under way on each subflow of MPTCP.
+    pub(crate) fn subflows(&self) -> Vec<SubflowFlight> {
+        info::subflows(&self.stream)
     }
 
     /// Makes it send at once over the path that it was just given, though its window is full (see

@@ -13,6 +13,7 @@ mod quic;
 mod report;
 mod route;
 mod stall;
+mod subflows;
 mod tcp;
 mod watcher;
 
@@ -25,6 +26,7 @@ pub(crate) use io::{MeteredIo, Socket};
 pub(crate) use patience::Patience;
 pub(crate) use quic::{Acknowledged, QuicMeter};
 pub(crate) use stall::{Flight, Signal, Stall};
+pub(crate) use subflows::SubflowFlight;
 pub(crate) use tcp::TcpMeter;
 
 /// A transport's own account of a connection, since its beginning.

@@ -11,6 +11,7 @@ use tokio::time::Sleep;
 
 use super::report::Reporter;
 use super::route::RouteReporter;
+use super::subflows::SubflowWatcher;
 use super::watcher::Watcher;
 use super::{Exchange, Load, Patience, Signal, Snapshot, Socket};
 use crate::conn::Conn;
@@ -47,6 +48,8 @@ pub(crate) struct TcpMeter {
     patience: Patience,
     /// While there is another path to go to.
     watcher: Option<Watcher>,
+    /// The same of MPTCP.
+    subflows: Option<SubflowWatcher>,
     timer: Option<Pin<Box<Sleep>>>,
     looked: Instant,
     snapshot: Snapshot,
@@ -69,6 +72,7 @@ impl TcpMeter {
             load: Load::default(),
             patience: Patience::new(now),
             watcher: None,
+            subflows: None,
             timer: None,
             looked: now,
         }
@@ -202,11 +206,13 @@ impl TcpMeter {
 
     /// Leaves a path that carries nothing any more.
     fn watch(&mut self, cx: &mut Context<'_>) {
-        let watched = self.socket.has_one_path() && self.conn.has_other_paths();
         let under_way = self.load.in_flight > 0 || !self.awaiting.is_empty();
-        if !watched || !under_way {
-            self.watcher = None;
+        if !self.conn.has_other_paths() || !under_way {
+            (self.watcher, self.subflows) = (None, None);
             return;
+        }
+        if !self.socket.has_one_path() {
+            return self.watch_subflows(cx);
         }
         let watcher = self.watcher.get_or_insert_with(|| Watcher::new(ACK_DELAY));
         while let Some(signal) = watcher.poll(cx, || self.socket.flight()) {
@@ -219,6 +225,23 @@ impl TcpMeter {
                 Signal::Stalled(_) => {}
                 Signal::Resumed(silent) => self.conn.resumed(silent),
             }
+        }
+    }
+
+    /// Has the agent take a path from an MPTCP connection that carries nothing any more; where it was
+    /// the only one, leaves it.
+    fn watch_subflows(&mut self, cx: &mut Context<'_>) {
+        let subflows = &mut self.subflows;
+        let watcher = subflows.get_or_insert_with(|| SubflowWatcher::new(ACK_DELAY));
+        let mut moved = false;
+        while let Some((local, signal)) = watcher.poll(cx, || self.socket.subflows()) {
+            match signal {
+                Signal::Stalled(stall) => moved |= self.conn.subflow_stalled(local, &stall),
+                Signal::Resumed(silent) => self.conn.resumed(silent),
+            }
+        }
+        if moved {
+            self.steer();
         }
     }
 

@@ -1,0 +1,138 @@
+//! Noticing that one of the paths of an MPTCP connection carries nothing any more.
+
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::task::Context;
+use std::time::{Duration, Instant};
+
+use tokio::time::Sleep;
+
+use super::Flight;
+use super::stall::{Signal, Watch};
+
+/// Between looks while no subflow has anything in flight.
+const IDLE_INTERVAL: Duration = Duration::from_millis(5);
+
+/// A subflow, and what is under way on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SubflowFlight {
+    /// Unique in the connection.
+    pub(crate) id: u32,
+    /// Our address, by which packets take their path.
+    pub(crate) local: IpAddr,
+    pub(crate) flight: Flight,
+}
+
+/// A [`Watch`] for each subflow, and their timer.
+#[derive(Debug)]
+pub(super) struct SubflowWatcher {
+    ack_delay: Duration,
+    watches: Vec<(u32, Watch)>,
+    /// Seen at the last look, but not told yet.
+    signals: Vec<(IpAddr, Signal)>,
+    next: Instant,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl SubflowWatcher {
+    pub(super) fn new(ack_delay: Duration) -> Self {
+        Self {
+            ack_delay,
+            watches: Vec::new(),
+            signals: Vec::new(),
+            next: Instant::now(),
+            timer: None,
+        }
+    }
+
+    /// Looks at what is under way when it is time, and tells the first signal with the subflow's local
+    /// address. To be called again until there is none; the task is woken for the next look.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut flights: impl FnMut() -> Vec<SubflowFlight>,
+    ) -> Option<(IpAddr, Signal)> {
+        loop {
+            if let Some(signal) = self.signals.pop() {
+                return Some(signal);
+            }
+            let now = Instant::now();
+            if now >= self.next {
+                self.look(now, &flights());
+                continue;
+            }
+            let deadline = self.next.into();
+            let timer = self
+                .timer
+                .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+            if timer.deadline() != deadline {
+                timer.as_mut().reset(deadline);
+            }
+            if timer.as_mut().poll(cx).is_pending() {
+                return None;
+            }
+        }
+    }
+
+    fn look(&mut self, now: Instant, flights: &[SubflowFlight]) {
+        let is_there = |id: u32| flights.iter().any(|subflow| subflow.id == id);
+        self.watches.retain(|(id, _)| is_there(*id));
+        self.next = now + IDLE_INTERVAL;
+        for subflow in flights {
+            let known = self.watches.iter().position(|(id, _)| *id == subflow.id);
+            let place = known.unwrap_or_else(|| {
+                let watch = Watch::new(now, self.ack_delay);
+                self.watches.push((subflow.id, watch));
+                self.watches.len() - 1
+            });
+            let watch = &mut self.watches[place].1;
+            let signal = watch.look(now, &subflow.flight);
+            self.signals
+                .extend(signal.map(|signal| (subflow.local, signal)));
+            if subflow.flight.in_flight > 0 {
+                self.next = self.next.min(watch.next(&subflow.flight));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_silent_one_is_told() {
+        let start = Instant::now();
+        let mut watcher = SubflowWatcher::new(Duration::from_millis(40));
+        let locals: [IpAddr; 2] = ["2001:db8::1", "2001:db8::a1"].map(|ip| ip.parse().unwrap());
+        let flight = |sent, acked| Flight {
+            sent,
+            in_flight: sent - acked,
+            acked,
+            acked_at: None,
+            srtt: Duration::from_millis(20),
+            rttvar: Duration::from_millis(1),
+            packet: 1,
+        };
+        let mut told = Vec::new();
+        for ms in (0..400_u64).step_by(2) {
+            let sent = ms + 20;
+            // The second acknowledges nothing from 200 ms on.
+            let acked = [ms, ms.min(200)];
+            let subflows = [0, 1].map(|which| SubflowFlight {
+                id: which as u32,
+                local: locals[which],
+                flight: flight(sent, acked[which]),
+            });
+            watcher.look(start + Duration::from_millis(ms), &subflows);
+            told.extend(watcher.signals.drain(..).map(|signal| (ms, signal)));
+        }
+        let (at, (local, signal)) = told.first().unwrap();
+        assert_eq!(*local, locals[1]);
+        assert!(matches!(signal, Signal::Stalled(_)));
+        assert!((210..280).contains(at), "{at} ms");
+        assert!(told.iter().all(|(_, (local, _))| *local == locals[1]));
+        watcher.look(start + Duration::from_secs(1), &[]);
+        assert!(watcher.watches.is_empty(), "ended subflows are forgotten");
+    }
+}
