@@ -32,7 +32,7 @@ pub(super) struct Metric {
     pub(super) unit: Unit,
 }
 
-const LABELS: [(&str, &str); 26] = [
+const LABELS: [(&str, &str); 32] = [
     ("load_ms", "load time"),
     ("handshake_ms", "handshake"),
     ("first_byte_ms", "time to first byte"),
@@ -59,6 +59,12 @@ const LABELS: [(&str, &str); 26] = [
     ("cwnd_mean_bytes", "mean congestion window"),
     ("cwnd_max_bytes", "largest congestion window"),
     ("bytes_in_flight", "bytes in flight"),
+    ("epe_add_ms", "EPE route added"),
+    ("epe_withdraw_ms", "EPE route removed"),
+    ("best_add_ms", "best path after adding"),
+    ("best_withdraw_ms", "best path after removing"),
+    ("wrong_peer", "packets to a wrong peer"),
+    ("longest_gap_ms", "longest gap"),
 ];
 
 const SUFFIXES: [(&str, Unit); 7] = [

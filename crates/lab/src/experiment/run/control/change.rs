@@ -51,15 +51,8 @@ pub(super) fn measure(
     let Some(mut isp) = start_routers(&mut bed, maker)? else {
         return Ok(None);
     };
-    let ready = bed.until("the client is reached by both transits", |bed| {
-        let mut tables = SHAPE.peers().map(|peer| (peer.server_table(), None));
-        let best = (MAIN, Some(Border(1)));
-        tables
-            .by_ref()
-            .chain([best])
-            .try_fold(true, |all, (table, via)| {
-                Ok(all && bed.has_route(table, CLIENT, via)?)
-            })
+    let ready = bed.until("the client to be reached by both transits", |bed| {
+        is_ready(bed)
     })?;
     if !ready {
         return Ok(None);
@@ -83,6 +76,15 @@ pub(super) fn measure(
         sessions.end(session);
     }
     Ok(Some(()))
+}
+
+/// Whether the client is reached by both transits, and best by the first.
+fn is_ready(bed: &Bed) -> Result<bool, RunError> {
+    let tables = SHAPE.peers().map(|peer| (peer.server_table(), None));
+    let mut wanted = tables.chain([(MAIN, Some(Border(1)))]);
+    wanted.try_fold(true, |all, (table, via)| {
+        Ok(all && bed.has_route(table, CLIENT, via)?)
+    })
 }
 
 /// Starts what is not the AS's own.

@@ -257,22 +257,8 @@ impl Scale<'_> {
     fn churn(&mut self, duration: Duration) -> Result<(), RunError> {
         let watch = Watch::start(self.bed.node("server")?)?;
         let used = self.bed.used();
-        let rate = self.control.updates / u32::from(SHAPE.transits);
         let began = Instant::now();
-        for (i, feed) in self.feeds.iter_mut().enumerate() {
-            feed.begin(&format!(
-                "churn {FIRST}/48 {} {rate} {}ms {}-{i}",
-                self.control.routes,
-                duration.as_millis(),
-                self.log.display()
-            ))?;
-        }
-        let done: Vec<Done> = self
-            .feeds
-            .iter_mut()
-            .map(Feed::done)
-            .collect::<Result<_, _>>()?;
-        let fed = done.iter().map(|done| done.ended - done.began).max();
+        let fed = self.change_routes(duration)?;
         let mut changes = Vec::new();
         while let Some(change) = watch.next(Instant::now() + QUIET) {
             changes.push(change);
@@ -289,11 +275,27 @@ impl Scale<'_> {
             let log = std::fs::read_to_string(&path).attempt(|| format!("reading {path}"))?;
             latencies.add(&log, peer.server_table(), &changes);
         }
-        latencies.measure(fed.unwrap_or_default(), self.measured);
+        latencies.measure(fed, self.measured);
         if watch.has_lost() {
             self.measured.label("watch", "lost");
         }
         Ok(())
+    }
+
+    /// Has all transits change routes at the same time, and tells how long that took.
+    fn change_routes(&mut self, duration: Duration) -> Result<Duration, RunError> {
+        let rate = self.control.updates / u32::from(SHAPE.transits);
+        for (i, feed) in self.feeds.iter_mut().enumerate() {
+            feed.begin(&format!(
+                "churn {FIRST}/48 {} {rate} {}ms {}-{i}",
+                self.control.routes,
+                duration.as_millis(),
+                self.log.display()
+            ))?;
+        }
+        let done: Result<Vec<Done>, RunError> = self.feeds.iter_mut().map(Feed::done).collect();
+        let times = done?.into_iter().map(|done| done.ended - done.began);
+        Ok(times.max().unwrap_or_default())
     }
 }
 

@@ -105,6 +105,11 @@ impl Arrivals {
         gaps.max()
     }
 
+    /// When the last content came.
+    pub(super) fn last(&self) -> Duration {
+        self.0.last().map_or(Duration::ZERO, |(at, _)| *at)
+    }
+
     fn rates(&self, from: Duration, step: f64) -> Vec<Point> {
         let (mut rates, mut before) = (Vec::new(), 0);
         let mut bytes = 0;

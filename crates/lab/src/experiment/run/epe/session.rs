@@ -27,7 +27,7 @@ use super::origin::{Content, Origin};
 use super::{CLIENT, SERVER, Side, TestBed};
 use crate::experiment::axis::Axis;
 use crate::experiment::files::SiteFile;
-use crate::experiment::record::{Links, Run};
+use crate::experiment::record::{Links, Outcome, Run};
 use crate::experiment::spec::{Arm, Event, Traffic};
 use crate::link::ChangePair;
 
@@ -126,12 +126,17 @@ struct Sessions<'a> {
 /// to stop came first.
 type Loaded = Option<(f64, Duration)>;
 
-/// What of the content came when.
-fn tell_arrivals(arrivals: &Arrivals, measured: &mut Measured) {
+/// What of the content came when, until it was there or given up after `took`.
+fn tell_arrivals(arrivals: &Arrivals, took: Option<Duration>, measured: &mut Measured) {
     if let Some(least) = arrivals.seconds().into_iter().reduce(f64::min) {
         measured.metric("least_second_mbps", least);
     }
     if let Some(gap) = arrivals.longest_gap() {
+        let gap = match (measured.outcome, took) {
+            (Outcome::Complete, _) | (_, None) => gap,
+            // Where the end never came, the time until it was given up is a gap, too.
+            (_, Some(took)) => gap.max(took.saturating_sub(arrivals.last())),
+        };
         measured.metric("longest_gap_ms", gap.as_secs_f64() * 1e3);
     }
     let goodput = arrivals.series(1.0);
@@ -181,6 +186,9 @@ impl Sessions<'_> {
         // What the client's end still sends, such as the closing of its connections.
         thread::sleep(self.links[0].rtt() + Duration::from_millis(5));
         let [a, b] = self.bed.stop_links()?;
+        if self.event().is_some() {
+            self.bed.wait_until_ready()?;
+        }
         let report = a.beside(&b);
         let cpu_wait = cpu_wait.max(server_wait);
         let [a, b] = self.links.clone();
@@ -227,7 +235,7 @@ impl Sessions<'_> {
         let began = OffsetDateTime::now_utc();
         let loaded = self.load(command, last, true, measured)?;
         if let Some(pipe) = pipe {
-            tell_arrivals(&pipe.end()?, measured);
+            tell_arrivals(&pipe.end()?, loaded.map(|(_, took)| took), measured);
         }
         self.measure_paths(began, measured)?;
         Ok(loaded)
@@ -259,7 +267,6 @@ impl Sessions<'_> {
         let fetched = fetch::fetch(netns, command, &log, limit, (false, &delivered), stop);
         if let Some(story) = story {
             story.end(measured)?;
-            self.bed.wait_until_ready()?;
         }
         let fetched = fetched?;
         let Some(fetched) = fetched else {
