@@ -117,7 +117,8 @@ impl World {
 
     fn load(&self, url: &str, http: &str) -> Load {
         let mut get = Command::new(BINARY);
-        get.args(["get", "--insecure", "--json", "--http", http, url]);
+        get.args(["get", "--insecure", "--json", "--timeout", "600s"]);
+        get.args(["--http", http, url]);
         get.stdout(Stdio::piped()).stderr(Stdio::null());
         Load(self.client().spawn(&mut get).unwrap().unwrap())
     }

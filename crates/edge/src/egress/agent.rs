@@ -106,7 +106,10 @@ async fn send(
         return Ok(response);
     }
     let body = Limited::new(response.into_body(), MAX_REASON).collect();
-    let text = body.await.map(|body| body.to_bytes()).unwrap_or_default();
+    let text = match body.await {
+        Ok(body) => body.to_bytes(),
+        Err(_) => Bytes::new(),
+    };
     Err(AgentError::Refused {
         request: format!("{method} {path}"),
         status,

@@ -107,42 +107,40 @@ impl Egress {
     }
 
     async fn tell_one(&self, requests: &mut Requests, hint: Hint) -> Result<(), AgentError> {
-        for left in (0..TRIES).rev() {
-            let (rules, state) = (self.rules.load_full(), self.state.load_full());
-            let names = hint.avoid.iter();
-            let names = names.filter_map(|path| state.names().name(path));
-            let body = Body {
-                token: hint.token,
-                class: rules.classes.name(hint.class),
-                mode: hint.mode,
-                avoid: names.collect(),
-            };
-            match requests.ask(&Method::PUT, "/v1/connections", &body).await {
-                Ok(_) => return Ok(()),
-                Err(AgentError::Refused {
-                    status: StatusCode::NOT_FOUND,
-                    ..
-                }) if left > 0 => tokio::time::sleep(AGAIN).await,
-                // The connection has ended.
-                Err(AgentError::Refused {
-                    status: StatusCode::NOT_FOUND,
-                    ..
-                }) => return Ok(()),
-                Err(AgentError::Refused {
-                    status: StatusCode::NOT_IMPLEMENTED,
-                    ..
-                }) => {
-                    self.hints.obeyed.store(false, Ordering::Relaxed);
-                    tracing::info!(
-                        "the egress agent lets the kernel decide about MPTCP: aggregation is not \
-                         chosen by connection (its `mptcp.mode` is not \"userspace\")"
-                    );
-                    self.reroute_all();
+        let (rules, state) = (self.rules.load_full(), self.state.load_full());
+        let names = hint.avoid.iter();
+        let names = names.filter_map(|path| state.names().name(path));
+        let body = Body {
+            token: hint.token,
+            class: rules.classes.name(hint.class),
+            mode: hint.mode,
+            avoid: names.collect(),
+        };
+        for _ in 0..TRIES {
+            let answer = requests.ask(&Method::PUT, "/v1/connections", &body).await;
+            match answer {
+                Err(AgentError::Refused { status, .. }) if status == StatusCode::NOT_FOUND => {
+                    tokio::time::sleep(AGAIN).await;
+                }
+                Err(AgentError::Refused { status, .. })
+                    if status == StatusCode::NOT_IMPLEMENTED =>
+                {
+                    self.is_not_obeyed();
                     return Ok(());
                 }
-                Err(error) => return Err(error),
+                answer => return answer.map(drop),
             }
         }
+        // The connection has ended.
         Ok(())
+    }
+
+    fn is_not_obeyed(&self) {
+        self.hints.obeyed.store(false, Ordering::Relaxed);
+        tracing::info!(
+            "the egress agent lets the kernel decide about MPTCP: aggregation is not chosen by \
+             connection (its `mptcp.mode` is not \"userspace\")"
+        );
+        self.reroute_all();
     }
 }

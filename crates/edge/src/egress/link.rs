@@ -93,7 +93,7 @@ impl Egress {
                  is there again",
                 GRACE.as_secs()
             );
-            self.change(|state| state.set_unusable());
+            self.change(State::set_unusable);
         }
         connecting.await
     }

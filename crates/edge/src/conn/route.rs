@@ -1,0 +1,97 @@
+//! A connection's way out of the AS, for its meter.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hikyaku_core::path::PathObservation;
+
+use super::Conn;
+use crate::egress::{ConnRoute, Update};
+use crate::events::Event;
+use crate::measure::Stall;
+
+impl Conn {
+    /// The way of its packets, where there are egress paths.
+    pub(crate) const fn route(&self) -> Option<&Arc<ConnRoute>> {
+        self.route.as_ref()
+    }
+
+    /// Whether its meter is to watch for [`Stall`]s: there is another path to go to.
+    pub(crate) fn has_other_paths(&self) -> bool {
+        self.route.as_ref().is_some_and(|route| route.has_others())
+    }
+
+    /// The mark that its packets shall bear, by which the kernel chooses their path; 0 for the plain
+    /// way. Its meter asks when it looks at the transport, and after [`Conn::stalled`].
+    pub(crate) fn mark(&self) -> u32 {
+        let Some(route) = &self.route else {
+            return 0;
+        };
+        if route.is_outdated() {
+            self.reroute(route);
+        }
+        route.mark()
+    }
+
+    /// A number that moves on when its packets take another way: what was under way then says nothing
+    /// of either.
+    pub(crate) fn route_changes(&self) -> u64 {
+        self.route.as_ref().map_or(0, |route| route.changes())
+    }
+
+    /// Learns what responses have shown of the way that they took.
+    pub(crate) fn observe_route(&self, seen: &PathObservation) {
+        if let Some(route) = &self.route {
+            route.learn(seen);
+        }
+    }
+
+    /// Its path carries nothing, as it seems. Returns whether it shall take another one, which
+    /// [`Conn::mark`] tells: its meter then makes the transport send over that at once.
+    ///
+    /// Told again if the new path, too, stays silent.
+    pub(crate) fn stalled(&self, stall: &Stall) -> bool {
+        let Some(route) = &self.route else {
+            return false;
+        };
+        let blame = route.stalled();
+        let update = self.reroute(route);
+        tracing::debug!(client = %self.client(), ?stall, ?blame, ?update, "the path is silent");
+        update.moved
+    }
+
+    /// The same of a subflow of MPTCP that is sent from `local`. The agent takes its path from the
+    /// connection, where there are others.
+    pub(crate) fn subflow_stalled(&self, local: IpAddr, stall: &Stall) -> bool {
+        let Some(route) = &self.route else {
+            return false;
+        };
+        let blame = route.subflow_stalled(local);
+        let update = self.reroute(route);
+        tracing::debug!(
+            client = %self.client(), %local, ?stall, ?blame, ?update,
+            "the path of a subflow is silent"
+        );
+        update.moved
+    }
+
+    /// Acknowledgements come again after a [`Stall`], `silent` after the last one before it.
+    pub(crate) fn resumed(&self, silent: Duration) {
+        if let Some(route) = &self.route {
+            route.resumed(silent);
+        }
+    }
+
+    fn reroute(&self, route: &ConnRoute) -> Update {
+        let update = route.update(self.decision().session);
+        if update.is_news
+            && let Some(egress) = &self.shared.egress
+        {
+            self.shared
+                .events
+                .send(|| Event::route(self.client(), self.peer.remote.port(), egress, &update));
+        }
+        update
+    }
+}
