@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hikyaku_core::decide::Session;
-use hikyaku_core::path::{Blame, PathId, PathObservation, Route};
+use hikyaku_core::path::{Blame, Mode, PathId, PathObservation, Route};
 use parking_lot::Mutex;
 
 use super::hints::Hint;
@@ -247,7 +247,12 @@ impl ConnRoute {
     /// The same of the subflow that is sent from `local`.
     pub(crate) fn subflow_stalled(&self, local: IpAddr) -> Blame {
         let mut chosen = self.chosen.lock();
-        let decided = chosen.decided;
+        let mut decided = chosen.decided;
+        if chosen.route == Route::Aggregated {
+            // It has all paths, also where a policy allows no single one but plain. Otherwise a stall of
+            // that one would be one of all routes, and so the client's.
+            decided.candidates.mode = Mode::Adaptive;
+        }
         let route = match (native(&self.egress, local), chosen.route) {
             (Some(path), _) => Route::Steered(path),
             // The first subflow of an aggregate takes the plain way.

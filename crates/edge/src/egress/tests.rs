@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hikyaku_core::decide::Session;
-use hikyaku_core::path::Route;
+use hikyaku_core::path::{Blame, Route};
 use http::Request;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -332,6 +332,50 @@ async fn the_agent_is_told_of_mptcp_connections() {
         agent.paths(),
         [("transit-a", MARK_A), ("transit-b", MARK_B)]
     );
+}
+
+#[tokio::test]
+async fn a_policy_that_aggregates_lets_silent_paths_be_left() {
+    let agent = Agent::start();
+    let edge = Edge::start(&agent, &[]);
+    let connection = edge.connection("192.0.2.7", Some(77));
+    until("there are two ways", || {
+        edge.name(&connection);
+        connection.has_others()
+    })
+    .await;
+    let policy = json!({"name": "p", "order": 1, "clients": [], "classes": [], "mode": "aggregated",
+        "paths": [], "backup": []});
+    agent.send("policies", &json!({"policies": [policy]}));
+    edge.until_on(&connection, "aggregate").await;
+    assert!(connection.has_others(), "its subflows are watched");
+
+    let initial = "192.0.2.200".parse().unwrap();
+    let blame = connection.subflow_stalled(initial);
+    assert!(matches!(blame, Blame::Route { .. }), "{blame:?}");
+    connection.update(Session(0));
+    until("the agent leaves the initial one", || {
+        agent
+            .told()
+            .last()
+            .is_some_and(|told| told["avoid"] == json!(["transit-a"]))
+    })
+    .await;
+
+    let other = "2001:db8:5::b1".parse().unwrap();
+    assert_eq!(
+        connection.subflow_stalled(other),
+        Blame::Client,
+        "all are silent"
+    );
+    connection.update(Session(0));
+    until("it leaves none", || {
+        agent
+            .told()
+            .last()
+            .is_some_and(|told| told["avoid"] == json!([]))
+    })
+    .await;
 }
 
 #[test]
