@@ -133,6 +133,12 @@ func (c *Connection) hasInitial() bool {
 	return slices.ContainsFunc(c.Subflows, func(s Subflow) bool { return s.Local.Addr() == c.Local.Addr() })
 }
 
+// hasSubflow tells whether a subflow leaves from an address of ours, never
+// IPv4-mapped.
+func (c *Connection) hasSubflow(addr netip.Addr) bool {
+	return slices.ContainsFunc(c.Subflows, func(s Subflow) bool { return s.Local.Addr().Unmap() == addr })
+}
+
 // done notes what a successful command did. A destroyed subflow is removed
 // here, not at its SUB_CLOSED, so that a plan made in between does not name it.
 func (c *Connection) done(cmd Command) {

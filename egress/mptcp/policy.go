@@ -187,14 +187,19 @@ func decideByRule(c *Connection, rule Rule, paths []Path, routes Routes) Decisio
 		if i < 0 || !slices.Contains(routes.Paths, use.Path) || slices.Contains(routes.Avoid, use.Path) {
 			continue
 		}
-		if use.Path == routes.Best && !rule.UseBest && c.hasInitial() {
-			continue
-		}
 		addr, ok := addressFor(paths[i], c)
 		if !ok {
 			continue
 		}
 		entry := Use{Path: use.Path, Addr: addr, Backup: use.Backup}
+		if use.Path == routes.Best && !rule.UseBest && c.hasInitial() {
+			// What became the best path since carries data while the initial subflow
+			// may still lead nowhere: routing may follow BGP later, or not at all.
+			if paths[i].State != PathDown && c.hasSubflow(addr) {
+				d.Keep = append(d.Keep, entry)
+			}
+			continue
+		}
 		switch paths[i].State {
 		case PathUp:
 			d.Announce = append(d.Announce, entry)

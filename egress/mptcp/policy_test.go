@@ -50,7 +50,10 @@ var (
 		{Name: "open", Mode: Aggregated, Open: true, Clients: prefixes("2001:db8:d::/48")},
 		{Name: "poor best path", Mode: Aggregated, Clients: prefixes("2001:db8:f::/48"), InitialBackup: true, UseBest: true},
 	}
-	allUp       = labPaths(PathUp, PathUp, PathUp)
+	allUp   = labPaths(PathUp, PathUp, PathUp)
+	joinedA = func(c *Connection) {
+		c.Subflows = append(c.Subflows, Subflow{Local: netip.AddrPortFrom(epeA, 443), Remote: c.Remote})
+	}
 	toEPE       = func(c *Connection) { c.Local = netip.AddrPortFrom(epeB, 443); c.Subflows[0].Local = c.Local }
 	adopted     = func(c *Connection) { c.Adopted = true }
 	told        = func(c *Connection) { c.Told.Plain = true }
@@ -69,6 +72,10 @@ var (
 			rule: "default", announce: "2001:db8:5::a 2001:db8:5::b 2001:db8:5::c"},
 		{name: "not the best path, which the initial subflow takes", conn: at("2001:db8:1::1"), paths: allUp, routes: toAllBestA,
 			rule: "default", announce: "2001:db8:5::b 2001:db8:5::c"},
+		{name: "what became the best path keeps the subflow that takes it", conn: change(at("2001:db8:1::1"), joinedA), paths: allUp, routes: toAllBestA,
+			rule: "default", announce: "2001:db8:5::b 2001:db8:5::c", keep: "2001:db8:5::a"},
+		{name: "what became the best path and is down keeps none", conn: change(at("2001:db8:1::1"), joinedA), paths: labPaths(PathDown, PathUp, PathUp), routes: toAllBestA,
+			rule: "default", announce: "2001:db8:5::b 2001:db8:5::c", initialBackup: false},
 		{name: "not a path that does not reach the client", conn: at("2001:db8:1::1"), paths: allUp,
 			routes: Routes{Best: "a", Paths: []string{"a", "c"}}, rule: "default", announce: "2001:db8:5::c"},
 		{name: "the client's family", conn: at("203.0.113.9"), paths: allUp, routes: toAllBestA,

@@ -359,7 +359,7 @@ fn no_checksums() -> io::Result<()> {
     // SAFETY: zeros are a valid `ifreq`: a name without characters, and a null pointer.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(b"tunnel") {
-        *to = *from as libc::c_char;
+        *to = libc::c_char::from_ne_bytes([*from]);
     }
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
     // SAFETY: the kernel reads a name and the command, which live for the call.

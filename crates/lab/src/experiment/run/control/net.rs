@@ -187,15 +187,15 @@ impl Shape {
         if self.isp {
             let (client, length) = CLIENT;
             let to = peer.isp_address();
-            let _ = write!(
+            let _ = writeln!(
                 text,
-                "forward = true\nroutes = [\"{back}\", \"{client}/{length} via {to}\"]\n"
+                "forward = true\nroutes = [\"{back}\", \"{client}/{length} via {to}\"]"
             );
         } else {
             let (many, length) = MANY;
-            let _ = write!(
+            let _ = writeln!(
                 text,
-                "routes = [\"{back}\", \"local {many}/{length} dev lo\"]\n"
+                "routes = [\"{back}\", \"local {many}/{length} dev lo\"]"
             );
         }
     }

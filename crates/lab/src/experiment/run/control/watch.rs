@@ -7,7 +7,7 @@ use std::net::Ipv6Addr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -89,10 +89,7 @@ impl Watch {
     /// The next change before `deadline`.
     pub(super) fn next(&self, deadline: Instant) -> Option<Change> {
         let left = deadline.saturating_duration_since(Instant::now());
-        match self.changes.recv_timeout(left) {
-            Ok(change) => Some(change),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.changes.recv_timeout(left).ok()
     }
 
     /// Forgets what has happened up to now.

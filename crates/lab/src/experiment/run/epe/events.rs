@@ -102,7 +102,10 @@ enum Deed {
     /// The link's change does all.
     Nothing,
     /// The commands that take the peer's session down, and bring it up again.
-    Peer { down: Command, up: Command },
+    Peer {
+        down: Box<Command>,
+        up: Box<Command>,
+    },
     /// The border drains the path, once or again and again.
     Drain { border: Agent, flaps: bool },
 }
@@ -116,8 +119,8 @@ impl Deed {
         match event {
             Event::Blackhole => Self::Nothing,
             Event::PeerDown => Self::Peer {
-                down: neighbor(bed, "disable"),
-                up: neighbor(bed, "enable"),
+                down: Box::new(neighbor(bed, "disable")),
+                up: Box::new(neighbor(bed, "enable")),
             },
             Event::Drain => drain(false),
             Event::Flap => drain(true),
