@@ -12,7 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use common::agent::Agent;
-use common::{BINARY, Server, Site, eventually, has};
+use common::{BINARY, PATIENCE, Server, Site, eventually, has, skip};
+use hikyaku_edge::tcp_cc::Controls;
 use hikyaku_lab::link::Netns;
 use hikyaku_lab::topology::{Network, TopologySpec};
 use rustix::process::Signal;
@@ -20,7 +21,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Plain packets to the client take link `a`; those with the mark of `transit-b`, and those from its EPE
-/// address, link `b`, which is four times as fast.
+/// address, link `b`, which is three times as fast. Once its changes begin link `a` swallows all that the
+/// server sends.
 const NETWORK: &str = r#"
 description = "a server and a client with two links"
 
@@ -42,13 +44,14 @@ ip = ["-6 rule add fwmark 0x680002 lookup 100", "-6 rule add from 2001:db8:5::b1
 name = "a"
 a = { node = "server", interface = "path-a", addresses = ["fd00:a::1/64"] }
 b = { node = "client", interface = "path-a", addresses = ["fd00:a::2/64"] }
-both = { rate = "4Mbps", one_way_delay = "5ms", queue = "100ms" }
+both = { rate = "8Mbps", one_way_delay = "5ms", queue = "100ms" }
+changes = { up = [{ at = "0s", loss = "100%" }] }
 
 [[links]]
 name = "b"
 a = { node = "server", interface = "path-b", addresses = ["fd00:b::1/64"] }
 b = { node = "client", interface = "path-b", addresses = ["fd00:b::2/64"] }
-both = { rate = "16Mbps", one_way_delay = "5ms", queue = "100ms" }
+both = { rate = "24Mbps", one_way_delay = "5ms", queue = "50ms" }
 "#;
 
 const URL: &str = "https://[2001:db8:5::1]:8443/big.bin";
@@ -159,10 +162,10 @@ impl World {
         self.received(link) - begun
     }
 
-    /// An answer of the server's admin API.
-    fn admin(&self, path: &str) -> Value {
-        let server = self.network.node("server").unwrap();
-        server.enter(|| self.server.admin_json(path)).unwrap()
+    /// Asks the server's admin API, which is within its namespace.
+    fn admin<T: Send>(&self, ask: impl FnOnce(&Server) -> T + Send) -> T {
+        let namespace = self.network.node("server").unwrap();
+        namespace.enter(|| ask(&self.server)).unwrap()
     }
 }
 
@@ -201,7 +204,7 @@ fn moves_with(http: &str, version: &str) {
     world.until_on("b", "a");
     let fast = world.rate("b");
     assert!(fast > slow * 3 / 2, "{fast} bytes/s on b, {slow} on a");
-    let known = world.admin("/v1/clients/2001:db8:9::1");
+    let known = world.admin(|server| server.admin_json("/v1/clients/2001:db8:9::1"));
     let routes = known["routes"].as_array().unwrap();
     assert_eq!(routes.len(), 3, "one for each class: {known}");
     assert_eq!(routes[0]["route"], "transit-b", "{known}");
@@ -239,6 +242,78 @@ fn a_download_over_tcp_moves_with_the_decision() {
 #[test]
 fn a_download_over_quic_moves_with_the_decision() {
     moves_with("3", "h3");
+}
+
+/// The server as it decides by itself, with nothing left to chance.
+const ADAPTIVE: &str = r#"
+[policy]
+path = "adaptive"
+exploration = 0.0
+holdback = 0.0
+avoid_min = "10m"
+avoid_max = "10m"
+"#;
+
+/// A download whose path silently becomes a black hole in its middle, before there is another.
+/// `prepare` gets the server's namespace before there is a connection.
+fn leaves_a_black_hole(http: &str, kicks: &str, prepare: impl FnOnce(&Netns)) {
+    let Some(world) = World::start(ADAPTIVE) else {
+        return;
+    };
+    prepare(world.network.node("server").unwrap());
+    // Where there is one path only none is left by mistake, however busy this machine is.
+    world.agent.as_ref().unwrap().second_is("down");
+    let metric = |name: &str| world.admin(|server| server.metric(name));
+    eventually("one path only", || {
+        (metric("hikyaku_egress_path_up{path=\"transit-b\"}") == 0.0).then_some(())
+    });
+    let load = world.load(URL, http);
+    eventually("data on link a", || {
+        (world.received("a") >= SOME).then_some(())
+    });
+    world.network.begin_changes().unwrap();
+    eventually("silence on link a", || (world.rate("a") == 0).then_some(()));
+    assert_eq!(metric(kicks), 0.0);
+
+    world.agent.as_ref().unwrap().second_is("up");
+    world.until_on("b", "a");
+    assert!(metric(kicks) >= 1.0, "it was not told to send");
+    assert_eq!(load.finish()["body_bytes"], SIZE);
+    let line = world.server.wait_access("the download", |_| true);
+    assert_eq!(line["complete"], true, "{line}");
+    assert_eq!(line["route"], "transit-b", "{line}");
+    assert_eq!(world.server.access_lines().len(), 1, "one response");
+}
+
+/// The kernel's own timers wait for longer than the test does, so what is sent over the other path is
+/// what `hk_kick` lets out, and what is sent again is what that shows to be lost.
+#[test]
+fn tcp_sends_at_once_when_it_leaves_a_black_hole() {
+    let test = "tcp_sends_at_once_when_it_leaves_a_black_hole";
+    if let Err(error) = Controls::load(false) {
+        skip(test, &format!("no congestion control of ours: {error:?}"));
+        return;
+    }
+    let kicks = "hikyaku_route_kicks_total{transport=\"tcp\"}";
+    leaves_a_black_hole("2", kicks, |server| {
+        // No tail loss probes (RFC 8985 §7),
+        server
+            .set_sysctl("net/ipv4/tcp_early_retrans", "0")
+            .unwrap();
+        // and no retransmission timeout for 100 s.
+        for (way, table) in [("a", "main"), ("b", "100")] {
+            let to = format!("2001:db8:9::/64 via fd00:{way}::2 src 2001:db8:5::1");
+            let change = format!("-6 route change {to} table {table} rto_min 100s");
+            server.ip_command(&change).unwrap();
+        }
+        assert!(PATIENCE < Duration::from_secs(100));
+    });
+}
+
+#[test]
+fn quic_sends_at_once_when_it_leaves_a_black_hole() {
+    let kicks = "hikyaku_route_kicks_total{transport=\"quic\"}";
+    leaves_a_black_hole("3", kicks, |_| {});
 }
 
 #[test]

@@ -1,24 +1,22 @@
 //! Counters for Prometheus; `docs/metrics.md` lists them.
 
+mod histogram;
+
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hikyaku_core::arm::{Congestion, Transport, Version};
 use http::StatusCode;
-use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder, text};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::egress::Egress;
+use histogram::{Histogram, Histograms};
 
-/// Upper bounds of the response time buckets, in milliseconds.
-const RESPONSE_MS: [u64; 14] = [
-    1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000,
-];
 const STATUS_CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 const VERSIONS: [Version; 3] = [Version::H1, Version::H2, Version::H3];
 
@@ -34,6 +32,7 @@ pub(crate) struct Metrics {
     alt_svc: [AtomicU64; AltSvcAction::ALL.len()],
     decisions: [AtomicU64; DECISIONS.len()],
     udp: [AtomicU64; UDP_EVENTS.len()],
+    kicks: [AtomicU64; Transport::ALL.len()],
     refused: [AtomicU64; Refusal::ALL.len()],
     pub(crate) quic_retries: AtomicU64,
     pub(crate) pages_spread: AtomicU64,
@@ -160,6 +159,10 @@ impl Metrics {
         }
     }
 
+    pub(crate) fn on_kick(&self, transport: Transport) {
+        add(&self.kicks[transport as usize], 1);
+    }
+
     pub(crate) fn on_refusal(&self, refusal: Refusal) {
         add(&self.refused[refusal as usize], 1);
     }
@@ -186,6 +189,7 @@ impl Metrics {
         self.register_health(&mut registry);
         if let Some(egress) = egress {
             egress.register(&mut registry);
+            self.register_kicks(&mut registry);
         }
         let mut out = String::new();
         text::encode(&mut out, &registry)?;
@@ -284,6 +288,19 @@ impl Metrics {
         );
     }
 
+    fn register_kicks(&self, registry: &mut Registry) {
+        let kicks = Transport::ALL.map(|transport| {
+            let labels = vec![("transport", transport.name())];
+            (labels, value(&self.kicks[transport as usize]))
+        });
+        counters(
+            registry,
+            "route_kicks",
+            "Connections made to send at once over another path than the silent one that they left",
+            kicks.to_vec(),
+        );
+    }
+
     fn register_health(&self, registry: &mut Registry) {
         counters(
             registry,
@@ -354,59 +371,6 @@ where
         family.get_or_create(&labels).inc_by(count);
     }
     registry.register(name, help, family);
-}
-
-/// Response times, counted without a lock.
-#[derive(Debug, Default)]
-struct Histogram {
-    buckets: [AtomicU64; RESPONSE_MS.len() + 1],
-    sum_us: AtomicU64,
-}
-
-impl Histogram {
-    fn observe(&self, time: Duration) {
-        let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let bucket = RESPONSE_MS.partition_point(|ms| ms * 1000 < us);
-        add(&self.buckets[bucket], 1);
-        add(&self.sum_us, us);
-    }
-
-    fn snapshot(&self) -> HistogramSnapshot {
-        let bounds = RESPONSE_MS.iter().map(|ms| *ms as f64 / 1000.0);
-        HistogramSnapshot {
-            buckets: bounds
-                .chain([f64::INFINITY])
-                .zip(self.buckets.iter().map(value))
-                .collect(),
-            sum: value(&self.sum_us) as f64 / 1e6,
-        }
-    }
-}
-
-#[derive(Debug)]
-struct HistogramSnapshot {
-    buckets: Vec<(f64, u64)>,
-    sum: f64,
-}
-
-/// One histogram a version.
-#[derive(Debug)]
-struct Histograms([(Version, HistogramSnapshot); VERSIONS.len()]);
-
-impl EncodeMetric for Histograms {
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        for (version, HistogramSnapshot { buckets, sum }) in &self.0 {
-            let labels = [("version", version.name())];
-            let mut encoder = encoder.encode_family(&labels)?;
-            let count = buckets.iter().map(|(_, n)| n).sum();
-            encoder.encode_histogram::<[(&str, &str); 0]>(*sum, count, buckets, None)?;
-        }
-        Ok(())
-    }
-
-    fn metric_type(&self) -> MetricType {
-        MetricType::Histogram
-    }
 }
 
 pub(crate) fn add(counter: &AtomicU64, n: u64) {

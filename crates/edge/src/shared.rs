@@ -5,7 +5,7 @@ use std::sync::{Arc, Once};
 use std::time::{Instant, SystemTime};
 
 use arc_swap::{ArcSwap, Guard};
-use hikyaku_core::arm::Congestion;
+use hikyaku_core::arm::{Congestion, Transport};
 use hikyaku_core::sample::{Observation, UdpEvent};
 use hikyaku_core::units::Timestamp;
 
@@ -139,8 +139,9 @@ impl Shared {
 
     /// Makes a TCP connection send at once over another path.
     pub(crate) fn kick(&self, socket: &Socket) {
-        if let Err(error) = socket.kick(&self.controls) {
-            tracing::debug!("sending at once over another path: {error}");
+        match socket.kick(&self.controls) {
+            Ok(()) => self.metrics.on_kick(Transport::Tcp),
+            Err(error) => tracing::debug!("sending at once over another path: {error}"),
         }
     }
 

@@ -175,6 +175,46 @@ fn nodes_are_as_described() {
 }
 
 #[test]
+fn interfaces_may_be_called_as_words_of_ip_are() {
+    const NAMES: [&str; 9] = [
+        "a", "address", "dev", "mtu", "name", "netns", "type", "up", "-x",
+    ];
+    let mut text = "description = \"names\"\nnodes = [".to_owned();
+    for kind in ["links", "wires", "lans"] {
+        text += &format!("{{ name = \"{kind}-1\" }}, {{ name = \"{kind}-2\" }}, ");
+    }
+    text += "]\n";
+    for (i, name) in (0..).zip(NAMES) {
+        for (kind, net) in [("links", 1), ("wires", 2), ("lans", 3)] {
+            let end = |n: u32| {
+                format!(
+                    "{{ node = \"{kind}-{n}\", interface = \"{name}\", addresses = [\"10.{net}.{i}.{n}/24\"] }}"
+                )
+            };
+            let ends = match kind {
+                "lans" => format!("ports = [{}, {}]", end(1), end(2)),
+                _ => format!("a = {}\nb = {}", end(1), end(2)),
+            };
+            text += &format!("[[{kind}]]\nname = \"l{i}\"\nmtu = 1400\n{ends}\n");
+        }
+    }
+    let Some(network) = network(&text) else {
+        return;
+    };
+    for (node, netns) in network.nodes() {
+        for name in NAMES {
+            let mut ip = std::process::Command::new("ip");
+            ip.args(["address", "show", "dev", name]);
+            let output = netns.output(&mut ip).unwrap().unwrap();
+            let shown = String::from_utf8(output.stdout).unwrap();
+            for word in [&format!(" {name}"), "mtu 1400", "UP", "inet 10."] {
+                assert!(shown.contains(word), "{node}, {name}: {word}: {shown}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_lan_joins_several_nodes_and_a_wire_two() {
     let description = r#"
         description = "three routers on one Ethernet segment, and a host behind one"

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use hikyaku_congestion::{Handle, Settings};
-use hikyaku_core::arm::Arm;
+use hikyaku_core::arm::{Arm, Transport};
 use hikyaku_core::units::Rate;
 use parking_lot::Mutex;
 use quinn::StoppedError;
@@ -316,6 +316,7 @@ impl QuicMeter {
         let window = CONNECTION_WINDOW.saturating_add(self.kicks);
         self.quic
             .set_receive_window(quinn::VarInt::from_u32(window));
+        self.conn.shared.metrics.on_kick(Transport::Quic);
     }
 
     /// Lets packets take the path that was chosen since; to the address that the client has by now.

@@ -65,7 +65,7 @@ impl Netns {
             handle,
             _claim: Arc::clone(claim),
         };
-        netns.ip("link set lo up")?;
+        netns.ip("link set dev lo up")?;
         Ok(netns)
     }
 

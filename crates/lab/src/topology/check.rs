@@ -7,6 +7,10 @@ use super::spec::{EndSpec, NodeSpec, TopologySpec};
 
 type Checked = Result<(), SpecProblem>;
 
+/// Names that no interface can be given: loopback has one; the others are directories, of files or of
+/// kernel parameters (dev_valid_name(), sysctl_dev_name_is_allowed()).
+const TAKEN: [&str; 5] = ["lo", "all", "default", ".", ".."];
+
 impl TopologySpec {
     /// Finds the first thing that cannot be built as described.
     ///
@@ -76,10 +80,12 @@ impl TopologySpec {
         }
         let name = &end.interface;
         let is_word = |byte: u8| byte.is_ascii_graphic() && !b"/:@%\"'\\#".contains(&byte);
-        if name.is_empty() || name.len() > 15 || !name.bytes().all(is_word) || name == "lo" {
+        let fits = !name.is_empty() && name.len() <= 15 && name.bytes().all(is_word);
+        if !fits || TAKEN.contains(&name.as_str()) {
             let problem = format!(
                 "`{name}` cannot be the name of an interface: use 1 to 15 letters, digits, `-`, \
-                 `_` or `.`, and not `lo`"
+                 `_` or `.`, and none of {}",
+                TAKEN.map(|name| format!("`{name}`")).join(", ")
             );
             return wrong(&format!("{place}.interface"), &problem);
         }

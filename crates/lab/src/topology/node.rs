@@ -79,8 +79,8 @@ pub(super) fn bring_up_end(netns: &Netns, end: &EndSpec, mtu: u32) -> Result<(),
     // in the links' random streams. The long
     // transmit queue keeps bursts from being dropped before they reach the link.
     netns.ip(&format!(
-        "link set {interface} mtu {mtu} txqueuelen 10000 addrgenmode none multicast off\n\
-         {}link set {interface} up\n",
+        "link set dev {interface} mtu {mtu} txqueuelen 10000 addrgenmode none multicast off\n\
+         {}link set dev {interface} up\n",
         addresses(interface, &end.addresses)
     ))
 }
@@ -101,12 +101,12 @@ pub(super) fn create_lan<'a>(
     // No node has a dot in its name.
     let bridge = Netns::create_with(claim, &format!("{}.lan", lan.name))?;
     bridge.ip(&format!(
-        "link add {BRIDGE} type bridge\nlink set {BRIDGE} up\n"
+        "link add name {BRIDGE} type bridge\nlink set dev {BRIDGE} up\n"
     ))?;
     for (i, end) in lan.ports.iter().enumerate() {
         let (host, port) = (node(end)?, format!("port{i}"));
         add_veth(host, &end.interface, &bridge, &port, lan.mtu)?;
-        bridge.ip(&format!("link set {port} master {BRIDGE} up\n"))?;
+        bridge.ip(&format!("link set dev {port} master {BRIDGE} up\n"))?;
         bring_up(host, end)?;
     }
     Ok(bridge)
@@ -118,7 +118,7 @@ const BRIDGE: &str = "bridge";
 /// outside of the network's own namespaces.
 fn add_veth(a: &Netns, a_name: &str, b: &Netns, b_name: &str, mtu: u32) -> Result<(), LinkError> {
     a.ip(&format!(
-        "link add {a_name} mtu {mtu} type veth peer name {b_name} mtu {mtu} netns {}\n",
+        "link add name {a_name} mtu {mtu} type veth peer name {b_name} mtu {mtu} netns {}\n",
         b.name()
     ))
 }
@@ -126,7 +126,7 @@ fn add_veth(a: &Netns, a_name: &str, b: &Netns, b_name: &str, mtu: u32) -> Resul
 fn bring_up(netns: &Netns, end: &EndSpec) -> Result<(), LinkError> {
     let interface = &end.interface;
     netns.ip(&format!(
-        "{}link set {interface} up\n",
+        "{}link set dev {interface} up\n",
         addresses(interface, &end.addresses)
     ))
 }

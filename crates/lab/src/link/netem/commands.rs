@@ -40,18 +40,18 @@ const BURST_NS: u64 = 100_000;
 /// Lines for `ip` that make an end's interface, a veth whose peer is in `middle`.
 pub(super) fn end(interface: &str, peer: &str, middle: &str, mtu: u32) -> String {
     format!(
-        "link add {interface} mtu {mtu} address {MAC} type veth peer name {peer} mtu {mtu} netns {middle}\n\
-         link set {interface} arp off gso_max_segs 1\n"
+        "link add name {interface} mtu {mtu} address {MAC} type veth peer name {peer} mtu {mtu} netns {middle}\n\
+         link set dev {interface} arp off gso_max_segs 1\n"
     )
 }
 
 /// Lines for `ip` that complete the middle namespace.
 pub(super) fn middle(mtu: u32) -> String {
     let mut lines =
-        format!("link add {UP_QUEUE} mtu {mtu} type veth peer name {DOWN_QUEUE} mtu {mtu}\n");
+        format!("link add name {UP_QUEUE} mtu {mtu} type veth peer name {DOWN_QUEUE} mtu {mtu}\n");
     for interface in [A, B, UP_QUEUE, DOWN_QUEUE] {
-        lines += &format!("link set {interface} addrgenmode none gso_max_segs 1\n");
-        lines += &format!("link set {interface} up\n");
+        lines += &format!("link set dev {interface} addrgenmode none gso_max_segs 1\n");
+        lines += &format!("link set dev {interface} up\n");
     }
     lines
 }
@@ -336,6 +336,9 @@ mod tests {
             assert!(command.contains(&format!("dev {to}")), "{command}");
         }
         assert_eq!(close().len(), 8);
-        assert!(end("eth0", A, "m", 1500).contains("peer name a0 mtu 1500 netns m\n"));
+        // The name is a word of `ip`, too.
+        let end = end("up", A, "m", 1500);
+        assert!(end.starts_with("link add name up mtu 1500 "), "{end}");
+        assert!(end.contains("peer name a0 mtu 1500 netns m\nlink set dev up "));
     }
 }

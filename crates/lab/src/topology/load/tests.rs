@@ -158,9 +158,14 @@ fn mistakes_are_told_with_their_place() {
             ],
         ),
         (
-            "interface name that is an option of ip",
+            "interface name of two words",
             link("node = 'a', interface = 'x y'", good.1, ""),
             &["links.l.a.interface: `x y`"],
+        ),
+        (
+            "interface name that the kernel refuses",
+            link("node = 'a', interface = 'all'", good.1, ""),
+            &["links.l.a.interface: `all` cannot be the name"],
         ),
         (
             "interface twice",

@@ -1,0 +1,69 @@
+//! How long responses take.
+
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use hikyaku_core::arm::Version;
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+
+use super::{VERSIONS, add, value};
+
+/// Upper bounds of the response time buckets, in milliseconds.
+const RESPONSE_MS: [u64; 14] = [
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000,
+];
+
+/// Response times, counted without a lock.
+#[derive(Debug, Default)]
+pub(super) struct Histogram {
+    buckets: [AtomicU64; RESPONSE_MS.len() + 1],
+    sum_us: AtomicU64,
+}
+
+impl Histogram {
+    pub(super) fn observe(&self, time: Duration) {
+        let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let bucket = RESPONSE_MS.partition_point(|ms| ms * 1000 < us);
+        add(&self.buckets[bucket], 1);
+        add(&self.sum_us, us);
+    }
+
+    pub(super) fn snapshot(&self) -> HistogramSnapshot {
+        let bounds = RESPONSE_MS.iter().map(|ms| *ms as f64 / 1000.0);
+        HistogramSnapshot {
+            buckets: bounds
+                .chain([f64::INFINITY])
+                .zip(self.buckets.iter().map(value))
+                .collect(),
+            sum: value(&self.sum_us) as f64 / 1e6,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct HistogramSnapshot {
+    buckets: Vec<(f64, u64)>,
+    sum: f64,
+}
+
+/// One histogram a version.
+#[derive(Debug)]
+pub(super) struct Histograms(pub(super) [(Version, HistogramSnapshot); VERSIONS.len()]);
+
+impl EncodeMetric for Histograms {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        for (version, HistogramSnapshot { buckets, sum }) in &self.0 {
+            let labels = [("version", version.name())];
+            let mut encoder = encoder.encode_family(&labels)?;
+            let count = buckets.iter().map(|(_, n)| n).sum();
+            encoder.encode_histogram::<[(&str, &str); 0]>(*sum, count, buckets, None)?;
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
+    }
+}
