@@ -10,7 +10,7 @@ use hikyaku_core::sample::{Observation, UdpEvent};
 use hikyaku_core::units::Timestamp;
 
 use crate::access_log::AccessLog;
-use crate::clients::Clients;
+use crate::clients::{Changes, Clients};
 use crate::config::Config;
 use crate::content::Content;
 use crate::egress::Egress;
@@ -141,6 +141,15 @@ impl Shared {
     pub(crate) fn kick(&self, socket: &Socket) {
         if let Err(error) = socket.kick(&self.controls) {
             tracing::debug!("sending at once over another path: {error}");
+        }
+    }
+
+    /// Up to about `limit` changes of each kind since the last call, for the store.
+    pub(crate) fn changes(&self, limit: usize) -> Changes {
+        let routes = self.egress.as_ref().map(|egress| egress.changes(limit));
+        Changes {
+            routes: routes.unwrap_or_default(),
+            ..self.clients.changes(limit)
         }
     }
 
