@@ -133,6 +133,9 @@ func (c *Connection) hasInitial() bool {
 	return slices.ContainsFunc(c.Subflows, func(s Subflow) bool { return s.Local.Addr() == c.Local.Addr() })
 }
 
+// keepsInitial tells whether the initial subflow is one to count on.
+func (c *Connection) keepsInitial() bool { return c.hasInitial() && !c.initial.lost }
+
 // hasSubflow tells whether a subflow leaves from an address of ours, never
 // IPv4-mapped.
 func (c *Connection) hasSubflow(addr netip.Addr) bool {
@@ -203,6 +206,7 @@ func (cs *connections) replace(read []Connection, now time.Time) {
 		before := old[c.Token]
 		if before != nil && before.Local == c.Local && before.Remote == c.Remote {
 			c.Since, c.Adopted, c.Told = before.Since, before.Adopted, before.Told
+			c.initial = before.initial
 			c.Established = c.Established || before.Established
 			for addr, id := range before.known {
 				c.remember(addr, id)

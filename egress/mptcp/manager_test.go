@@ -258,6 +258,58 @@ func TestConnectionsLeaveAPathOnWhichTheirDataAreLost(t *testing.T) {
 	})
 }
 
+func TestConnectionsLeaveAnInitialSubflowWhosePathWentDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel()
+		routes := &mutableRouter{now: Routes{Best: "a", Paths: []string{"a", "b"}}}
+		cfg := aggregatedConfig(t)
+		cfg.Router = routes
+		m := k.run(t, cfg)
+		k.happen(created, settled, joinB)
+		k.took()
+		routes.now = Routes{Best: "b", Paths: []string{"b"}}
+		m.Reconsider()
+		expect(t, "BGP's best path is another one", k.took())
+		must(t, m.SetPaths(labPaths(PathDown, PathUp)))
+		expect(t, "since the former is down", k.took(),
+			"set subflow [2001:db8:5::1]:443 to [2001:db8:1::1]:40000 backup token 00000001",
+			"remove id 0 token 00000001",
+			"destroy subflow [2001:db8:5::1]:443 to [2001:db8:1::1]:40000 token 00000001")
+	})
+}
+
+func TestWayOfTheInitialSubflow(t *testing.T) {
+	type step struct {
+		best  string
+		a     PathState
+		after time.Duration
+	}
+	begins := step{best: "a"}
+	for name, c := range map[string]struct {
+		steps []step
+		lost  bool
+	}{
+		"it is down":                       {[]step{begins, {"b", PathDown, 0}}, true},
+		"it is down, and nothing is left":  {[]step{begins, {"", PathDown, 0}}, true},
+		"it is down a little later":        {[]step{begins, {"b", PathUp, 0}, {"b", PathDown, newsApart / 2}}, true},
+		"it stays lost":                    {[]step{begins, {"b", PathDown, 0}, {"a", PathUp, time.Minute}}, true},
+		"another became best":              {[]step{begins, {"b", PathUp, time.Minute}}, false},
+		"it drains":                        {[]step{begins, {"b", PathDraining, 0}}, false},
+		"it was left long before":          {[]step{begins, {"b", PathUp, 0}, {"b", PathDown, newsApart}}, false},
+		"it is down, but BGP has it still": {[]step{begins, {"a", PathDown, 0}}, false},
+	} {
+		var way initialWay
+		now := time.Now()
+		for _, s := range c.steps {
+			now = now.Add(s.after)
+			way.follow(s.best, labPaths(s.a, PathUp), now)
+		}
+		if way.lost != c.lost {
+			t.Errorf("%s: lost is %t", name, way.lost)
+		}
+	}
+}
+
 func TestManagerOnAKernelThatCannotTellAnnouncements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newFakeKernel()

@@ -192,7 +192,7 @@ func decideByRule(c *Connection, rule Rule, paths []Path, routes Routes) Decisio
 			continue
 		}
 		entry := Use{Path: use.Path, Addr: addr, Backup: use.Backup}
-		if use.Path == routes.Best && !rule.UseBest && c.hasInitial() {
+		if use.Path == routes.Best && !rule.UseBest && c.keepsInitial() {
 			// What became the best path since carries data while the initial subflow
 			// may still lead nowhere: routing may follow BGP later, or not at all.
 			if paths[i].State != PathDown && c.hasSubflow(addr) {
@@ -235,9 +235,12 @@ func addressFor(path Path, c *Connection) (netip.Addr, bool) {
 
 // initialState is that of the path which the initial subflow takes: by the EPE
 // address that the client connected to, else BGP's best. A best path that
-// drains loses its traffic by BGP.
+// drains loses its traffic by BGP; one that went down had packets in flight.
 func initialState(c *Connection, paths []Path, routes Routes) PathState {
 	name, state := routes.Best, PathUp
+	if c.initial.lost {
+		state = PathDown
+	}
 	for _, path := range paths {
 		if slices.Contains(path.Addresses, c.Local.Addr().Unmap()) {
 			name, state = path.Name, path.State

@@ -35,6 +35,7 @@ func (m *Manager) settle(c *Connection, now time.Time) {
 	if c.unmanaged || !c.ServerSide {
 		return
 	}
+	c.initial.follow(m.routes(c.Client()).Best, m.paths, now)
 	d := m.decide(c)
 	plan := append(Plan(c, d, m.ids), planRenewals(c, d, now)...)
 	failed := false

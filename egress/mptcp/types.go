@@ -69,7 +69,8 @@ type Connection struct {
 
 	// known keeps IDs of addresses that were taken back: RM_ADDR is not
 	// reliable (RFC 8684 §3.4.2), so an ID must not come to mean another address.
-	known map[netip.Addr]uint8
+	known   map[netip.Addr]uint8
+	initial initialWay
 	// unmanaged: it began under the in-kernel path manager, which keeps it.
 	unmanaged bool
 	commands  retryState
