@@ -30,19 +30,24 @@ impl Host {
         Agent::start(self.dir.path().join("api.sock"))
     }
 
-    /// A server that keeps what it learns, and has an agent or not.
-    fn server(&self, agent: bool) -> Server {
-        let state = self.dir.path().join("state");
-        let socket = format!("egress.socket={:?}", self.dir.path().join("api.sock"));
-        let mut args = vec![self.site.path(), "--state", state.to_str().unwrap()];
-        if agent {
-            args.extend(["--set", &socket]);
-        }
-        let server = Server::start(&args);
-        if agent {
-            server.wait_log("the egress agent at");
-        }
+    /// A server that has an agent and keeps what it learns.
+    fn server(&self) -> Server {
+        self.server_with(&[])
+    }
+
+    fn server_with(&self, settings: &[&str]) -> Server {
+        let socket = self.dir.path().join("api.sock");
+        let socket = format!("egress.socket={socket:?}");
+        let server = self.start(&[&[socket.as_str()], settings].concat());
+        server.wait_log("the egress agent at");
         server
+    }
+
+    fn start(&self, settings: &[&str]) -> Server {
+        let state = self.dir.path().join("state");
+        let mut args = vec![self.site.path(), "--state", state.to_str().unwrap()];
+        args.extend(settings.iter().flat_map(|set| ["--set", set]));
+        Server::start(&args)
     }
 }
 
@@ -61,7 +66,7 @@ fn plain(server: &Server) -> Value {
 fn routes_are_known_after_a_restart() {
     let host = Host::new();
     let agent = host.agent();
-    let mut server = host.server(true);
+    let mut server = host.server();
     let learnt = eventually("the goodput of plain", || {
         get(&[&server.url("/big.bin")]);
         let plain = plain(&server);
@@ -73,7 +78,7 @@ fn routes_are_known_after_a_restart() {
     agent.kill();
 
     let agent = host.agent();
-    let mut server = host.server(true);
+    let mut server = host.server();
     server.wait_log("with egress routes known from before");
     let known = plain(&server);
     assert!(
@@ -84,10 +89,10 @@ fn routes_are_known_after_a_restart() {
     assert!(server.wait_exit().success());
 
     // What nobody looks after is not kept.
-    let mut server = host.server(false);
+    let mut server = host.start(&[]);
     server.signal(Signal::TERM);
     assert!(server.wait_exit().success());
-    let server = host.server(true);
+    let server = host.server();
     assert!(
         !server.log().contains("with egress routes"),
         "{}",
@@ -95,4 +100,45 @@ fn routes_are_known_after_a_restart() {
     );
     assert!(plain(&server)["goodput"].is_null());
     drop(agent);
+}
+
+#[test]
+fn the_status_tells_what_is_on_each_way() {
+    let host = Host::new();
+    let agent = host.agent();
+    // Everybody is held back, so nobody else is there to compare with.
+    let server = host.server_with(&["policy.holdback=1.0"]);
+    plain(&server);
+    let begun = eventually("goodput of those held back", || {
+        get(&[&server.url("/big.bin")]);
+        let egress = server.admin_json("/v1/status")["egress"].clone();
+        egress["compared"]["held_back"]["goodput_bps"]
+            .is_u64()
+            .then_some(egress)
+    });
+    assert_eq!(begun["connected"], true, "{begun:#}");
+    assert_eq!(begun["compared"]["others"]["responses"], 0, "{begun:#}");
+    assert!(begun["compared"]["others"]["goodput_bps"].is_null());
+    let routes = begun["routes"].as_array().unwrap();
+    let names: Vec<&str> = routes
+        .iter()
+        .map(|r| r["route"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["plain", "transit-a", "transit-b", "aggregate"]);
+    let number = |key: &str| routes[0][key].as_u64().unwrap();
+    assert!(number("bytes") > BIG as u64, "{begun:#}");
+    assert!(number("begun") > 1 && number("responses") > 1, "{begun:#}");
+    for other in &routes[1..] {
+        assert_eq!((&other["begun"], &other["bytes"]), (&0.into(), &0.into()));
+    }
+    eventually("no connection is left open", || {
+        let egress = server.admin_json("/v1/status")["egress"].clone();
+        (egress["routes"][0]["open"] == 0).then_some(())
+    });
+
+    agent.second_is("down");
+    eventually("the second path is down", || {
+        let egress = server.admin_json("/v1/status")["egress"].clone();
+        (egress["paths"][1]["state"] == "down").then_some(())
+    });
 }

@@ -201,6 +201,12 @@ fn moves_with(http: &str, version: &str) {
     world.until_on("b", "a");
     let fast = world.rate("b");
     assert!(fast > slow * 3 / 2, "{fast} bytes/s on b, {slow} on a");
+    let on = |place: usize| {
+        let routes = &world.admin("/v1/status")["egress"]["routes"][place];
+        ["open", "begun", "moved"].map(|what| routes[what].as_u64().unwrap())
+    };
+    assert_eq!(on(0), [0, 1, 0], "plain");
+    assert_eq!(on(2), [1, 0, 1], "transit-b");
     let known = world.admin("/v1/clients/2001:db8:9::1");
     let routes = known["routes"].as_array().unwrap();
     assert_eq!(routes.len(), 3, "one for each class: {known}");

@@ -219,6 +219,9 @@ impl Egress {
         let Some(reach) = of.reach else {
             return;
         };
+        if let Some(goodput) = seen.goodput().filter(|_| !seen.app_limited) {
+            self.counts.compare(&of.decision, goodput);
+        }
         let carrier = route.carrier(reach.plain_is);
         let now = self.clock.now();
         self.table
