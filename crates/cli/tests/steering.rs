@@ -5,7 +5,7 @@
 mod common;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -116,9 +116,13 @@ impl World {
     }
 
     fn load(&self, url: &str, http: &str) -> Load {
+        self.load_with(&["--http", http, url])
+    }
+
+    fn load_with(&self, args: &[&str]) -> Load {
         let mut get = Command::new(BINARY);
         get.args(["get", "--insecure", "--json", "--timeout", "600s"]);
-        get.args(["--http", http, url]);
+        get.args(args);
         get.stdout(Stdio::piped()).stderr(Stdio::null());
         Load(self.client().spawn(&mut get).unwrap().unwrap())
     }
@@ -157,6 +161,15 @@ impl World {
         let begun = self.received(link);
         thread::sleep(Duration::from_secs(1));
         self.received(link) - begun
+    }
+
+    /// Runs `ip` on a node.
+    fn ip(&self, node: &str, args: &str) {
+        let mut ip = Command::new("ip");
+        ip.args(args.split(' '));
+        let node = self.network.node(node).unwrap();
+        let output = node.output(&mut ip).unwrap().unwrap();
+        assert!(output.status.success(), "ip {args}: {output:?}");
     }
 
     /// An answer of the server's admin API.
@@ -275,4 +288,60 @@ fn addresses_bring_new_connections_onto_a_path() {
         .server
         .wait_access("the download", |line| line["version"] == "h3");
     assert_eq!(line["route"], "transit-b", "{line}");
+}
+
+#[test]
+fn the_subflows_of_mptcp_are_told() {
+    let test = "the_subflows_of_mptcp_are_told";
+    if !Path::new("/proc/sys/net/mptcp/enabled").exists() {
+        common::skip(test, "this kernel has no MPTCP");
+        return;
+    }
+    let Some(world) = World::start("[policy]\npath = \"plain\"") else {
+        return;
+    };
+    for node in ["server", "client"] {
+        world.ip(node, "mptcp limits set subflows 2 add_addr_accepted 2");
+    }
+    world.ip("server", "mptcp endpoint add 2001:db8:5::b1 signal");
+    let _load = world.load_with(&["--http", "2", "--mptcp", URL]);
+    let subflows = |known: &Value| known["open"][0]["subflows"].as_array().cloned();
+    let known = eventually("two subflows with data", || {
+        let known = world.admin("/v1/clients/2001:db8:9::1");
+        let two = subflows(&known).filter(|two| two.len() == 2)?;
+        let sent = |subflow: &Value| subflow["acked"] != "0B" && subflow["in_flight"] != "0B";
+        two.iter().all(sent).then_some(known)
+    });
+    assert_eq!(known["open"][0]["route"], "plain", "{known:#}");
+    // By the server's address, of which the second is that of a path.
+    let ends = [
+        ("[2001:db8:5::1]:8443", Value::Null),
+        ("[2001:db8:5::b1]:8443", "transit-b".into()),
+    ];
+    for (subflow, (local, path)) in subflows(&known).unwrap().iter().zip(ends) {
+        assert_eq!(
+            (&subflow["local"], &subflow["path"]),
+            (&local.into(), &path),
+            "{subflow:#}"
+        );
+        assert_eq!(subflow["state"], "established", "{subflow:#}");
+        assert!(subflow["rtt"].is_string(), "{subflow:#}");
+        assert_eq!(subflow["timeouts"], 0, "{subflow:#}");
+        let remote = subflow["remote"].as_str().unwrap();
+        assert!(remote.starts_with("[2001:db8:9::1]:"), "{remote}");
+        let text = known["text"].as_str().unwrap();
+        let line = format!("subflow {local} to {remote}");
+        assert!(text.contains(&line), "{text}");
+    }
+    let bytes = |known: &Value| {
+        let subflows = subflows(known).unwrap_or_default();
+        let acked = subflows.iter().map(|subflow| subflow["acked"].clone());
+        acked.collect::<Vec<_>>()
+    };
+    eventually("more data on both", || {
+        let later = bytes(&world.admin("/v1/clients/2001:db8:9::1"));
+        let pairs = bytes(&known).into_iter().zip(later);
+        let grown: Vec<bool> = pairs.map(|(before, later)| before != later).collect();
+        (grown == [true, true]).then_some(())
+    });
 }

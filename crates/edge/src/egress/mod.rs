@@ -163,6 +163,13 @@ impl Egress {
         route.display(self.state().names()).to_string()
     }
 
+    /// The path that packets from a local address take, where it is an EPE address.
+    pub(crate) fn name_of_address(&self, local: IpAddr) -> Option<String> {
+        let state = self.state();
+        let path = state.path_of_address(local)?;
+        state.path(path).map(|path| path.name.clone())
+    }
+
     /// A decision as a sentence.
     pub(crate) fn sentence(&self, decision: RouteDecision) -> String {
         decision.display(self.state().names()).to_string()
