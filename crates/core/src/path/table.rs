@@ -166,7 +166,7 @@ impl PathTable {
         }
     }
 
-    /// Takes that a decision was applied, so that the prefix is kept on it where that is steady.
+    /// Takes that a decision was applied, so that the client is kept on it where that is steady.
     pub fn decided(&mut self, client: IpAddr, criterion: Criterion, decision: &RouteDecision) {
         let Some(kept) = decision.keeps else { return };
         let own = PathKeys::of(client, None).own;
