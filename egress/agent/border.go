@@ -96,6 +96,7 @@ func (b *Border) load(have kernel.State, h *host) {
 		Resolve: func(p *config.Peer, nextHop netip.Addr) (border.Hop, error) {
 			return resolve(h.devices, p, nextHop)
 		},
+		ResolveInside: func(nextHop netip.Addr) (border.Hop, error) { return resolveInside(h.devices, nextHop) },
 	}, have)
 }
 
@@ -117,11 +118,24 @@ func resolve(d *devices, p *config.Peer, nextHop netip.Addr) (border.Hop, error)
 	if err != nil {
 		return border.Hop{}, fmt.Errorf("finding the way to next hop %s of peer %s: %w", nextHop, p.Name, err)
 	}
-	hop := border.Hop{Device: by, Gateway: nextHop}
+	return hopBy(by, gateway, nextHop), nil
+}
+
+// resolveInside asks the kernel where another border is.
+func resolveInside(d *devices, nextHop netip.Addr) (border.Hop, error) {
+	gateway, by, err := d.route(net.IP(nextHop.AsSlice()), "")
+	if err != nil {
+		return border.Hop{}, fmt.Errorf("finding the way to the border %s: %w", nextHop, err)
+	}
+	return hopBy(by, gateway, nextHop), nil
+}
+
+func hopBy(device string, gateway net.IP, nextHop netip.Addr) border.Hop {
+	hop := border.Hop{Device: device, Gateway: nextHop}
 	if via, ok := netip.AddrFromSlice(gateway); ok {
 		hop.Gateway = via.Unmap()
 	}
-	return hop, nil
+	return hop
 }
 
 // speak starts the BGP sessions.

@@ -22,9 +22,13 @@ type best struct {
 	queue  []netip.Prefix
 	gone   []kernel.Nexthop
 	failed error
+	// hops are the ways to other borders, which next hops inside of the AS are.
+	hops map[netip.Addr]resolution
 }
 
 type bestRoute struct {
+	// inside is the next hop of a route from a reflector.
+	inside netip.Addr
 	want   kernel.Nexthop // without its number; the zero value for none
 	have   kernel.NexthopID
 	stale  bool
@@ -41,19 +45,60 @@ func (b *best) set(prefix netip.Prefix, change func(*bestRoute)) {
 	b.routes.Set(prefix, r)
 }
 
-// Best takes BGP's choice among the peers for a prefix. Peers that are lost
-// meanwhile take nothing along: their packets stop at the link.
+// Best takes BGP's choice for a prefix: a peer, or another border, as reflectors tell.
+// Peers that are lost meanwhile take nothing along: their packets stop at the link.
 func (p *Planner) Best(event speaker.BestPath) {
-	var want kernel.Nexthop
-	state := p.peers[event.Peer]
-	if state != nil && event.Attributes != nil && p.config.Import.Accepts(event.Prefix) {
-		if found := p.resolve(state, event.Attributes.NextHop); found.err == nil {
-			want = kernel.Nexthop{
-				Family: kernel.FamilyOf(event.Prefix.Addr()), Device: found.hop.Device, Gateway: found.hop.Gateway,
-			}
+	var inside netip.Addr
+	var found resolution
+	if event.Attributes != nil && p.config.Import.Accepts(event.Prefix) {
+		nextHop := event.Attributes.NextHop
+		if state := p.peers[event.Peer]; state != nil {
+			found = p.resolve(state, nextHop)
+		} else if event.Peer != "" {
+			inside, found = nextHop, p.resolveInside(nextHop)
 		}
 	}
-	p.best.set(event.Prefix, func(r *bestRoute) { r.want, r.stale = want, false })
+	p.best.set(event.Prefix, func(r *bestRoute) {
+		r.want, r.inside, r.stale = found.bestNexthop(event.Prefix), inside, false
+	})
+}
+
+func (r resolution) bestNexthop(prefix netip.Prefix) kernel.Nexthop {
+	if r.err != nil || r.hop == (Hop{}) {
+		return kernel.Nexthop{}
+	}
+	return kernel.Nexthop{Family: kernel.FamilyOf(prefix.Addr()), Device: r.hop.Device, Gateway: r.hop.Gateway}
+}
+
+func (p *Planner) resolveInside(nextHop netip.Addr) resolution {
+	found, ok := p.best.hops[nextHop]
+	if !ok {
+		found.hop, found.err = p.opts.ResolveInside(nextHop)
+		p.best.hops[nextHop] = found
+	}
+	return found
+}
+
+// resolveInsideAgain follows interior routing, which may lead to another border by
+// another way now.
+func (p *Planner) resolveInsideAgain() {
+	before := p.best.hops
+	if len(before) == 0 {
+		return
+	}
+	p.best.hops = make(map[netip.Addr]resolution)
+	changed := false
+	for nextHop, was := range before {
+		changed = p.resolveInside(nextHop).hop != was.hop || changed
+	}
+	if !changed {
+		return
+	}
+	for prefix, r := range p.best.routes.All() {
+		if want := p.best.hops[r.inside].bestNexthop(prefix); r.inside.IsValid() && want != r.want {
+			p.best.set(prefix, func(r *bestRoute) { r.want = want })
+		}
+	}
 }
 
 // adoptBest takes over what a former run put into the main table.
@@ -108,7 +153,7 @@ func (p *Planner) flushBest(limit int) []Step {
 				p.best.gone = append(p.best.gone, n)
 			}
 		}
-		if r.have == 0 && r.want == (kernel.Nexthop{}) {
+		if r.have == 0 && r.want == (kernel.Nexthop{}) && !r.inside.IsValid() {
 			p.best.routes.Delete(prefix)
 		} else {
 			p.best.routes.Set(prefix, r)

@@ -28,6 +28,9 @@ type Options struct {
 	// hop and session; routes with one that cannot be resolved are not used until
 	// [Planner.ResolveAgain] finds a way.
 	Resolve func(peer *config.Peer, nextHop netip.Addr) (Hop, error)
+	// ResolveInside finds the way to another border by interior routing, for
+	// best paths. It is asked again at each [Planner.ResolveAgain].
+	ResolveInside func(nextHop netip.Addr) (Hop, error)
 }
 
 // Planner turns what BGP says into steps. It does no I/O besides Options.Resolve,
@@ -44,6 +47,7 @@ type Planner struct {
 // ours there. Make [Planner.Want] the kernel's state first.
 func New(c *config.Border, opts Options, have kernel.State) *Planner {
 	p := &Planner{config: c, opts: opts, pool: nexthop.NewPool(have.Nexthops), peers: make(map[string]*peer)}
+	p.best.hops = make(map[netip.Addr]resolution)
 	byTable := make(map[uint32]*peer)
 	for i := range c.Peers {
 		state := &peer{config: &c.Peers[i], reason: "the session has not come up yet", hops: make(map[netip.Addr]resolution)}
@@ -173,8 +177,10 @@ func (p *Planner) resolve(state *peer, nextHop netip.Addr) resolution {
 	return found
 }
 
-// ResolveAgain looks once more for next hops that had no way.
+// ResolveAgain looks once more for peers' next hops that had no way, and for all
+// inside of the AS.
 func (p *Planner) ResolveAgain() {
+	p.resolveInsideAgain()
 	for _, state := range p.peers {
 		found := false
 		for nextHop, was := range state.hops {

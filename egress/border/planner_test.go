@@ -281,6 +281,41 @@ func TestBestPaths(t *testing.T) {
 	}
 }
 
+func TestBestPathsByOtherBorders(t *testing.T) {
+	w := newWorld(t)
+	w.config.Router.BestPaths = true
+	w.start()
+	a := attributes(0)
+	event := speaker.BestPath{Prefix: prefix(1), Peer: "rr", Attributes: &a}
+	key := kernel.RouteKey{Prefix: prefix(1), Table: kernel.MainTable, Metric: 20}
+	for _, step := range []struct{ name, interior, want string }{
+		{"nothing leads to the other border", "", ""},
+		{"something does", "eth0", "eth0"},
+		{"interior routing changes", "eth7", "eth7"},
+		{"the border is lost", "", ""},
+		{"and comes back", "eth0", "eth0"},
+	} {
+		w.interior = step.interior
+		if step.name == "nothing leads to the other border" {
+			w.planner.Best(event)
+		}
+		w.planner.ResolveAgain()
+		w.flush()
+		if got := w.nexthops[w.routes[key].Nexthop]; got.Device != step.want {
+			t.Errorf("%s: the main table has %v", step.name, w.routes)
+		}
+	}
+	w.up("a")
+	event.Peer = "a"
+	w.planner.Best(event)
+	w.interior = "eth7"
+	w.planner.ResolveAgain()
+	w.flush()
+	if got := w.nexthops[w.routes[key].Nexthop]; got.Device != "eth1" {
+		t.Errorf("a peer became best: the main table has %v", w.routes)
+	}
+}
+
 func TestLocatorStaysShutWithoutItsRoute(t *testing.T) {
 	w := newWorld(t)
 	w.config = parse(t, strings.Replace(borderTOML, "[srv6]", "[srv6]\nlocator_route = false", 1))

@@ -60,6 +60,7 @@ type world struct {
 	// marked are the peers whose path servers were told of.
 	marked    map[string]bool
 	reachable bool
+	interior  string
 	log       []string
 }
 
@@ -86,7 +87,10 @@ func (w *world) start() {
 	for _, n := range w.nexthops {
 		have.Nexthops = append(have.Nexthops, n)
 	}
-	w.planner = border.New(w.config, border.Options{Anchor: "anchor", VRF: func(*config.Peer) bool { return false }, Resolve: w.resolve}, have)
+	w.planner = border.New(w.config, border.Options{
+		Anchor: "anchor", VRF: func(*config.Peer) bool { return false },
+		Resolve: w.resolve, ResolveInside: w.resolveInside,
+	}, have)
 	want := w.planner.Want()
 	clear(w.routes)
 	clear(w.nexthops)
@@ -107,6 +111,14 @@ func (w *world) resolve(_ *config.Peer, nextHop netip.Addr) (border.Hop, error) 
 		return border.Hop{}, fmt.Errorf("no route to %s", nextHop)
 	}
 	return border.Hop{Device: "eth1", Gateway: nextHop}, nil
+}
+
+// resolveInside leads to other borders over w.interior, if there is such a device.
+func (w *world) resolveInside(nextHop netip.Addr) (border.Hop, error) {
+	if w.interior == "" {
+		return border.Hop{}, fmt.Errorf("no route to %s", nextHop)
+	}
+	return border.Hop{Device: w.interior, Gateway: nextHop}, nil
 }
 
 func (w *world) put(s kernel.State) {

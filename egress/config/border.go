@@ -20,8 +20,9 @@ type Border struct {
 // Router is what the agent does besides SRv6, where no other BGP daemon is.
 type Router struct {
 	// BestPaths makes the agent an ordinary border router, too: it selects best
-	// paths among its peers, puts them into the main table, and gives them to the
-	// reflectors with itself as next hop. Default false.
+	// paths among its peers' and what reflectors have of other borders, puts them
+	// into the main table, and gives its peers' to the reflectors with itself as
+	// next hop. Default false.
 	BestPaths bool `toml:"best_paths"`
 	// Announce holds the own prefixes that peers are told; they are never told
 	// anything else. Default none.

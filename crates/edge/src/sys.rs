@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use hikyaku_core::units::Rate;
+use rustix::net::sockopt;
 
 pub(crate) use datagram::{Datagrams, send};
 
@@ -214,14 +215,43 @@ pub(crate) fn mptcp_subflows(socket: impl AsFd) -> io::Result<(MptcpInfo, Vec<Su
 /// Those of setsockopt(2); `EOPNOTSUPP` on a socket of MPTCP.
 pub(crate) fn set_max_pacing_rate(socket: impl AsFd, rate: Option<Rate>) -> io::Result<()> {
     let bytes_per_sec = rate.map_or(u64::MAX, |rate| rate.bits_per_sec() / 8);
+    set(socket.as_fd(), libc::SO_MAX_PACING_RATE, &bytes_per_sec)
+}
+
+/// Makes room for twice as much in a socket's send buffer, up to 8 MiB. The kernel goes on sizing it as
+/// before.
+///
+/// # Errors
+/// Those of setsockopt(2): `EPERM` without CAP_NET_ADMIN, `ENOPROTOOPT` before Linux 5.14, which would
+/// leave the buffer as it is from now on.
+pub(crate) fn double_send_buffer(socket: impl AsFd) -> io::Result<()> {
+    let socket = socket.as_fd();
+    let mut lock: libc::c_int = 0;
+    // SAFETY: any bytes are an integer.
+    unsafe { get(socket, libc::SOL_SOCKET, SO_BUF_LOCK, &mut lock)? };
+    // The kernel gives twice what is asked for, for its own overhead, and tells that.
+    let size = sockopt::socket_send_buffer_size(socket)?;
+    if size > 4 << 20 {
+        return Ok(());
+    }
+    sockopt::set_socket_send_buffer_size_force(socket, size)?;
+    set(socket, SO_BUF_LOCK, &lock)
+}
+
+/// Which buffers the kernel leaves as they are (`asm-generic/socket.h`).
+const SO_BUF_LOCK: libc::c_int = 72;
+
+/// Sets an option of `SOL_SOCKET` by setsockopt(2).
+fn set<T: Copy>(socket: BorrowedFd<'_>, option: libc::c_int, value: &T) -> io::Result<()> {
     // SAFETY: the kernel reads as many bytes as are told of a value that lives for the call.
     let result = unsafe {
+        let value: *const T = value;
         libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
+            socket.as_raw_fd(),
             libc::SOL_SOCKET,
-            libc::SO_MAX_PACING_RATE,
-            (&raw const bytes_per_sec).cast(),
-            mem::size_of_val(&bytes_per_sec) as libc::socklen_t,
+            option,
+            value.cast(),
+            mem::size_of::<T>() as libc::socklen_t,
         )
     };
     if result == 0 {

@@ -88,6 +88,13 @@ impl Conn {
         }
     }
 
+    /// The same of a subflow of MPTCP that is sent from `local`.
+    pub(crate) fn subflow_resumed(&self, local: IpAddr, silent: Duration) {
+        if let Some(route) = &self.route {
+            route.subflow_resumed(local, silent);
+        }
+    }
+
     fn reroute(&self, route: &ConnRoute) -> Update {
         let update = route.update(self.decision().session);
         if update.is_news

@@ -262,28 +262,48 @@ impl ConnRoute {
             // that one would be one of all routes, and so the client's.
             decided.candidates.mode = Mode::Adaptive;
         }
-        let route = match (native(&self.egress, local), chosen.route) {
-            (Some(path), _) => Route::Steered(path),
-            // The first subflow of an aggregate takes the plain way.
-            (None, Route::Aggregated) => Route::Plain,
-            (None, route) => route,
-        };
+        let route = self.subflow_route(local, chosen.route);
         chosen.stalled.get_or_insert((route, decided));
         drop(chosen);
         self.egress.stalled(self.client, &decided, route)
     }
 
+    /// The way of the subflow that is sent from `local`, of a connection on `route`.
+    fn subflow_route(&self, local: IpAddr, route: Route) -> Route {
+        match (native(&self.egress, local), route) {
+            (Some(path), _) => Route::Steered(path),
+            // The first subflow of an aggregate takes the plain way.
+            (None, Route::Aggregated) => Route::Plain,
+            (None, route) => route,
+        }
+    }
+
     /// Takes note that acknowledgements come again, `silent` after the last one before.
     pub(crate) fn resumed(&self, silent: Duration) {
-        let Some((route, decided)) = self.chosen.lock().stalled.take() else {
-            return;
-        };
+        let stalled = self.chosen.lock().stalled.take();
+        if let Some((route, decided)) = stalled {
+            self.learn_silence(route, &decided, silent);
+        }
+    }
+
+    /// The same of the subflow that is sent from `local`.
+    pub(crate) fn subflow_resumed(&self, local: IpAddr, silent: Duration) {
+        let mut chosen = self.chosen.lock();
+        let own = self.subflow_route(local, chosen.route);
+        let stalled = chosen.stalled.take_if(|(route, _)| *route == own);
+        drop(chosen);
+        if let Some((route, decided)) = stalled {
+            self.learn_silence(route, &decided, silent);
+        }
+    }
+
+    fn learn_silence(&self, route: Route, decided: &Decided, silent: Duration) {
         let seen = PathObservation {
             duration: silent,
             stalled: silent,
             ..PathObservation::default()
         };
-        self.egress.learn(self.client, &decided, route, &seen);
+        self.egress.learn(self.client, decided, route, &seen);
     }
 
     /// Counts a response that has ended.

@@ -13,7 +13,9 @@
 //!   tenth, which shows in srtt and rttvar here. Where fewer than [`AT_ONCE`] packets are overdue, the
 //!   longest delay of an acknowledgement is waited for, too.
 //!
-//! A sender without data is never stalled, as nothing of it is overdue. A silence that ends by itself
+//! A sender without data is never stalled, as nothing of it is overdue. What was under way at an alarm
+//! is given up: a further one takes packets that were sent after it, which is what the next path was
+//! tried with, and which are given [`MOST_PATIENCE`]. A silence that ends by itself
 //! was a false alarm, and doubles the patience for a while: links that pause now and then have one
 //! alarm in ten seconds.
 
@@ -33,6 +35,10 @@ const PATIENCE_LIFE: Duration = Duration::from_secs(10);
 const AT_ONCE: u64 = 4;
 /// and those that may have waited for more.
 const DELAYED: u64 = 2;
+/// For so long after an alarm senders are busy with what it took.
+const RECOVERY: Duration = Duration::from_secs(1);
+/// The time between two alarms of one silence doubles so often.
+const MOST_DOUBLINGS: u32 = 4;
 /// Between looks in a silence that is longer than that.
 const SILENT_INTERVAL: Duration = Duration::from_millis(1);
 /// A look that comes so much later than the last one tells that this machine is busy, and that
@@ -105,6 +111,7 @@ pub(crate) struct Watch {
     active: Instant,
     /// Silence that is nothing, and since when it is longer than at first.
     patience: (Duration, Instant),
+    given_up: Option<GivenUp>,
     alarm: Option<Alarm>,
 }
 
@@ -115,6 +122,15 @@ struct Entry {
     sent: u64,
     /// Something was in flight.
     busy: bool,
+}
+
+/// The counters at the last alarm: what was under way then is lost, and either sent again, which
+/// counts as sent since, or never acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct GivenUp {
+    at: Instant,
+    sent: u64,
+    acked: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -138,6 +154,7 @@ impl Watch {
             looked: now,
             active: now,
             patience: (LEAST_PATIENCE, now),
+            given_up: None,
             alarm: None,
         }
     }
@@ -147,11 +164,19 @@ impl Watch {
         if now.saturating_duration_since(self.patience.1) > PATIENCE_LIFE {
             self.patience.0 = LEAST_PATIENCE;
         }
+        // By then what is lost was sent again, and counters may have drifted apart.
+        let is_over = |given_up: &GivenUp| {
+            self.alarm.is_none() && now.saturating_duration_since(given_up.at) > RECOVERY
+        };
+        if self.given_up.as_ref().is_some_and(is_over) {
+            self.given_up = None;
+        }
         let signal = if flight.acked != self.acked {
             self.acked = flight.acked;
             self.resume(now, flight)
         } else if flight.in_flight == 0 {
             self.progress = now;
+            self.given_up = None;
             None
         } else {
             self.judge(now, flight)
@@ -194,6 +219,7 @@ impl Watch {
         let alarm = self.alarm.take()?;
         let silent = at.saturating_duration_since(since);
         if of_former(&alarm) {
+            self.given_up = None;
             self.patience = ((2 * silent).clamp(LEAST_PATIENCE, MOST_PATIENCE), now);
         }
         Some(Signal::Resumed(silent))
@@ -206,7 +232,11 @@ impl Watch {
         if silent < patience || tardy || self.alarm.is_some_and(|alarm| now < alarm.again) {
             return None;
         }
-        let late = flight.srtt + patience.max(4 * flight.rttvar);
+        let late = match self.alarm {
+            None => flight.srtt + patience.max(4 * flight.rttvar),
+            // Over a path that may be longer, and may have been taken late.
+            Some(_) => 2 * flight.srtt + MOST_PATIENCE,
+        };
         let mut overdue = self.overdue(now, late, flight);
         if overdue < AT_ONCE {
             overdue = self.overdue(now, late + self.ack_delay, flight);
@@ -215,12 +245,15 @@ impl Watch {
             }
         }
         let times = self.alarm.map_or(0, |alarm| alarm.times);
-        // What is sent because of it takes a round trip, over a path that may be longer.
-        let wait = (2 * flight.srtt + patience) * 2_u32.pow(times.min(8));
+        self.given_up = Some(GivenUp {
+            at: now,
+            sent: flight.sent,
+            acked: flight.acked,
+        });
         self.alarm = Some(Alarm {
             raised: self.alarm.map_or(now, |alarm| alarm.raised),
             acked: self.alarm.map_or(self.acked, |alarm| alarm.acked),
-            again: now + wait,
+            again: now + late * 2_u32.pow(times.min(MOST_DOUBLINGS)),
             times: times + 1,
         });
         Some(Signal::Stalled(Stall {
@@ -231,13 +264,18 @@ impl Watch {
         }))
     }
 
-    /// Packets in flight that were sent `late` ago or before.
+    /// Packets in flight that were sent `late` ago or before, and not given up.
     fn overdue(&self, now: Instant, late: Duration, flight: &Flight) -> u64 {
         let until = now
             .checked_sub(late)
             .map_or(0, |then| self.sent_until(then));
         let recent = flight.sent.saturating_sub(until);
-        flight.in_flight.saturating_sub(recent) / flight.packet.max(1)
+        let old = flight.in_flight.saturating_sub(recent);
+        let since = |given_up: GivenUp| {
+            let acked = flight.acked.saturating_sub(given_up.acked);
+            until.saturating_sub(given_up.sent).saturating_sub(acked)
+        };
+        self.given_up.map_or(old, |given_up| old.min(since(given_up))) / flight.packet.max(1)
     }
 
     /// What had been sent at `then`; 0 before the first look. What was sent between two looks that are
@@ -259,7 +297,10 @@ impl Watch {
     }
 
     fn remember(&mut self, now: Instant, flight: &Flight) {
-        let back = flight.srtt + self.patience.0.max(4 * flight.rttvar) + self.ack_delay;
+        let back = match self.alarm {
+            None => flight.srtt + self.patience.0.max(4 * flight.rttvar) + self.ack_delay,
+            Some(_) => 2 * flight.srtt + MOST_PATIENCE + self.ack_delay,
+        };
         let old = |entry: &Entry| now.saturating_duration_since(entry.at) > back;
         while self.log.get(1).is_some_and(old) {
             self.log.pop_front();

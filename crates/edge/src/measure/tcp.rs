@@ -237,7 +237,7 @@ impl TcpMeter {
         while let Some((local, signal)) = watcher.poll(cx, || self.socket.subflows()) {
             match signal {
                 Signal::Stalled(stall) => moved |= self.conn.subflow_stalled(local, &stall),
-                Signal::Resumed(silent) => self.conn.resumed(silent),
+                Signal::Resumed(silent) => self.conn.subflow_resumed(local, silent),
             }
         }
         if moved {

@@ -20,6 +20,8 @@ use libbpf_rs::{MapCore, MapFlags};
 use parking_lot::Mutex;
 use rustix::net::sockopt;
 
+use crate::sys;
+
 pub use load::LoadError;
 pub use setting::{Prefix, Setting};
 
@@ -208,8 +210,9 @@ impl Controls {
     /// later instead of two and a retransmission timeout. `control` is what the connection has, and
     /// begins anew with what it learns of the new path; `None` for what the kernel gave it.
     ///
-    /// Without our own controls only what the window has room for is sent; a connection that has no
-    /// more data than is in flight waits for the kernel's tail loss probe.
+    /// Of a sender that is slower than its window allows, what is lost may fill the send buffer: it is
+    /// given room for more. Without our own controls only what the window has room for is sent; a
+    /// connection that has no more data than is in flight waits for the kernel's tail loss probe.
     ///
     /// # Errors
     /// As [`Controls::set_congestion`]; and those of setsockopt(2).
@@ -219,6 +222,8 @@ impl Controls {
         peer: IpAddr,
         control: Option<Control>,
     ) -> io::Result<()> {
+        // Where that cannot be, the next data wait for an acknowledgement.
+        let _ = sys::double_send_buffer(socket);
         let Some(loaded) = &self.loaded else {
             return push(socket);
         };
