@@ -5,7 +5,7 @@
 mod common;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -119,9 +119,13 @@ impl World {
     }
 
     fn load(&self, url: &str, http: &str) -> Load {
+        self.load_with(&["--http", http, url])
+    }
+
+    fn load_with(&self, args: &[&str]) -> Load {
         let mut get = Command::new(BINARY);
         get.args(["get", "--insecure", "--json", "--timeout", "600s"]);
-        get.args(["--http", http, url]);
+        get.args(args);
         get.stdout(Stdio::piped()).stderr(Stdio::null());
         Load(self.client().spawn(&mut get).unwrap().unwrap())
     }
@@ -163,9 +167,23 @@ impl World {
     }
 
     /// Asks the server's admin API, which is within its namespace.
-    fn admin<T: Send>(&self, ask: impl FnOnce(&Server) -> T + Send) -> T {
+    fn ask<T: Send>(&self, ask: impl FnOnce(&Server) -> T + Send) -> T {
         let namespace = self.network.node("server").unwrap();
         namespace.enter(|| ask(&self.server)).unwrap()
+    }
+
+    /// An answer of the server's admin API.
+    fn admin(&self, path: &str) -> Value {
+        self.ask(|server| server.admin_json(path))
+    }
+
+    /// Runs `ip` on a node.
+    fn ip(&self, node: &str, args: &str) {
+        let mut ip = Command::new("ip");
+        ip.args(args.split(' '));
+        let node = self.network.node(node).unwrap();
+        let output = node.output(&mut ip).unwrap().unwrap();
+        assert!(output.status.success(), "ip {args}: {output:?}");
     }
 }
 
@@ -204,7 +222,13 @@ fn moves_with(http: &str, version: &str) {
     world.until_on("b", "a");
     let fast = world.rate("b");
     assert!(fast > slow * 3 / 2, "{fast} bytes/s on b, {slow} on a");
-    let known = world.admin(|server| server.admin_json("/v1/clients/2001:db8:9::1"));
+    let on = |place: usize| {
+        let routes = &world.admin("/v1/status")["egress"]["routes"][place];
+        ["open", "begun", "moved"].map(|what| routes[what].as_u64().unwrap())
+    };
+    assert_eq!(on(0), [0, 1, 0], "plain");
+    assert_eq!(on(2), [1, 0, 1], "transit-b");
+    let known = world.admin("/v1/clients/2001:db8:9::1");
     let routes = known["routes"].as_array().unwrap();
     assert_eq!(routes.len(), 3, "one for each class: {known}");
     assert_eq!(routes[0]["route"], "transit-b", "{known}");
@@ -263,7 +287,7 @@ fn leaves_a_black_hole(http: &str, kicks: &str, prepare: impl FnOnce(&Netns)) {
     prepare(world.network.node("server").unwrap());
     // Where there is one path only none is left by mistake, however busy this machine is.
     world.agent.as_ref().unwrap().second_is("down");
-    let metric = |name: &str| world.admin(|server| server.metric(name));
+    let metric = |name: &str| world.ask(|server| server.metric(name));
     eventually("one path only", || {
         (metric("hikyaku_egress_path_up{path=\"transit-b\"}") == 0.0).then_some(())
     });
@@ -344,4 +368,60 @@ fn addresses_bring_new_connections_onto_a_path() {
         .server
         .wait_access("the download", |line| line["version"] == "h3");
     assert_eq!(line["route"], "transit-b", "{line}");
+}
+
+#[test]
+fn the_subflows_of_mptcp_are_told() {
+    let test = "the_subflows_of_mptcp_are_told";
+    if !Path::new("/proc/sys/net/mptcp/enabled").exists() {
+        common::skip(test, "this kernel has no MPTCP");
+        return;
+    }
+    let Some(world) = World::start("[policy]\npath = \"plain\"") else {
+        return;
+    };
+    for node in ["server", "client"] {
+        world.ip(node, "mptcp limits set subflows 2 add_addr_accepted 2");
+    }
+    world.ip("server", "mptcp endpoint add 2001:db8:5::b1 signal");
+    let _load = world.load_with(&["--http", "2", "--mptcp", URL]);
+    let subflows = |known: &Value| known["open"][0]["subflows"].as_array().cloned();
+    let known = eventually("two subflows with data", || {
+        let known = world.admin("/v1/clients/2001:db8:9::1");
+        let two = subflows(&known).filter(|two| two.len() == 2)?;
+        let sent = |subflow: &Value| subflow["acked"] != "0B" && subflow["in_flight"] != "0B";
+        two.iter().all(sent).then_some(known)
+    });
+    assert_eq!(known["open"][0]["route"], "plain", "{known:#}");
+    // By the server's address, of which the second is that of a path.
+    let ends = [
+        ("[2001:db8:5::1]:8443", Value::Null),
+        ("[2001:db8:5::b1]:8443", "transit-b".into()),
+    ];
+    for (subflow, (local, path)) in subflows(&known).unwrap().iter().zip(ends) {
+        assert_eq!(
+            (&subflow["local"], &subflow["path"]),
+            (&local.into(), &path),
+            "{subflow:#}"
+        );
+        assert_eq!(subflow["state"], "established", "{subflow:#}");
+        assert!(subflow["rtt"].is_string(), "{subflow:#}");
+        assert_eq!(subflow["timeouts"], 0, "{subflow:#}");
+        let remote = subflow["remote"].as_str().unwrap();
+        assert!(remote.starts_with("[2001:db8:9::1]:"), "{remote}");
+        let text = known["text"].as_str().unwrap();
+        let line = format!("subflow {local} to {remote}");
+        assert!(text.contains(&line), "{text}");
+    }
+    let bytes = |known: &Value| {
+        let subflows = subflows(known).unwrap_or_default();
+        let acked = subflows.iter().map(|subflow| subflow["acked"].clone());
+        acked.collect::<Vec<_>>()
+    };
+    eventually("more data on both", || {
+        let later = bytes(&world.admin("/v1/clients/2001:db8:9::1"));
+        let pairs = bytes(&known).into_iter().zip(later);
+        let grown: Vec<bool> = pairs.map(|(before, later)| before != later).collect();
+        (grown == [true, true]).then_some(())
+    });
 }

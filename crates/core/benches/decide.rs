@@ -82,6 +82,7 @@ fn routes(policy: &Arc<PolicyConfig>, now: Timestamp) -> [f64; 3] {
     let config = PathTableConfig {
         max_records: 1_000_000,
         hash_key: [1, 2],
+        journal: true,
     };
     let mut table = PathTable::new(config, Arc::clone(policy));
     let paths: PathSet = (0..4).filter_map(PathId::new).collect();

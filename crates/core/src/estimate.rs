@@ -17,8 +17,8 @@ use crate::udp::{PROBED_WEIGHT, RateVerdict, Rates, UdpHealth};
 use crate::units::{ByteSize, Rate, Secs, Timestamp};
 use crate::view::{LOSS_LIMITED, is_loss_limited};
 
+pub use codec::ENCODED_LEN;
 pub(crate) use codec::Packed;
-pub use codec::{DecodeError, ENCODED_LEN};
 pub use loss::{LossBounds, LossCount};
 pub(crate) use open_rate::OpenRate;
 pub(crate) use outcomes::Outcomes;

@@ -21,7 +21,7 @@ use crate::policy::PolicyConfig;
 use crate::units::{ByteSize, Rate, Timestamp, duration};
 use crate::view::{Knowledge, PathView};
 
-pub use open::{FloorState, OpenConnection};
+pub use open::{FloorState, OpenConnection, SubflowState};
 pub use udp::Udp;
 
 /// What is known of a client, what is expected of each arm, and the decision with its reason.

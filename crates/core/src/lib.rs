@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arm;
+pub mod codec;
 pub mod connections;
 pub mod decide;
 pub mod estimate;

@@ -7,9 +7,11 @@
 //! without proof. How: `docs/decisions.md`.
 
 mod candidates;
+mod codec;
 mod compare;
 mod decide;
 mod explain;
+mod key;
 mod names;
 mod observation;
 mod reason;
@@ -27,11 +29,12 @@ pub use candidates::{Candidates, Mode, Singles};
 pub use compare::{Measure, RouteGain};
 pub use decide::{RouteDecision, decide_route};
 pub use explain::{RouteSummary, RoutesExplanation, explain_routes};
+pub use key::PathKey;
 pub use names::PathNames;
 pub use observation::PathObservation;
 pub use reason::RouteReason;
 pub use set::PathSet;
-pub use table::{Blame, PathTable, PathTableConfig};
+pub use table::{Blame, PathChanges, PathTable, PathTableConfig};
 pub use view::{RouteQuality, RouteView};
 
 /// Most paths that are told apart.
@@ -113,6 +116,10 @@ impl Carrier {
 
     const fn index(self) -> usize {
         self.0 as usize
+    }
+
+    const fn as_path(self) -> Option<PathId> {
+        PathId::new(self.0)
     }
 }
 

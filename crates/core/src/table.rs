@@ -18,7 +18,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::arm::Version;
-use crate::estimate::{DecodeError, Estimate};
+use crate::codec::DecodeError;
+use crate::estimate::Estimate;
 use crate::key::{Key, Prefix, prefixes};
 use crate::model::Model;
 use crate::policy::PolicyConfig;

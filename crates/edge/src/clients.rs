@@ -15,6 +15,7 @@ use hikyaku_core::decide::{Decision, decide};
 use hikyaku_core::explain::{Explanation, explain};
 use hikyaku_core::key::{Key, shard_of};
 use hikyaku_core::model::Model;
+use hikyaku_core::path::PathChanges;
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::sample::Observation;
 use hikyaku_core::table::{Change, ClientTable, Scope, TableConfig};
@@ -57,11 +58,13 @@ struct Rules {
 pub(crate) struct Changes {
     pub(crate) cleared: HashSet<usize>,
     pub(crate) records: Vec<(Key, Option<Box<[u8]>>)>,
+    /// Of egress routes.
+    pub(crate) routes: PathChanges,
 }
 
 impl Changes {
     pub(crate) fn is_empty(&self) -> bool {
-        self.cleared.is_empty() && self.records.is_empty()
+        self.cleared.is_empty() && self.records.is_empty() && self.routes.is_empty()
     }
 }
 

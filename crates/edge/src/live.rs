@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hikyaku_congestion::{Algorithm, Handle};
-use hikyaku_core::explain::{FloorState, OpenConnection};
+use hikyaku_core::explain::{FloorState, OpenConnection, SubflowState};
 use hikyaku_core::units::ByteSize;
 
 use crate::conn::Conn;
@@ -45,9 +45,20 @@ impl LiveConnection {
     /// What it does now; `None` if it has just ended.
     pub(crate) fn look(&self) -> Option<OpenConnection> {
         let conn = self.conn.upgrade()?;
-        let (window, floor) = match &self.transport {
-            Transport::Tcp(socket) => (socket.upgrade()?.window().ok()?, None),
-            Transport::Quic(quic) => of_quic(quic)?,
+        let (window, floor, subflows) = match &self.transport {
+            Transport::Tcp(socket) => {
+                let socket = socket.upgrade()?;
+                (socket.window().ok()?, None, socket.subflow_states())
+            }
+            Transport::Quic(quic) => {
+                let (window, floor) = of_quic(quic)?;
+                (window, floor, Vec::new())
+            }
+        };
+        let egress = conn.shared.egress.as_deref();
+        let with_path = |subflow: SubflowState| SubflowState {
+            path: egress.and_then(|egress| egress.name_of_address(subflow.local.ip())),
+            ..subflow
         };
         Some(OpenConnection {
             version: conn.peer.version,
@@ -57,6 +68,8 @@ impl LiveConnection {
             cwnd: ByteSize::from_bytes(window.bytes),
             slow_start: window.slow_start,
             floor,
+            route: conn.route_name(),
+            subflows: subflows.into_iter().map(with_path).collect(),
         })
     }
 }

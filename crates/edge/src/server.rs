@@ -124,7 +124,8 @@ impl Server {
         set_floor(&controls, &config.policy);
         let clock = Clock::start();
         let clients = Clients::new(&config, load_model(&config)?, available, clock);
-        let store = open_store(&config, &clients)?;
+        let egress = Egress::new(&config, Classes::new(&config.classes)?, clock);
+        let store = open_store(&config, &clients, egress.as_deref())?;
         let listeners = config
             .listen
             .iter()
@@ -135,8 +136,6 @@ impl Server {
         }
         let admin = admin::bind(&config.admin)?;
         let addresses = listeners.iter().map(|listener| listener.address).collect();
-        let classes = Classes::new(&config.classes)?;
-        let egress = Egress::new(&config, classes, clock);
         let live = live(config, &certificate)?;
         let shards = live.config.shards.clone();
         let shared = Shared::new(clients, clock, controls, egress, addresses, live);

@@ -10,7 +10,7 @@ use hikyaku_core::sample::{Observation, UdpEvent};
 use hikyaku_core::units::Timestamp;
 
 use crate::access_log::AccessLog;
-use crate::clients::Clients;
+use crate::clients::{Changes, Clients};
 use crate::config::Config;
 use crate::content::Content;
 use crate::egress::Egress;
@@ -142,6 +142,15 @@ impl Shared {
         match socket.kick(&self.controls) {
             Ok(()) => self.metrics.on_kick(Transport::Tcp),
             Err(error) => tracing::debug!("sending at once over another path: {error}"),
+        }
+    }
+
+    /// Up to about `limit` changes of each kind since the last call, for the store.
+    pub(crate) fn changes(&self, limit: usize) -> Changes {
+        let routes = self.egress.as_ref().map(|egress| egress.changes(limit));
+        Changes {
+            routes: routes.unwrap_or_default(),
+            ..self.clients.changes(limit)
         }
     }
 

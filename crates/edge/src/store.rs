@@ -1,17 +1,22 @@
-//! The store: what is known of clients, kept over restarts.
+//! The store: what is known of clients and of their egress routes, kept over restarts.
 //!
 //! Loaded whole at start, written behind every two seconds, one crash-safe transaction
 //! each time. A file that can't be read is set aside, never deleted, and the server starts
 //! with an empty one.
 
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hikyaku_core::key::Key;
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError};
+use hikyaku_core::path::{PathChanges, PathKey};
+use redb::{
+    Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction,
+};
 
 use crate::clients::{Changes, Clients};
 use crate::metrics::add;
@@ -23,7 +28,11 @@ const WRITE_INTERVAL: Duration = Duration::from_secs(2);
 const BATCH: usize = 20_000;
 const FILE: &str = "clients.redb";
 /// Text of a [`Key`] to an encoded estimate.
-const CLIENTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("clients-1");
+const CLIENTS: Table = TableDefinition::new("clients-1");
+/// Text of a [`PathKey`] to an encoded record.
+const ROUTES: Table = TableDefinition::new("routes-1");
+
+type Table = TableDefinition<'static, &'static str, &'static [u8]>;
 
 /// Why the store can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -92,14 +101,30 @@ impl Store {
         &self.path
     }
 
-    /// Reads all records into `each`, which tells whether it could use one; gives the
-    /// number of those it could, and of those it could not.
+    /// Reads what is known of clients into `each`, which tells whether it could use a record; gives
+    /// the number of those it could, and of those it could not.
     pub(crate) fn load(
         &self,
-        mut each: impl FnMut(Key, &[u8]) -> bool,
+        each: impl FnMut(Key, &[u8]) -> bool,
+    ) -> Result<(usize, usize), redb::Error> {
+        self.read(CLIENTS, each)
+    }
+
+    /// The same with what is known of routes.
+    pub(crate) fn load_routes(
+        &self,
+        each: impl FnMut(PathKey, &[u8]) -> bool,
+    ) -> Result<(usize, usize), redb::Error> {
+        self.read(ROUTES, each)
+    }
+
+    fn read<K: FromStr>(
+        &self,
+        table: Table,
+        mut each: impl FnMut(K, &[u8]) -> bool,
     ) -> Result<(usize, usize), redb::Error> {
         let transaction = self.database.begin_read()?;
-        let table = match transaction.open_table(CLIENTS) {
+        let table = match transaction.open_table(table) {
             Err(TableError::TableDoesNotExist(_)) => return Ok((0, 0)),
             table => table?,
         };
@@ -118,25 +143,49 @@ impl Store {
     /// Writes changes in one transaction.
     pub(crate) fn write(&self, changes: &Changes) -> Result<(), redb::Error> {
         let transaction = self.database.begin_write()?;
-        {
-            let mut table = transaction.open_table(CLIENTS)?;
-            if !changes.cleared.is_empty() {
-                table.retain(|key, _| {
-                    let key = key.parse::<Key>();
-                    key.is_ok_and(|key| !changes.cleared.contains(&Clients::shard_of_key(&key)))
-                })?;
-            }
-            for (key, value) in &changes.records {
-                let key = key.to_string();
-                match value {
-                    Some(value) => drop(table.insert(key.as_str(), &**value)?),
-                    None => drop(table.remove(key.as_str())?),
-                }
-            }
+        if !changes.cleared.is_empty() {
+            transaction.open_table(CLIENTS)?.retain(|key, _| {
+                let key = key.parse::<Key>();
+                key.is_ok_and(|key| !changes.cleared.contains(&Clients::shard_of_key(&key)))
+            })?;
         }
+        put(&transaction, CLIENTS, &changes.records)?;
+        if changes.routes.cleared {
+            transaction.delete_table(ROUTES)?;
+        }
+        put(&transaction, ROUTES, &changes.routes.records)?;
         transaction.commit()?;
         Ok(())
     }
+
+    /// Forgets what is known of routes.
+    pub(crate) fn clear_routes(&self) -> Result<(), redb::Error> {
+        let routes = PathChanges {
+            cleared: true,
+            records: Vec::new(),
+        };
+        self.write(&Changes {
+            routes,
+            ..Changes::default()
+        })
+    }
+}
+
+/// Puts or removes records.
+fn put<K: Display>(
+    transaction: &WriteTransaction,
+    table: Table,
+    records: &[(K, Option<Box<[u8]>>)],
+) -> Result<(), redb::Error> {
+    let mut table = transaction.open_table(table)?;
+    for (key, value) in records {
+        let key = key.to_string();
+        match value {
+            Some(value) => drop(table.insert(key.as_str(), &**value)?),
+            None => drop(table.remove(key.as_str())?),
+        }
+    }
+    Ok(())
 }
 
 /// Opens the file and reads through it, so that damage shows now and not later.
@@ -146,9 +195,11 @@ fn open_and_check(path: &Path) -> Result<Database, redb::Error> {
         tracing::warn!("{} was repaired after a crash", path.display());
     }
     let transaction = database.begin_read()?;
-    match transaction.open_table(CLIENTS) {
-        Ok(_) | Err(TableError::TableDoesNotExist(_)) => {}
-        Err(error) => return Err(error.into()),
+    for table in [CLIENTS, ROUTES] {
+        match transaction.open_table(table) {
+            Ok(_) | Err(TableError::TableDoesNotExist(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     drop(transaction);
     Ok(database)
@@ -232,7 +283,7 @@ impl Writer {
     fn write(&mut self) {
         loop {
             if self.unwritten.is_empty() {
-                self.unwritten = self.shared.clients.changes(BATCH);
+                self.unwritten = self.shared.changes(BATCH);
             }
             if self.unwritten.is_empty() {
                 return;
@@ -246,7 +297,8 @@ impl Writer {
             }
             self.failing = false;
             let written = std::mem::take(&mut self.unwritten);
-            add(&self.shared.metrics.stored, written.records.len() as u64);
+            let records = written.records.len() + written.routes.records.len();
+            add(&self.shared.metrics.stored, records as u64);
         }
     }
 }

@@ -5,7 +5,7 @@ mod datagram;
 
 use std::io;
 use std::mem;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use hikyaku_core::units::Rate;
@@ -122,8 +122,10 @@ struct MptcpFullInfo {
 pub(crate) struct Subflow {
     /// Unique in the connection.
     pub(crate) id: u32,
-    /// `None` of an unknown address family.
-    pub(crate) local: Option<IpAddr>,
+    /// Our end; `None` of an unknown address family.
+    pub(crate) local: Option<SocketAddr>,
+    /// The client's end, likewise.
+    pub(crate) remote: Option<SocketAddr>,
     pub(crate) tcp: TcpInfo,
 }
 
@@ -131,14 +133,20 @@ pub(crate) struct Subflow {
 /// as `struct sockaddr_storage` each, which are aligned to 8 bytes.
 const SUBFLOW_INFO: usize = 264;
 
-/// The local address of a `struct mptcp_subflow_info`.
-fn local_address(info: &[u8; SUBFLOW_INFO]) -> Option<IpAddr> {
-    let family = u16::from_ne_bytes([info[8], info[9]]);
-    match i32::from(family) {
-        libc::AF_INET => Some(IpAddr::from(*info[12..].first_chunk::<4>()?)),
-        libc::AF_INET6 => Some(IpAddr::from(*info[16..].first_chunk::<16>()?).to_canonical()),
-        _ => None,
-    }
+/// Where its local and its remote address are.
+const LOCAL: usize = 8;
+const REMOTE: usize = 136;
+
+/// The address and port in a `struct sockaddr_storage`.
+fn socket_address(storage: &[u8]) -> Option<SocketAddr> {
+    let family = u16::from_ne_bytes(*storage.first_chunk()?);
+    let port = u16::from_be_bytes(*storage[2..].first_chunk()?);
+    let ip = match i32::from(family) {
+        libc::AF_INET => IpAddr::from(*storage[4..].first_chunk::<4>()?),
+        libc::AF_INET6 => IpAddr::from(*storage[8..].first_chunk::<16>()?).to_canonical(),
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, port))
 }
 
 /// Most subflows of which the state is read.
@@ -193,7 +201,8 @@ pub(crate) fn mptcp_subflows(socket: impl AsFd) -> io::Result<(MptcpInfo, Vec<Su
     let told = addresses.iter().zip(subflows).take(count);
     let subflows = told.map(|(addresses, tcp)| Subflow {
         id: u32::from_ne_bytes([addresses[0], addresses[1], addresses[2], addresses[3]]),
-        local: local_address(addresses),
+        local: socket_address(&addresses[LOCAL..]),
+        remote: socket_address(&addresses[REMOTE..]),
         tcp,
     });
     Ok((info.mptcp_info, subflows.collect()))

@@ -1,47 +1,18 @@
 //! Estimates as bytes, for tables and the store.
 //!
 //! The fields in the order of the structure as little-endian numbers of a fixed length. What fades is a
-//! `f32`; the rest is kept in as few bits as it is known to. The store puts a version byte before them
-//! and a check over both behind. A record of another version is refused: knowledge is cheap to gain
-//! again, and a wrong reading of it is not.
+//! `f32`; the rest is kept in as few bits as it is known to.
 
 use super::{
-    ByTransport, Choice, Congestion, Estimate, LossCount, MinRtt, OpenRate, Outcomes, Secs,
-    Session, Stat, UdpHealth, Version,
+    ByTransport, Choice, Congestion, Estimate, MinRtt, OpenRate, Outcomes, Secs, Session, Stat,
+    UdpHealth, Version,
 };
 use crate::arm::ARMS;
-use crate::mix::mix;
+use crate::codec::{CHECK_LEN, DecodeError, Reader, Writer, seal, unsealed};
 use crate::udp::UdpState;
 
 /// Length of an encoded estimate in bytes.
 pub const ENCODED_LEN: usize = 1 + FIELDS_LEN + CHECK_LEN;
-
-/// Why bytes are no estimate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DecodeError {
-    /// The record is shorter or longer than any of this version.
-    #[error("decoding an estimate: {len} bytes instead of {ENCODED_LEN}")]
-    Length {
-        /// Length found.
-        len: usize,
-    },
-    /// Another release wrote it.
-    #[error("decoding an estimate: format version {version} instead of {VERSION}")]
-    Version {
-        /// Version found.
-        version: u8,
-    },
-    /// The check differs: bytes were changed.
-    #[error("decoding an estimate: check failed")]
-    Check,
-    /// A field has a value that is never written.
-    #[error("decoding an estimate: impossible {field}")]
-    Field {
-        /// The field.
-        field: &'static str,
-    },
-}
 
 /// An estimate's fields as bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,17 +21,13 @@ pub(crate) struct Packed([u8; FIELDS_LEN]);
 impl Packed {
     pub(crate) fn new(estimate: &Estimate) -> Self {
         let mut packed = Self([0; FIELDS_LEN]);
-        let mut writer = Writer {
-            bytes: &mut packed.0,
-            at: 0,
-        };
-        estimate.write(&mut writer);
+        estimate.write(&mut Writer::new(&mut packed.0));
         packed
     }
 
     /// The estimate; an empty one if these bytes were never one.
     pub(crate) fn estimate(&self) -> Estimate {
-        Estimate::read(&mut Reader { bytes: &self.0 }).unwrap_or_default()
+        Estimate::read(&mut Reader::new(&self.0)).unwrap_or_default()
     }
 }
 
@@ -71,8 +38,7 @@ impl Estimate {
         let mut bytes = [0; ENCODED_LEN];
         bytes[0] = VERSION;
         bytes[1..=FIELDS_LEN].copy_from_slice(&Packed::new(self).0);
-        let check = check(&bytes[..ENCODED_LEN - CHECK_LEN]);
-        bytes[ENCODED_LEN - CHECK_LEN..].copy_from_slice(&check);
+        seal(&mut bytes);
         bytes
     }
 
@@ -85,8 +51,7 @@ impl Estimate {
         to.u32(self.min_rtt.begun.get());
         to.u32(self.srtt);
         for loss in &self.loss {
-            to.f32(loss.sent);
-            to.f32(loss.lost);
+            to.loss(loss);
         }
         for rate in &self.rate {
             to.f32(rate.mean);
@@ -124,14 +89,7 @@ impl Estimate {
         let bytes: &[u8; ENCODED_LEN] = bytes
             .try_into()
             .map_err(|_| DecodeError::Length { len: bytes.len() })?;
-        if bytes[0] != VERSION {
-            return Err(DecodeError::Version { version: bytes[0] });
-        }
-        let (body, found) = bytes.split_at(ENCODED_LEN - CHECK_LEN);
-        if check(body) != found {
-            return Err(DecodeError::Check);
-        }
-        Self::read(&mut Reader { bytes: &body[1..] })
+        Self::read(&mut Reader::new(unsealed(bytes, VERSION)?))
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -145,7 +103,7 @@ impl Estimate {
                 begun: from.secs(),
             },
             srtt: from.u32(),
-            loss: [read_loss(from)?, read_loss(from)?],
+            loss: [from.loss()?, from.loss()?],
             rate: [read_stat(from, "rate")?, read_stat(from, "rate")?],
             best_rate: from.count("best rate")?,
             open_rate: [
@@ -159,16 +117,6 @@ impl Estimate {
             ..read_choice(from)?
         })
     }
-}
-
-fn read_loss(from: &mut Reader<'_>) -> Result<LossCount, DecodeError> {
-    let (sent, lost) = (from.count("packet count")?, from.count("packet count")?);
-    if lost > sent {
-        return Err(DecodeError::Field {
-            field: "packet count",
-        });
-    }
-    Ok(LossCount { sent, lost })
 }
 
 fn read_stat(from: &mut Reader<'_>, field: &'static str) -> Result<Stat, DecodeError> {
@@ -261,101 +209,9 @@ fn read_choice(from: &mut Reader<'_>) -> Result<Estimate, DecodeError> {
     })
 }
 
-/// A check against accidents, not against attackers: who can write the store owns the server.
-fn check(bytes: &[u8]) -> [u8; CHECK_LEN] {
-    let sum = bytes.chunks(8).fold(bytes.len() as u64, |sum, chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        mix(sum ^ u64::from_le_bytes(word))
-    });
-    let [a, b, c, d, ..] = sum.to_le_bytes();
-    [a, b, c, d]
-}
-
-struct Writer<'a> {
-    bytes: &'a mut [u8; FIELDS_LEN],
-    at: usize,
-}
-
-impl Writer<'_> {
-    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
-        self.bytes[self.at..self.at + N].copy_from_slice(&bytes);
-        self.at += N;
-    }
-
-    fn u8(&mut self, value: u8) {
-        self.put([value]);
-    }
-
-    fn u32(&mut self, value: u32) {
-        self.put(value.to_le_bytes());
-    }
-
-    fn f32(&mut self, value: f32) {
-        self.put(value.to_le_bytes());
-    }
-
-    /// A number from 0 to 65535 steps of 1 / `scale`; the nearer end if it lies outside.
-    fn fixed(&mut self, value: f32, scale: f32) {
-        self.put(((value * scale).round() as u16).to_le_bytes());
-    }
-}
-
-/// Reads fields one after the other; the record's length is already checked.
-struct Reader<'a> {
-    bytes: &'a [u8],
-}
-
-impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> [u8; N] {
-        let Some((taken, rest)) = self.bytes.split_first_chunk() else {
-            return [0; N];
-        };
-        self.bytes = rest;
-        *taken
-    }
-
-    fn u8(&mut self) -> u8 {
-        let [byte] = self.take();
-        byte
-    }
-
-    fn u32(&mut self) -> u32 {
-        u32::from_le_bytes(self.take())
-    }
-
-    fn fixed(&mut self, scale: f32) -> f32 {
-        f32::from(u16::from_le_bytes(self.take())) / scale
-    }
-
-    fn secs(&mut self) -> Secs {
-        Secs::new(self.u32())
-    }
-
-    fn finite(&mut self, field: &'static str) -> Result<f32, DecodeError> {
-        let value = f32::from_le_bytes(self.take());
-        if value.is_finite() {
-            Ok(value)
-        } else {
-            Err(DecodeError::Field { field })
-        }
-    }
-
-    fn count(&mut self, field: &'static str) -> Result<f32, DecodeError> {
-        self.finite(field).and_then(|value| {
-            if value >= 0.0 {
-                Ok(value)
-            } else {
-                Err(DecodeError::Field { field })
-            }
-        })
-    }
-}
-
 /// Raised with every change of the fields.
 const VERSION: u8 = 2;
 const FIELDS_LEN: usize = 28 + 16 + 20 + 4 + 4 + 6 * ARMS + 2 + 6 + 16 + 5;
-const CHECK_LEN: usize = 4;
 /// Above the logarithm of any rate that a `Rate` can hold (44.4).
 const MAX_LOG: f32 = 45.0;
 /// Logarithms of rates and sizes, to 0.04 %.

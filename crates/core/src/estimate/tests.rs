@@ -2,8 +2,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{CLIENT, DecodeError, ENCODED_LEN, Estimate};
+use super::{CLIENT, ENCODED_LEN, Estimate};
 use crate::arm::{Arm, ByTransport, Congestion, Transport, Version};
+use crate::codec::DecodeError;
 use crate::decide::{Decided, Group, Session};
 use crate::policy::PolicyConfig;
 use crate::sample::{Outcome, PathSample, UdpEvent};

@@ -1,6 +1,7 @@
 //! A client's connections that are open now.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,34 @@ pub struct OpenConnection {
     pub slow_start: bool,
     /// Of the floor; `None` where there is none to tell of, as on TCP.
     pub floor: Option<FloorState>,
+    /// Its way out of the AS: `plain`, a path's name, or `aggregate`; `None` where a server has no paths.
+    pub route: Option<String>,
+    /// The subflows of MPTCP (RFC 8684); empty of other transports.
+    pub subflows: Vec<SubflowState>,
+}
+
+/// A subflow of an MPTCP connection: a TCP connection over one path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubflowState {
+    /// The server's end.
+    pub local: SocketAddr,
+    /// The client's end.
+    pub remote: SocketAddr,
+    /// The egress path of the server's address; `None` where that is of none alone.
+    pub path: Option<String>,
+    /// TCP's state (RFC 9293 §3.3.2), as `established`.
+    pub state: String,
+    /// Bytes that the client has acknowledged on it.
+    pub acked: ByteSize,
+    /// Bytes that it has not, in whole packets.
+    pub in_flight: ByteSize,
+    /// Smoothed round-trip time; `None` before the first.
+    #[serde(with = "duration::option")]
+    pub rtt: Option<Duration>,
+    /// The congestion window.
+    pub cwnd: ByteSize,
+    /// Timeouts in a row that nothing was heard after.
+    pub timeouts: u8,
 }
 
 /// What holds a floor under a congestion window.
@@ -53,9 +82,40 @@ impl fmt::Display for OpenConnection {
         if self.slow_start {
             f.write_str(", slow start")?;
         }
-        match self.floor {
+        if let Some(floor) = self.floor {
+            write!(f, ", {floor}")?;
+        }
+        match &self.route {
             None => Ok(()),
-            Some(floor) => write!(f, ", {floor}"),
+            Some(route) => write!(f, ", by {route}"),
+        }
+    }
+}
+
+impl fmt::Display for SubflowState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            local,
+            remote,
+            state,
+            ..
+        } = self;
+        write!(f, "subflow {local} to {remote}")?;
+        if let Some(path) = &self.path {
+            write!(f, " by {path}")?;
+        }
+        let acked = human::size(self.acked);
+        write!(f, ": {state}, {acked} acknowledged")?;
+        if self.in_flight.bytes() > 0 {
+            write!(f, ", {} in flight", human::size(self.in_flight))?;
+        }
+        if let Some(rtt) = self.rtt {
+            write!(f, ", RTT {}", human::time(rtt))?;
+        }
+        write!(f, ", window {}", human::size(self.cwnd))?;
+        match self.timeouts {
+            0 => Ok(()),
+            timeouts => write!(f, ", {timeouts} timeouts in a row"),
         }
     }
 }
@@ -112,10 +172,48 @@ mod tests {
                 cwnd: ByteSize::from_bytes(1_500_000),
                 slow_start,
                 floor,
+                route: None,
+                subflows: Vec::new(),
             };
             let text = connection.to_string();
             let begin = "HTTP/3 from port 4433 for 12 s: floor, window 1.5 MB";
             assert_eq!(text, format!("{begin}{want}"));
         }
+    }
+
+    #[test]
+    fn a_subflow_is_told_in_a_line() {
+        let whole = SubflowState {
+            local: "[2001:db8:5::b1]:443".parse().unwrap(),
+            remote: "[2001:db8:9::1]:4433".parse().unwrap(),
+            path: Some("transit-b".to_owned()),
+            state: "established".to_owned(),
+            acked: ByteSize::from_bytes(12_000_000),
+            in_flight: ByteSize::from_bytes(90_000),
+            rtt: Some(Duration::from_millis(20)),
+            cwnd: ByteSize::from_bytes(120_000),
+            timeouts: 3,
+        };
+        let ends = "subflow [2001:db8:5::b1]:443 to [2001:db8:9::1]:4433";
+        assert_eq!(
+            whole.to_string(),
+            format!(
+                "{ends} by transit-b: established, 12 MB acknowledged, 90 kB in flight, RTT 20 ms, \
+                 window 120 kB, 3 timeouts in a row"
+            )
+        );
+        let new = SubflowState {
+            path: None,
+            state: "syn-received".to_owned(),
+            acked: ByteSize::from_bytes(0),
+            in_flight: ByteSize::from_bytes(0),
+            rtt: None,
+            timeouts: 0,
+            ..whole
+        };
+        assert_eq!(
+            new.to_string(),
+            format!("{ends}: syn-received, 0 B acknowledged, window 120 kB")
+        );
     }
 }

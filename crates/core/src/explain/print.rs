@@ -34,6 +34,9 @@ impl fmt::Display for Explanation {
         }
         for open in &self.open {
             row(f, "open", open)?;
+            for subflow in &open.subflows {
+                row(f, "", subflow)?;
+            }
         }
         for arm in &self.arms {
             let (load, sd) = (

@@ -19,7 +19,7 @@ pub struct RouteDecision {
     pub reason: RouteReason,
     /// The group whose outcomes this session's count to.
     pub group: Group,
-    /// What the prefix is kept on by it; `None` for what is no choice.
+    /// What the client is kept on by it; `None` for what is no choice.
     pub(super) keeps: Option<Kept>,
 }
 
@@ -141,7 +141,7 @@ impl Rules<'_> {
         }
     }
 
-    /// What the prefix is kept on by a steady choice. A stall changes nothing: it passes.
+    /// What the client is kept on by a steady choice. A stall changes nothing: it passes.
     fn keeps(&self, steady: Steady, single: Route, before: Kept) -> Option<Kept> {
         if matches!(steady.reason, RouteReason::Stalled { .. }) {
             return None;

@@ -34,6 +34,16 @@ impl PathNames {
         changed
     }
 
+    /// Gives a path a place that no path has had; `None` where there is none left.
+    pub(super) fn add(&mut self, name: &str) -> Option<PathId> {
+        if let Some(known) = self.id(name) {
+            return Some(known);
+        }
+        let free = self.names.iter().position(Option::is_none)?;
+        self.names[free] = Some(name.into());
+        PathId::new(u8::try_from(free).ok()?)
+    }
+
     /// A place that no path has, or none of the `present` ones.
     fn place(&self, present: &[&str]) -> Option<PathId> {
         let free = self.names.iter().position(Option::is_none);

@@ -16,16 +16,16 @@ use crate::units::Secs;
 pub(super) struct CarrierStats {
     pub(super) carrier: Carrier,
     /// Stalls in a row, of which each doubled the time that it is avoided.
-    strikes: u8,
+    pub(super) strikes: u8,
     /// Whose stall it is avoided for.
-    stalled_by: StalledBy,
+    pub(super) stalled_by: StalledBy,
     /// Time that the counts are faded to: that of the last observation.
-    at: Secs,
+    pub(super) at: Secs,
     pub(super) goodput: Stat,
     pub(super) rtt: Stat,
     pub(super) loss: LossCount,
     pub(super) stalls: StallCount,
-    avoided_until: Secs,
+    pub(super) avoided_until: Secs,
 }
 
 /// Stalls and the time in which they were seen, faded.
@@ -63,7 +63,7 @@ impl StallCount {
 /// The client whose stall a carrier is avoided for: by itself alone, since it may be its own trouble, until
 /// a second one stalls, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct StalledBy(u16);
+pub(super) struct StalledBy(pub(super) u16);
 
 impl StalledBy {
     const SEVERAL: Self = Self(u16::MAX);
@@ -96,6 +96,11 @@ impl CarrierStats {
     /// Time of the last observation; `None` before the first.
     pub(super) fn last_seen(&self) -> Option<Secs> {
         (self.at != Secs::default()).then_some(self.at)
+    }
+
+    /// Until when it says anything that is not faded.
+    pub(super) fn last(&self) -> Secs {
+        self.at.max(self.avoided_until)
     }
 
     /// Brings all counts to `now`.
@@ -230,12 +235,35 @@ impl Record {
         })
     }
 
-    /// Forgets a carrier, and that it is kept.
-    pub(super) fn forget(&mut self, path: PathId) {
+    /// Forgets a carrier, and that it is kept. Returns whether anything was.
+    pub(super) fn forget(&mut self, path: PathId) -> bool {
+        let known = self.paths().any(|other| other == path);
         self.carriers
             .retain(|stats| stats.carrier != Carrier::path(path));
         for kept in &mut self.kept {
             kept.path = kept.path.filter(|kept| *kept != path);
+        }
+        known
+    }
+
+    /// The carriers of which something is known.
+    pub(super) fn carriers(&self) -> &[CarrierStats] {
+        &self.carriers
+    }
+
+    /// The paths of which something is known or which are kept to.
+    pub(super) fn paths(&self) -> impl Iterator<Item = PathId> {
+        let carriers = self.carriers.iter();
+        let known = carriers.filter_map(|stats| stats.carrier.as_path());
+        known.chain(self.kept.iter().filter_map(|kept| kept.path))
+    }
+
+    /// Takes what is known of a carrier, unless something is already.
+    pub(super) fn put(&mut self, stats: CarrierStats) {
+        let mut known = self.carriers.iter();
+        if !known.any(|known| known.carrier == stats.carrier) {
+            self.carriers.reserve_exact(1);
+            self.carriers.push(stats);
         }
     }
 

@@ -1,13 +1,17 @@
 //! What is known of routes by client, prefix and AS, in bounded memory.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::record::{Kept, Record, Snapshot, StalledBy};
+use super::key::PathKeys;
+use super::record::{CarrierStats, Record, Snapshot, StalledBy};
 use super::store::Store;
 use super::view::{self, Levels};
-use super::{Candidates, Carrier, Criterion, PathId, PathObservation, RouteDecision, RouteView};
-use crate::key::Prefix;
+use super::{
+    Candidates, Carrier, Criterion, PathId, PathKey, PathNames, PathObservation, RouteDecision,
+    RouteView,
+};
+use crate::codec::DecodeError;
 use crate::policy::PolicyConfig;
 use crate::table::Scope;
 use crate::units::{Secs, Timestamp};
@@ -20,6 +24,25 @@ pub struct PathTableConfig {
     pub max_records: usize,
     /// Secret that keeps clients from choosing addresses that collide in the index.
     pub hash_key: [u64; 2],
+    /// Whether changes are noted for [`PathTable::drain_changes`].
+    pub journal: bool,
+}
+
+/// Changes for the store: first everything goes if it was cleared, then each record is put or removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PathChanges {
+    /// Everything was forgotten.
+    pub cleared: bool,
+    /// Records as bytes, for [`PathTable::insert_encoded`]; `None` for those that went.
+    pub records: Vec<(PathKey, Option<Box<[u8]>>)>,
+}
+
+impl PathChanges {
+    /// Whether nothing changed.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        !self.cleared && self.records.is_empty()
+    }
 }
 
 /// What is known of routes, by client (an IPv4 address, an IPv6 /56), prefix (/24, /48) and client AS.
@@ -34,28 +57,8 @@ pub struct PathTableConfig {
 /// than a microsecond.
 #[derive(Debug)]
 pub struct PathTable {
-    records: Store<Place, Record>,
+    records: Store<PathKey, Record>,
     policy: Arc<PolicyConfig>,
-}
-
-/// What a record is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Place {
-    Address(Ipv4Addr),
-    Prefix(Prefix),
-    As(u32),
-}
-
-impl Place {
-    fn is_in(&self, prefix: Prefix) -> bool {
-        match self {
-            Self::Address(addr) => prefix.contains((*addr).into()),
-            Self::Prefix(of) => {
-                prefix.contains(of.network()) && prefix.prefix_len() <= of.prefix_len()
-            }
-            Self::As(_) => false,
-        }
-    }
 }
 
 /// Whom a stall was laid on.
@@ -76,7 +79,7 @@ impl PathTable {
     pub fn new(config: PathTableConfig, policy: Arc<PolicyConfig>) -> Self {
         let max = config.max_records.clamp(MIN_RECORDS, MAX_RECORDS);
         Self {
-            records: Store::new(max, config.hash_key),
+            records: Store::new(max, config.hash_key, config.journal),
             policy,
         }
     }
@@ -98,17 +101,17 @@ impl PathTable {
     ) {
         let now = Secs::from(now);
         let half_life = self.policy.half_life.path;
-        let places = Places::of(client, asn);
-        let before = self.snapshot(places.own, now);
-        for place in places.wider() {
-            let known = self.snapshot(place, now);
-            let record = self.records.entry(place);
+        let keys = PathKeys::of(client, asn);
+        let before = self.snapshot(keys.own, now);
+        for key in keys.wider() {
+            let known = self.snapshot(key, now);
+            let record = self.records.entry(key);
             view::contrast(&before, &known, carrier, seen, |carrier, measured, stat| {
                 *measured.of_mut(record.carrier(carrier, now, half_life)) = stat;
             });
             record.carrier(carrier, now, half_life).count(seen);
         }
-        let record = self.records.entry(places.own);
+        let record = self.records.entry(keys.own);
         let stats = record.carrier(carrier, now, half_life);
         view::learn_own(stats, seen);
         stats.count(seen);
@@ -132,22 +135,22 @@ impl PathTable {
         let who = StalledBy::client(client_number(client));
         let holds = [self.policy.avoid_min, self.policy.avoid_max];
         let half_life = self.policy.half_life.path;
-        let places = Places::of(client, asn);
-        let own = self.records.entry(places.own);
+        let keys = PathKeys::of(client, asn);
+        let own = self.records.entry(keys.own);
         if now < own.blameless_until {
             return Blame::Client;
         }
-        let prefix = self.records.entry(places.prefix);
+        let prefix = self.records.entry(keys.prefix);
         let stats = prefix.carrier(carrier, now, half_life);
         let is_new = stats.avoid(who, now, holds);
         let left = stats.avoided_for(who, now).unwrap_or_default();
         let is_the_clients = prefix.all_avoided(candidates, who, now);
         if is_the_clients {
             prefix.absolve(candidates, who);
-            self.records.entry(places.own).blameless_until = now.saturating_add(holds[0]);
+            self.records.entry(keys.own).blameless_until = now.saturating_add(holds[0]);
         }
-        for place in places.all() {
-            let record = self.records.entry(place);
+        for key in keys.all() {
+            let record = self.records.entry(key);
             if is_new {
                 record.carrier(carrier, now, half_life).stalls.stalls += 1.0;
             }
@@ -163,15 +166,15 @@ impl PathTable {
         }
     }
 
-    /// Takes that a decision was applied, so that the prefix is kept on it where that is steady.
+    /// Takes that a decision was applied, so that the client is kept on it where that is steady.
     pub fn decided(&mut self, client: IpAddr, criterion: Criterion, decision: &RouteDecision) {
         let Some(kept) = decision.keeps else { return };
-        let own = Places::of(client, None).own;
-        if kept != Kept::default() {
+        let own = PathKeys::of(client, None).own;
+        let known = self.records.get(&own);
+        // Nothing is noted of a client of which nothing is known.
+        let before = known.map(|record| record.kept).unwrap_or_default();
+        if kept != before[criterion.index()] {
             self.records.entry(own).kept[criterion.index()] = kept;
-        } else if let Some(record) = self.records.get_mut(&own) {
-            // Nothing is noted of a client of which nothing is known.
-            record.kept[criterion.index()] = kept;
         }
     }
 
@@ -179,17 +182,17 @@ impl PathTable {
     #[must_use]
     pub fn view(&self, client: IpAddr, asn: Option<u32>, now: Timestamp) -> RouteView {
         let now = Secs::from(now);
-        let places = Places::of(client, asn);
-        let record = self.records.get(&places.own);
+        let keys = PathKeys::of(client, asn);
+        let record = self.records.get(&keys.own);
         let half_life = self.policy.half_life.path;
-        let snapshot = |place: Place| {
-            let record = self.records.get(&place)?;
+        let snapshot = |key: PathKey| {
+            let record = self.records.get(&key)?;
             Some(record.snapshot(now, half_life))
         };
         let levels = Levels {
-            own: snapshot(places.own).unwrap_or_default(),
-            prefix: snapshot(places.prefix),
-            asn: places.asn.and_then(snapshot),
+            own: snapshot(keys.own).unwrap_or_default(),
+            prefix: snapshot(keys.prefix),
+            asn: keys.asn.and_then(snapshot),
         };
         let kept = record.map(|record| record.kept).unwrap_or_default();
         RouteView::new(client_number(client), &levels, kept, now)
@@ -197,19 +200,67 @@ impl PathTable {
 
     /// Forgets, and returns how many records went. ASes are forgotten with [`Scope::All`] alone.
     pub fn forget(&mut self, scope: Scope) -> usize {
-        self.records.retain(|place, _| match scope {
-            Scope::All => false,
-            Scope::Address(addr) => Places::of(addr, None).own != *place,
-            Scope::Prefix(prefix) => !place.is_in(prefix),
-        })
+        match scope {
+            Scope::All => self.records.clear(),
+            Scope::Address(addr) => {
+                let own = PathKeys::of(addr, None).own;
+                self.records.retain(|key| *key != own)
+            }
+            Scope::Prefix(prefix) => self.records.retain(|key| !key.is_in(prefix)),
+        }
     }
 
     /// Forgets a path everywhere: its place was given to another.
     pub fn forget_path(&mut self, path: PathId) {
-        self.records.retain(|_, record| {
-            record.forget(path);
-            true
-        });
+        self.records.each(|record| record.forget(path));
+    }
+
+    /// Up to about `limit` changes since the last call, for a store. `names` are those that the paths have
+    /// had since.
+    pub fn drain_changes(&mut self, limit: usize, names: &PathNames) -> PathChanges {
+        let mut changes = PathChanges {
+            cleared: self.records.was_cleared(),
+            records: Vec::new(),
+        };
+        while changes.records.len() < limit
+            && let Some((key, record)) = self.records.next_change()
+        {
+            let encoded = record.map(|record| record.encode(names));
+            changes.records.push((key, encoded));
+        }
+        changes
+    }
+
+    /// Takes a record of the store. It is faded at `now` as if the server had run on, and paths get places in
+    /// `names` where they have none; what was not seen for ten half-lives is left out, and likewise paths for
+    /// which no place is left. A record of which nothing is of use leaves the store with the next changes;
+    /// what is used is no change. In a full table another one goes.
+    ///
+    /// # Errors
+    /// When the bytes are no record of this release's format; they leave the store, too.
+    pub fn insert_encoded(
+        &mut self,
+        key: PathKey,
+        bytes: &[u8],
+        names: &mut PathNames,
+        now: Timestamp,
+    ) -> Result<(), DecodeError> {
+        let now = Secs::from(now);
+        let oldest = self.policy.half_life.path.saturating_mul(KEPT_HALF_LIVES);
+        let of_use = |stats: &CarrierStats| now.since(stats.last()) <= oldest;
+        let record = match Record::decode(bytes, names, of_use) {
+            Ok(record) => record,
+            Err(error) => {
+                self.records.note_gone(key);
+                return Err(error);
+            }
+        };
+        if record.carriers().is_empty() && record.blameless_until <= now {
+            self.records.note_gone(key);
+        } else {
+            self.records.load(key, record);
+        }
+        Ok(())
     }
 
     /// Number of records.
@@ -230,45 +281,15 @@ impl PathTable {
         self.records.capacity()
     }
 
-    fn snapshot(&self, place: Place, now: Secs) -> Snapshot {
-        let record = self.records.get(&place);
+    fn snapshot(&self, key: PathKey, now: Secs) -> Snapshot {
+        let record = self.records.get(&key);
         let of = |record: &Record| record.snapshot(now, self.policy.half_life.path);
         record.map(of).unwrap_or_default()
     }
 }
 
-/// The records that a client's observations go into.
-struct Places {
-    own: Place,
-    prefix: Place,
-    asn: Option<Place>,
-}
-
-impl Places {
-    fn of(client: IpAddr, asn: Option<u32>) -> Self {
-        let (own, prefix) = match client.to_canonical() {
-            IpAddr::V4(addr) => (Place::Address(addr), Prefix::around_v4(addr)),
-            IpAddr::V6(addr) => {
-                let [site, wider] = Prefix::around_v6(addr);
-                (Place::Prefix(site), wider)
-            }
-        };
-        Self {
-            own,
-            prefix: Place::Prefix(prefix),
-            asn: asn.map(Place::As),
-        }
-    }
-
-    fn wider(&self) -> impl Iterator<Item = Place> + use<> {
-        [Some(self.prefix), self.asn].into_iter().flatten()
-    }
-
-    fn all(&self) -> impl Iterator<Item = Place> + use<> {
-        std::iter::once(self.own).chain(self.wider())
-    }
-}
-
+/// After so many half-lives less than a thousandth is left.
+const KEPT_HALF_LIVES: u32 = 10;
 const MIN_RECORDS: usize = 16;
 /// Places are numbered in 32 bits.
 const MAX_RECORDS: usize = 1 << 30;

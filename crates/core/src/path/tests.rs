@@ -1,3 +1,4 @@
+mod kept;
 mod properties;
 mod simulation;
 mod stalls;
@@ -54,6 +55,7 @@ impl World {
         let config = PathTableConfig {
             max_records: 1000,
             hash_key: [1, 2],
+            journal: true,
         };
         Self {
             table: PathTable::new(config, Arc::clone(&policy)),

@@ -17,6 +17,11 @@ impl Conn {
         self.route.as_ref()
     }
 
+    /// The name of that way.
+    pub(crate) fn route_name(&self) -> Option<String> {
+        self.route.as_ref().map(|route| route.names().0)
+    }
+
     /// Whether its meter is to watch for [`Stall`]s: there is another path to go to.
     pub(crate) fn has_other_paths(&self) -> bool {
         self.route.as_ref().is_some_and(|route| route.has_others())

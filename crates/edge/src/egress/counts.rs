@@ -1,8 +1,11 @@
-//! Counts of routes, for metrics.
+//! Counts of routes, for metrics and the admin page.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hikyaku_core::path::{MAX_PATHS, PathId, Route, RouteReason};
+use hikyaku_core::decide::Group;
+use hikyaku_core::path::{MAX_PATHS, PathId, Route, RouteDecision, RouteReason};
+use hikyaku_core::units::Rate;
+use parking_lot::Mutex;
 
 /// Routes that are told apart: the paths, plain, several together.
 const ROUTES: usize = MAX_PATHS + 2;
@@ -26,7 +29,7 @@ const REASONS: [&str; 15] = [
     "other",
 ];
 
-/// Counts by route and reason; no lock.
+/// Counts by route and reason; no lock but for what is compared.
 #[derive(Debug, Default)]
 pub(crate) struct RouteCounts {
     responses: [AtomicU64; ROUTES],
@@ -34,7 +37,32 @@ pub(crate) struct RouteCounts {
     begun: [AtomicU64; ROUTES],
     moved: [AtomicU64; ROUTES],
     stalls: [AtomicU64; ROUTES],
+    open: [AtomicU64; ROUTES],
     reasons: [AtomicU64; REASONS.len()],
+    /// Of the hold-back group, and of the others.
+    compared: [Mutex<Goodputs>; 2],
+}
+
+/// Goodputs of responses of which each counts the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Goodputs {
+    /// How many.
+    pub(crate) responses: u64,
+    /// Of the natural logarithms of bit/s.
+    sum: f64,
+}
+
+impl Goodputs {
+    fn add(&mut self, goodput: Rate) {
+        self.responses += 1;
+        self.sum += (goodput.bits_per_sec() as f64).ln();
+    }
+
+    /// Their geometric mean; `None` without any.
+    pub(crate) fn mean(&self) -> Option<Rate> {
+        let mean = || Rate::from_bits_per_sec((self.sum / self.responses as f64).exp() as u64);
+        (self.responses > 0).then(mean)
+    }
 }
 
 /// What is counted by route.
@@ -50,11 +78,46 @@ pub(crate) enum RouteCount {
     Moved,
     /// Stalls on it.
     Stalls,
+    /// Connections that are open and have it now.
+    Open,
 }
 
 impl RouteCounts {
     pub(crate) fn add(&self, what: RouteCount, route: Route, count: u64) {
         self.of(what)[place(route)].fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Counts an open connection on another route than before.
+    pub(crate) fn moved(&self, from: Route, to: Route) {
+        self.add(RouteCount::Moved, to, 1);
+        self.add(RouteCount::Open, to, 1);
+        self.closed(from);
+    }
+
+    /// Counts an open connection no longer.
+    pub(crate) fn closed(&self, route: Route) {
+        self.open[place(route)].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self, what: RouteCount, route: Route) -> u64 {
+        self.of(what)[place(route)].load(Ordering::Relaxed)
+    }
+
+    /// Takes a response's goodput, where the hold-back group would differ.
+    pub(crate) fn compare(&self, decision: &RouteDecision, goodput: Rate) {
+        use RouteReason::{Only, Pinned, PinnedMissing, Policy};
+        if !matches!(
+            decision.reason,
+            Only | Pinned | PinnedMissing | Policy { .. }
+        ) {
+            let others = decision.group != Group::HoldBack;
+            self.compared[usize::from(others)].lock().add(goodput);
+        }
+    }
+
+    /// What the hold-back group, which always gets plain, and the others have shown.
+    pub(crate) fn compared(&self) -> [Goodputs; 2] {
+        [0, 1].map(|group| *self.compared[group].lock())
     }
 
     pub(crate) fn decided(&self, reason: &RouteReason) {
@@ -90,6 +153,7 @@ impl RouteCounts {
             RouteCount::Begun => &self.begun,
             RouteCount::Moved => &self.moved,
             RouteCount::Stalls => &self.stalls,
+            RouteCount::Open => &self.open,
         }
     }
 }

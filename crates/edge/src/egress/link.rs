@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use hikyaku_core::path::PathSet;
 use hikyaku_core::policy::PathPolicy;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -140,21 +141,19 @@ impl Egress {
     fn apply(&self, event: AgentEvent) {
         match event {
             AgentEvent::Snapshot(snapshot) => {
-                let mut moved = Default::default();
                 self.hints.renew();
-                self.change(|state| moved = state.replace(snapshot));
-                if moved.is_empty() {
+                if !self.change_paths(|state| state.replace(snapshot)) {
                     self.lookups.outdate(&[]);
-                } else {
-                    self.lookups.clear();
-                    let mut table = self.table.lock();
-                    moved.iter().for_each(|path| table.forget_path(path));
                 }
             }
             AgentEvent::Path(path) => {
                 let mut outdates = false;
-                self.change(|state| outdates = state.put_path(path));
-                if outdates {
+                let moved = self.change_paths(|state| {
+                    let moved;
+                    (outdates, moved) = state.put_path(path);
+                    moved
+                });
+                if outdates && !moved {
                     self.lookups.outdate(&[]);
                 }
             }
@@ -163,6 +162,21 @@ impl Egress {
             // Lookups tell only of what is there, and events of what comes.
             AgentEvent::Ready(_) | AgentEvent::Other => {}
         }
+    }
+
+    /// Puts a state with other paths into force, and forgets what is known of the places that `change` gave
+    /// to another path. Returns whether there are such.
+    fn change_paths(&self, change: impl FnOnce(&mut State) -> PathSet) -> bool {
+        // What is written to the store meanwhile would have the new path's name.
+        let mut table = self.table.lock();
+        let mut moved = PathSet::EMPTY;
+        self.change(|state| moved = change(state));
+        moved.iter().for_each(|path| table.forget_path(path));
+        drop(table);
+        if !moved.is_empty() {
+            self.lookups.clear();
+        }
+        !moved.is_empty()
     }
 
     /// Puts another state into force, which all connections follow.

@@ -96,7 +96,8 @@ pub(super) struct Question {
     version: u64,
 }
 
-/// The client's prefix: what routes tell apart, and routes are kept for.
+/// The client's prefix: what BGP's routes tell apart, and the agent's answers are kept for. What responses
+/// have shown is kept for narrower ones as well ([`hikyaku_core::path::PathKey`]).
 pub(crate) fn client_prefix(client: IpAddr) -> Net {
     let client = client.to_canonical();
     Net::around(client, PREFIX_LENS[usize::from(client.is_ipv6())])

@@ -29,8 +29,9 @@ use std::sync::{Arc, Weak};
 use arc_swap::{ArcSwap, Guard};
 use hikyaku_core::decide::Session;
 use hikyaku_core::path::{
-    Blame, Candidates, PathId, PathObservation, PathSet, PathTable, PathTableConfig, Route,
-    RouteDecision, RoutesExplanation, decide_route, explain_routes,
+    Blame, Candidates, PathChanges, PathId, PathKey, PathNames, PathObservation, PathSet,
+    PathTable, PathTableConfig, Route, RouteDecision, RoutesExplanation, decide_route,
+    explain_routes,
 };
 use hikyaku_core::policy::{PathPolicy, PolicyConfig};
 use hikyaku_core::table::Scope;
@@ -54,7 +55,7 @@ pub(crate) use route::{ConnRoute, Outstanding, Update};
 use state::{Reach, State};
 pub(crate) use tell::Summary;
 
-/// Client prefixes and ASes of which routes are known, at most: some 60 MB.
+/// Clients, prefixes and ASes of which routes are known, at most: some 60 MB.
 const MAX_RECORDS: usize = 262_144;
 
 /// The egress paths of this host.
@@ -109,6 +110,7 @@ impl Egress {
         let table = PathTableConfig {
             max_records: MAX_RECORDS,
             hash_key: [random(), random()],
+            journal: config.state.dir.is_some(),
         };
         let (hints, untold) = Hints::new();
         Some(Arc::new(Self {
@@ -159,6 +161,13 @@ impl Egress {
     /// A route's name.
     pub(crate) fn name(&self, route: Route) -> String {
         route.display(self.state().names()).to_string()
+    }
+
+    /// The path that packets from a local address take, where it is an EPE address.
+    pub(crate) fn name_of_address(&self, local: IpAddr) -> Option<String> {
+        let state = self.state();
+        let path = state.path_of_address(local)?;
+        state.path(path).map(|path| path.name.clone())
     }
 
     /// A decision as a sentence.
@@ -217,6 +226,9 @@ impl Egress {
         let Some(reach) = of.reach else {
             return;
         };
+        if let Some(goodput) = seen.goodput().filter(|_| !seen.app_limited) {
+            self.counts.compare(&of.decision, goodput);
+        }
         let carrier = route.carrier(reach.plain_is);
         let now = self.clock.now();
         self.table
@@ -254,6 +266,30 @@ impl Egress {
             )
         };
         rules.classes.ids().map(explained).collect()
+    }
+
+    /// Takes what the store knows from before, before the agent has told its paths: `load` reads it into
+    /// its argument, which tells whether a record was of use.
+    pub(crate) fn restore<T>(
+        &self,
+        load: impl FnOnce(&mut dyn FnMut(PathKey, &[u8]) -> bool) -> T,
+    ) -> T {
+        let mut names = PathNames::default();
+        let mut table = self.table.lock();
+        let now = self.clock.now();
+        let loaded = load(&mut |key, encoded| {
+            let read = table.insert_encoded(key, encoded, &mut names, now);
+            read.is_ok()
+        });
+        self.state.store(Arc::new(State::knowing(names)));
+        loaded
+    }
+
+    /// Up to about `limit` changes of what is known of routes since the last call, for the store.
+    pub(crate) fn changes(&self, limit: usize) -> PathChanges {
+        let mut table = self.table.lock();
+        let state = self.state();
+        table.drain_changes(limit, state.names())
     }
 
     /// Forgets what is known of routes.

@@ -101,9 +101,9 @@ impl ConnRoute {
         let stay = route.egress.lookups.join(client, guest);
         // Nobody else has it yet.
         let _ = route.stay.set(stay);
-        route.update(session);
-        let begun = route.route();
-        route.egress.counts.add(RouteCount::Begun, begun, 1);
+        let (begun, _) = route.decide_anew(session);
+        route.egress.counts.add(RouteCount::Begun, begun.route, 1);
+        route.egress.counts.add(RouteCount::Open, begun.route, 1);
         route
     }
 
@@ -156,17 +156,26 @@ impl ConnRoute {
 
     /// Decides anew, and puts the way that packets take into force; the meter then applies its mark.
     pub(crate) fn update(&self, session: Session) -> Update {
+        let (update, before) = self.decide_anew(session);
+        if update.moved {
+            self.egress.counts.moved(before, update.route);
+        }
+        update
+    }
+
+    /// The same, uncounted; and the way before.
+    fn decide_anew(&self, session: Session) -> (Update, Route) {
         self.outdated.store(false, Ordering::Relaxed);
         let reach = self.stay.get().and_then(Stay::reach);
         let egress = &self.egress;
         let decided = egress.decide(self.client, reach, self.class(), self.aggregates(), session);
         let (route, mark) = self.applied(decided.decision.route);
         let mut chosen = self.chosen.lock();
-        let moved = chosen.route != route;
+        let before = std::mem::replace(&mut chosen.route, route);
+        let moved = before != route;
         let is_news =
             chosen.decided.decision.reason.code() != decided.decision.reason.code() || moved;
         chosen.decided = decided;
-        chosen.route = route;
         self.tell(&mut chosen);
         drop(chosen);
         let others = decided.candidates.singles().len() > 1 || route == Route::Aggregated;
@@ -174,17 +183,17 @@ impl ConnRoute {
         self.mark.store(mark, Ordering::Relaxed);
         if moved {
             self.changes.fetch_add(1, Ordering::Relaxed);
-            egress.counts.add(RouteCount::Moved, route, 1);
         }
         if is_news {
             egress.counts.decided(&decided.decision.reason);
         }
-        Update {
+        let update = Update {
             decided,
             route,
             moved,
             is_news,
-        }
+        };
+        (update, before)
     }
 
     /// Whether several paths can be chosen for it.
@@ -341,6 +350,12 @@ impl ConnRoute {
         if bytes > 0 && self.class.swap(place as u8, Ordering::Relaxed) != place as u8 {
             self.reroute();
         }
+    }
+}
+
+impl Drop for ConnRoute {
+    fn drop(&mut self) {
+        self.egress.counts.closed(self.chosen.lock().route);
     }
 }
 

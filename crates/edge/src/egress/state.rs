@@ -29,6 +29,14 @@ pub(crate) struct Reach {
 }
 
 impl State {
+    /// Nothing told yet, but names known from before.
+    pub(super) fn knowing(names: PathNames) -> Self {
+        Self {
+            names,
+            ..Self::default()
+        }
+    }
+
     /// Whether paths may be used.
     pub(crate) const fn is_usable(&self) -> bool {
         self.usable
@@ -72,17 +80,18 @@ impl State {
     }
 
     /// Takes a path in the place of the one of its name. Returns whether answers to lookups may now be
-    /// others: paths that are down are left out of them.
-    pub(super) fn put_path(&mut self, path: Path) -> bool {
+    /// others, as paths that are down are left out of them, and the places that went to another path.
+    pub(super) fn put_path(&mut self, path: Path) -> (bool, PathSet) {
         let former = self.names.id(&path.name).and_then(|id| self.path(id));
         let comes_up = former.is_none_or(|former| former.state == PathState::Down);
+        let mut changed = PathSet::EMPTY;
         if former.is_none() {
             let mut present: Vec<&str> = self.paths.iter().map(|(_, path)| &*path.name).collect();
             present.push(&path.name);
-            self.names.update(&present);
+            changed = self.names.update(&present);
         }
         self.set_path(path);
-        comes_up
+        (comes_up, changed)
     }
 
     fn set_path(&mut self, path: Path) {
@@ -160,5 +169,32 @@ impl State {
             },
             named: named.and_then(|name| self.names.id(name)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hikyaku_core::path::{MAX_PATHS, PathId, PathNames, PathSet};
+    use serde_json::json;
+
+    use super::State;
+
+    #[test]
+    fn a_path_that_comes_takes_the_place_of_one_that_is_away() {
+        let known: Vec<String> = (0..MAX_PATHS).map(|n| format!("path-{n}")).collect();
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let mut names = PathNames::default();
+        assert!(names.update(&known).is_empty());
+        let mut state = State::knowing(names);
+        let mut put = |name: &str| {
+            let path = json!({"name": name, "state": "up", "reason": "", "mark": 1,
+                              "addresses": [], "backup": false});
+            state.put_path(serde_json::from_value(path).unwrap())
+        };
+        assert_eq!(put("path-0"), (true, PathSet::EMPTY), "it has its place");
+        assert_eq!(put("path-0"), (false, PathSet::EMPTY));
+        let second = PathId::new(1).into_iter().collect();
+        assert_eq!(put("peer-new"), (true, second), "path-1 makes room");
+        assert_eq!(state.names().id("path-1"), None);
     }
 }

@@ -1,11 +1,13 @@
 //! What is told of egress paths: metrics and the admin API.
 
 use hikyaku_core::path::Route;
+use hikyaku_core::units::Rate;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 
+use super::counts::Goodputs;
 use super::wire::PathState;
 use super::{Egress, RouteCount, SteerBy};
 use crate::metrics::counters;
@@ -18,6 +20,9 @@ pub(crate) struct Summary {
     /// By `mark` or by `address`.
     steer: &'static str,
     paths: Vec<PathSummary>,
+    /// Plain first, then the paths, then several together.
+    routes: Vec<RouteSummary>,
+    compared: Compared,
 }
 
 #[derive(Debug, Serialize)]
@@ -25,6 +30,47 @@ struct PathSummary {
     name: String,
     state: &'static str,
     reason: String,
+    backup: bool,
+}
+
+/// What is counted of a route, but for `open` since the start.
+#[derive(Debug, Serialize)]
+struct RouteSummary {
+    route: String,
+    /// Connections that have it now.
+    open: u64,
+    /// Connections that began on it.
+    begun: u64,
+    /// Connections that were moved to it.
+    moved: u64,
+    responses: u64,
+    bytes: u64,
+    stalls: u64,
+}
+
+/// Goodput of clients that may get another route than plain, by whether they do.
+#[derive(Debug, Serialize)]
+struct Compared {
+    /// The hold-back group, which always gets plain.
+    held_back: GoodputSummary,
+    /// All others, whatever was chosen for them.
+    others: GoodputSummary,
+}
+
+#[derive(Debug, Serialize)]
+struct GoodputSummary {
+    responses: u64,
+    /// Geometric mean in bit/s.
+    goodput_bps: Option<u64>,
+}
+
+impl From<Goodputs> for GoodputSummary {
+    fn from(goodputs: Goodputs) -> Self {
+        Self {
+            responses: goodputs.responses,
+            goodput_bps: goodputs.mean().map(Rate::bits_per_sec),
+        }
+    }
 }
 
 impl Egress {
@@ -35,7 +81,12 @@ impl Egress {
             name: path.name.clone(),
             state: path.state.name(),
             reason: path.reason.clone(),
+            backup: path.backup,
         });
+        let steered = state.paths().map(|(path, _)| Route::Steered(path));
+        let routes = std::iter::once(Route::Plain).chain(steered);
+        let routes = routes.chain([Route::Aggregated]);
+        let [held_back, others] = self.counts.compared().map(GoodputSummary::from);
         Summary {
             connected: self.is_connected(),
             steer: match self.by {
@@ -43,6 +94,21 @@ impl Egress {
                 SteerBy::Addresses => "address",
             },
             paths: paths.collect(),
+            routes: routes.map(|route| self.route_summary(route)).collect(),
+            compared: Compared { held_back, others },
+        }
+    }
+
+    fn route_summary(&self, route: Route) -> RouteSummary {
+        let count = |what| self.counts.get(what, route);
+        RouteSummary {
+            route: self.name(route),
+            open: count(RouteCount::Open),
+            begun: count(RouteCount::Begun),
+            moved: count(RouteCount::Moved),
+            responses: count(RouteCount::Responses),
+            bytes: count(RouteCount::Bytes),
+            stalls: count(RouteCount::Stalls),
         }
     }
 

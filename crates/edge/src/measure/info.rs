@@ -3,7 +3,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use hikyaku_core::units::Rate;
+use hikyaku_core::explain::SubflowState;
+use hikyaku_core::units::{ByteSize, Rate};
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
 
@@ -47,7 +48,7 @@ pub(super) fn subflows(stream: &TcpStream) -> Vec<SubflowFlight> {
     let flight = |subflow: &Subflow| {
         Some(SubflowFlight {
             id: subflow.id,
-            local: subflow.local?,
+            local: subflow.local?.ip(),
             flight: flight_of(&subflow.tcp)?,
         })
     };
@@ -83,6 +84,46 @@ fn of_tcp(info: &TcpInfo) -> Snapshot {
         acked: info.bytes_acked,
         since_ack: Duration::from_millis(info.last_ack_recv_ms.into()),
         closed: info.state == TCP_CLOSE,
+    }
+}
+
+/// Reads what each subflow of an MPTCP connection does, without the paths that they take.
+pub(super) fn subflow_states(stream: &TcpStream) -> Vec<SubflowState> {
+    let subflows = sys::mptcp_subflows(stream).map(|(_, subflows)| subflows);
+    subflows.iter().flatten().filter_map(state_of).collect()
+}
+
+fn state_of(subflow: &Subflow) -> Option<SubflowState> {
+    let info = &subflow.tcp;
+    let packets = |count: u32| ByteSize::from_bytes(u64::from(count) * u64::from(info.snd_mss));
+    Some(SubflowState {
+        local: subflow.local?,
+        remote: subflow.remote?,
+        path: None,
+        state: state_name(info.state).to_owned(),
+        acked: ByteSize::from_bytes(info.bytes_acked),
+        in_flight: packets(info.unacked),
+        rtt: (info.rtt_us > 0).then(|| Duration::from_micros(info.rtt_us.into())),
+        cwnd: packets(info.snd_cwnd),
+        timeouts: info.retransmits,
+    })
+}
+
+/// A state of `net/tcp_states.h`.
+const fn state_name(state: u8) -> &'static str {
+    match state {
+        1 => "established",
+        2 => "syn-sent",
+        3 | 12 => "syn-received",
+        4 => "fin-wait-1",
+        5 => "fin-wait-2",
+        6 => "time-wait",
+        TCP_CLOSE => "closed",
+        8 => "close-wait",
+        9 => "last-ack",
+        10 => "listen",
+        11 => "closing",
+        _ => "unknown",
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
+use hikyaku_core::explain::SubflowState;
 use hikyaku_core::units::Rate;
 use parking_lot::Mutex;
 use socket2::SockRef;
@@ -149,6 +150,14 @@ impl Socket {
     /// What is under way on each subflow of MPTCP.
     pub(crate) fn subflows(&self) -> Vec<SubflowFlight> {
         info::subflows(&self.stream)
+    }
+
+    /// What each subflow of MPTCP does; none of TCP.
+    pub(crate) fn subflow_states(&self) -> Vec<SubflowState> {
+        match self.mptcp {
+            true => info::subflow_states(&self.stream),
+            false => Vec::new(),
+        }
     }
 
     /// Makes it send at once over the path that it was just given, though its window is full (see

@@ -12,6 +12,7 @@ use crate::access_log::AccessLog;
 use crate::clients::Clients;
 use crate::config::{Config, ConfigError, TlsVersion};
 use crate::content::{Content, Files, Proxy};
+use crate::egress::Egress;
 use crate::listen::probe_congestion;
 use crate::shards::Shards;
 use crate::shared::Live;
@@ -140,24 +141,45 @@ pub(super) fn set_floor(controls: &Controls, policy: &PolicyConfig) {
     }
 }
 
-pub(super) fn open_store(config: &Config, clients: &Clients) -> Result<Option<Store>, ServerError> {
+/// Opens the store, and takes what it knows from before.
+pub(super) fn open_store(
+    config: &Config,
+    clients: &Clients,
+    egress: Option<&Egress>,
+) -> Result<Option<Store>, ServerError> {
     let Some(dir) = &config.state.dir else {
         return Ok(None);
     };
     let store = Store::open(dir)?;
-    match store.load(|key, encoded| clients.insert(key, encoded)) {
+    let loaded = store.load(|key, encoded| clients.insert(key, encoded));
+    tell_loaded(&store, "clients and prefixes", loaded);
+    let loaded = match egress {
+        Some(egress) => egress.restore(|each| store.load_routes(each)),
+        // It would age unseen, and `forget` would not reach it.
+        None => store.clear_routes().map(|()| (0, 0)),
+    };
+    tell_loaded(
+        &store,
+        "clients, prefixes and ASes with egress routes",
+        loaded,
+    );
+    Ok(Some(store))
+}
+
+/// Tells how many records were of use, and how many not.
+fn tell_loaded(store: &Store, what: &str, loaded: Result<(usize, usize), redb::Error>) {
+    match loaded {
         Ok((0, 0)) => {}
-        Ok((used, 0)) => tracing::info!("{used} clients and prefixes known from before"),
+        Ok((used, 0)) => tracing::info!("{used} {what} known from before"),
         Ok((used, unusable)) => tracing::warn!(
-            "{used} clients and prefixes known from before; {unusable} records are of another \
-             format and are left out"
+            "{used} {what} known from before; {unusable} records are of another format and are \
+             left out"
         ),
         Err(error) => tracing::error!(
             "reading {}: {error}; what could not be read is learnt anew",
             store.path().display()
         ),
     }
-    Ok(Some(store))
 }
 
 pub(super) fn live(config: Config, certificate: &Arc<Certificate>) -> Result<Live, ServerError> {

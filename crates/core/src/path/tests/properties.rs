@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{
     AS, BEST, CLIENT, Candidates, Criterion, Group, Mode, PathId, PathObservation, PathSet,
-    PolicyConfig, Route, Session, World, addr, decide_route,
+    PolicyConfig, Route, RouteDecision, Session, World, addr, decide_route,
 };
 
 fn path() -> impl Strategy<Value = PathId> {
@@ -68,7 +68,7 @@ prop_compose! {
 
 /// What happens to one of four clients in two prefixes.
 #[derive(Clone, Debug)]
-enum Event {
+pub(super) enum Event {
     Seen(u8, Route, Box<PathObservation>),
     Stalled(u8, Route),
     Decided(u8, Criterion, u32),
@@ -76,7 +76,7 @@ enum Event {
     Passed(u64),
 }
 
-fn event() -> impl Strategy<Value = Event> {
+pub(super) fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         6 => (0u8..4, route(), observation())
             .prop_map(|(client, route, seen)| Event::Seen(client, route, Box::new(seen))),
@@ -88,13 +88,38 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn client(number: u8) -> &'static str {
+pub(super) fn client(number: u8) -> &'static str {
     [
         "192.0.2.1",
         "192.0.2.2",
         "2001:db8:1::1",
         "2001:db8:1:100::1",
     ][usize::from(number)]
+}
+
+impl World {
+    fn decided(&self, who: u8, wants: Criterion, session: u32) -> RouteDecision {
+        let view = self.table.view(addr(client(who)), AS, self.now);
+        let session = Session(session);
+        decide_route(&view, wants, &self.candidates, &self.policy, session, 1)
+    }
+
+    pub(super) fn apply(&mut self, event: Event) {
+        match event {
+            Event::Seen(who, route, seen) => self.learn(client(who), route, &seen),
+            Event::Stalled(who, route) => {
+                let carrier = route.carrier(self.candidates.plain_is);
+                let (who, candidates) = (addr(client(who)), self.candidates);
+                self.table.stalled(who, AS, carrier, &candidates, self.now);
+            }
+            Event::Candidates(candidates) => self.candidates = candidates,
+            Event::Passed(secs) => self.pass(secs),
+            Event::Decided(who, wants, session) => {
+                let decision = self.decided(who, wants, session);
+                self.table.decided(addr(client(who)), wants, &decision);
+            }
+        }
+    }
 }
 
 fn may_be_chosen(route: Route, candidates: &Candidates, group: Group) -> bool {
@@ -119,32 +144,16 @@ proptest! {
     ) {
         let mut world = World::with(PolicyConfig { exploration, ..PolicyConfig::default() });
         for event in events {
-            match event {
-                Event::Seen(who, route, seen) => world.learn(client(who), route, &seen),
-                Event::Stalled(who, route) => {
-                    let carrier = route.carrier(world.candidates.plain_is);
-                    let (who, candidates) = (addr(client(who)), world.candidates);
-                    world.table.stalled(who, AS, carrier, &candidates, world.now);
-                }
-                Event::Candidates(candidates) => world.candidates = candidates,
-                Event::Passed(secs) => world.pass(secs),
-                Event::Decided(who, wants, session) => {
-                    let addr = addr(client(who));
-                    let view = world.table.view(addr, AS, world.now);
-                    let decide = || {
-                        let session = Session(session);
-                        decide_route(&view, wants, &world.candidates, &world.policy, session, 1)
-                    };
-                    let decision = decide();
-                    prop_assert_eq!(decision, decide(), "a pure function");
-                    let candidates = &world.candidates;
-                    prop_assert!(
-                        may_be_chosen(decision.route, candidates, decision.group),
-                        "{:?} of {:?}", decision, candidates
-                    );
-                    world.table.decided(addr, wants, &decision);
-                }
+            if let Event::Decided(who, wants, session) = event {
+                let decision = world.decided(who, wants, session);
+                prop_assert_eq!(decision, world.decided(who, wants, session), "a pure function");
+                let candidates = &world.candidates;
+                prop_assert!(
+                    may_be_chosen(decision.route, candidates, decision.group),
+                    "{:?} of {:?}", decision, candidates
+                );
             }
+            world.apply(event);
         }
     }
 

@@ -93,6 +93,7 @@ fn day(number: u32, isp: &Isp) -> Day {
     let config = PathTableConfig {
         max_records: 100_000,
         hash_key: [1, 2],
+        journal: false,
     };
     let mut table = PathTable::new(config, Arc::clone(&policy));
     let mut dice = Dice {

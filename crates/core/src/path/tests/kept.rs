@@ -1,0 +1,402 @@
+//! What a store keeps over restarts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::properties::{client, event};
+use super::{
+    AS, BEST, CLIENT, Criterion, NEIGHBOUR, OTHER, PLAIN, PathId, PathNames, PathTable,
+    PathTableConfig, PolicyConfig, Route, STEERED, Scope, THIRD, World, addr, decide_route,
+};
+use crate::codec::DecodeError;
+use crate::decide::Session;
+use crate::path::{MAX_PATHS, PathKey, RouteQuality, RouteView};
+use crate::units::Timestamp;
+
+/// What a store does with changes: keys as text, as it keeps them.
+#[derive(Default)]
+struct Kept(BTreeMap<String, Box<[u8]>>);
+
+impl Kept {
+    fn take(&mut self, world: &mut World, names: &PathNames) {
+        loop {
+            let changes = world.table.drain_changes(7, names);
+            if changes.is_empty() {
+                return;
+            }
+            if changes.cleared {
+                self.0.clear();
+            }
+            for (key, record) in changes.records {
+                match record {
+                    Some(record) => drop(self.0.insert(key.to_string(), record)),
+                    None => drop(self.0.remove(&key.to_string())),
+                }
+            }
+        }
+    }
+
+    /// Reads all into another table, whose paths may have places already.
+    fn read(&self, world: &World, names: &mut PathNames) -> PathTable {
+        let mut table = table(1000, &world.policy);
+        for (key, record) in &self.0 {
+            let key: PathKey = key.parse().unwrap();
+            table.insert_encoded(key, record, names, world.now).unwrap();
+        }
+        table
+    }
+}
+
+fn table(max_records: usize, policy: &Arc<PolicyConfig>) -> PathTable {
+    let config = PathTableConfig {
+        max_records,
+        hash_key: [3, 4],
+        journal: true,
+    };
+    PathTable::new(config, Arc::clone(policy))
+}
+
+fn named(names: &[&str]) -> PathNames {
+    let mut places = PathNames::default();
+    assert!(places.update(names).is_empty());
+    places
+}
+
+/// Names of all the paths there can be.
+fn all_names() -> Vec<String> {
+    (0..MAX_PATHS)
+        .map(|place| format!("path-{place}"))
+        .collect()
+}
+
+/// A path's place in another table.
+fn moved(path: PathId, from: &PathNames, to: &PathNames) -> Option<PathId> {
+    to.id(from.name(path).unwrap())
+}
+
+/// What is known of every route, and what is kept to, must be the same.
+fn assert_same(
+    who: &str,
+    [before, after]: [&RouteView; 2],
+    [names, new_names]: [&PathNames; 2],
+) -> Result<(), TestCaseError> {
+    let paths = (0..MAX_PATHS as u8).filter_map(PathId::new);
+    for route in paths.map(Route::Steered).chain([PLAIN, Route::Aggregated]) {
+        let known = before.quality(route, None);
+        let new_route = match route {
+            Route::Steered(path) => moved(path, names, new_names).map(Route::Steered),
+            other => Some(other),
+        };
+        let Some(new_route) = new_route else {
+            // A path of which nothing is known needs no place.
+            let samples = Criterion::ALL.map(|wants| known.samples(wants));
+            prop_assert_eq!(
+                (known.age, samples),
+                (None, [0.0; 3]),
+                "{} by {:?}",
+                who,
+                route
+            );
+            continue;
+        };
+        let read = after.quality(new_route, None);
+        prop_assert!(
+            alike(known, read),
+            "{} by {:?}: {:?}, {:?}",
+            who,
+            route,
+            known,
+            read
+        );
+    }
+    for wants in Criterion::ALL {
+        let (kept, read) = (before.kept(wants), after.kept(wants));
+        let path = kept.path.and_then(|path| moved(path, names, new_names));
+        if before_is_known(before) {
+            prop_assert_eq!(
+                (path, kept.aggregated),
+                (read.path, read.aggregated),
+                "{}",
+                who
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The same but for rounding: sums over routes depend on their places.
+fn alike(a: &RouteQuality, b: &RouteQuality) -> bool {
+    let numbers = |quality: &RouteQuality| {
+        let RouteQuality {
+            goodput, rtt, loss, ..
+        } = quality;
+        let stats = [goodput, rtt].map(|stat| [stat.mean, stat.var, stat.weight]);
+        let stalls = &quality.stalls;
+        let counts = [loss.sent, loss.lost, stalls.stalls];
+        [
+            stats[0],
+            stats[1],
+            counts,
+            [stalls.stalled, stalls.observed, 0.0],
+        ]
+        .concat()
+    };
+    let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-3 * a.abs().max(1.0);
+    (a.age, a.avoided_for) == (b.age, b.avoided_for)
+        && numbers(a).iter().zip(&numbers(b)).all(close)
+}
+
+/// Whether the client itself has used any route: only then is kept what it is kept to.
+fn before_is_known(view: &RouteView) -> bool {
+    let paths = (0..MAX_PATHS as u8).filter_map(PathId::new);
+    let mut routes = paths.map(Route::Steered).chain([PLAIN, Route::Aggregated]);
+    routes.any(|route| view.quality(route, None).age.is_some())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn a_restart_loses_nothing(
+        events in proptest::collection::vec((event(), any::<bool>()), 0..100),
+        order in Just(all_names()).prop_shuffle(),
+        present in 0..MAX_PATHS,
+        forgotten in proptest::option::of(0usize..16),
+    ) {
+        let mut policy = PolicyConfig::default();
+        // Longer than all that may pass.
+        policy.half_life.path = Duration::from_hours(1000);
+        let mut world = World::with(policy);
+        let all = all_names();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let names = named(&all);
+        let mut kept = Kept::default();
+        for (event, written) in events {
+            world.apply(event);
+            if written {
+                kept.take(&mut world, &names);
+            }
+        }
+        if let Some(path) = forgotten {
+            world.table.forget_path(PathId::new(path as u8).unwrap());
+        }
+        kept.take(&mut world, &names);
+        prop_assert_eq!(kept.0.len(), world.table.len());
+
+        let order: Vec<&str> = order.iter().take(present).map(String::as_str).collect();
+        let mut new_names = named(&order);
+        let table = kept.read(&world, &mut new_names);
+        for who in (0..4).map(client) {
+            let before = world.table.view(addr(who), AS, world.now);
+            let after = table.view(addr(who), AS, world.now);
+            assert_same(who, [&before, &after], [&names, &new_names])?;
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_refused_or_read(mut bytes: Vec<u8>, sealed: bool) {
+        if sealed && bytes.len() > 4 {
+            bytes[0] = 1;
+            crate::codec::seal(&mut bytes);
+        }
+        let mut table = table(16, &Arc::default());
+        let mut names = PathNames::default();
+        let key = "192.0.2.1".parse().unwrap();
+        let now = Timestamp::from_secs(1);
+        let _ = table.insert_encoded(key, &bytes, &mut names, now);
+        let _ = table.view(addr(CLIENT), None, now);
+    }
+}
+
+/// A world in which the second path is surely better, as a store keeps it.
+fn learnt() -> (World, PathNames, Kept) {
+    let mut world = World::new();
+    let names = named(&["transit-a", "transit-b", "transit-c"]);
+    for who in [CLIENT, NEIGHBOUR] {
+        world.see(who, PLAIN, 20, 10, 30);
+        world.see(who, STEERED, 20, 40, 30);
+    }
+    assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, STEERED);
+    let mut kept = Kept::default();
+    kept.take(&mut world, &names);
+    (world, names, kept)
+}
+
+#[test]
+fn what_was_learnt_decides_after_a_restart() {
+    let (world, _, kept) = learnt();
+    // The agent names them in another order, and has a new one.
+    let mut names = named(&["transit-d", "transit-b", "transit-a"]);
+    let table = kept.read(&world, &mut names);
+    let mut candidates = world.candidates;
+    candidates.plain_is = names.id("transit-a");
+    candidates.paths = [0, 1, 2].into_iter().filter_map(PathId::new).collect();
+    for (who, reason) in [(CLIENT, "kept"), (NEIGHBOUR, "more_goodput")] {
+        let view = table.view(addr(who), AS, world.now);
+        let wants = Criterion::Goodput;
+        let decision = decide_route(&view, wants, &candidates, &world.policy, Session(1), 1);
+        let steered = names.id("transit-b").map(Route::Steered);
+        assert_eq!(Some(decision.route), steered, "{who}: {decision:?}");
+        assert_eq!(decision.reason.code(), reason, "{who}: {decision:?}");
+    }
+}
+
+#[test]
+fn knowledge_ages_while_the_server_is_away() {
+    let (mut world, _, mut kept) = learnt();
+    let records = kept.0.len();
+    assert_eq!(records, 4, "two clients, their prefix, their AS");
+    let half_life = world.policy.half_life.path.as_secs();
+    let samples = |world: &World, table: &PathTable| {
+        let view = table.view(addr(CLIENT), None, world.now);
+        view.quality(STEERED, Some(BEST))
+            .samples(Criterion::Goodput)
+    };
+    let names = || named(&["transit-a", "transit-b"]);
+    let fresh = samples(&world, &kept.read(&world, &mut names()));
+    world.pass(half_life);
+    let read = kept.read(&world, &mut names());
+    assert_eq!(
+        samples(&world, &read),
+        samples(&world, &world.table),
+        "as if it had run on"
+    );
+    assert!(samples(&world, &read) < fresh * 0.6);
+
+    // Ten half-lives later nothing is left of it, and the file is empty.
+    world.pass(9 * half_life + 1);
+    let mut names = PathNames::default();
+    world.table = kept.read(&world, &mut names);
+    assert!(world.table.is_empty());
+    assert_eq!(
+        names,
+        PathNames::default(),
+        "no place is taken for what is forgotten"
+    );
+    kept.take(&mut world, &names);
+    assert_eq!(kept.0.len(), 0);
+}
+
+#[test]
+fn a_path_that_is_away_keeps_what_is_known_of_it() {
+    let (world, _, kept) = learnt();
+    let mut names = PathNames::default();
+    let table = kept.read(&world, &mut names);
+    let steered = names.id("transit-b").map(Route::Steered).unwrap();
+    assert!(names.update(&["transit-a"]).is_empty());
+    let view = table.view(addr(CLIENT), AS, world.now);
+    let known = view.quality(steered, None).goodput().unwrap();
+    assert!((38.0..42.0).contains(&known.mbps()), "{known}");
+    assert!(
+        names.update(&["transit-a", "transit-b"]).is_empty(),
+        "it has its place"
+    );
+}
+
+#[test]
+fn there_are_no_more_paths_than_places() {
+    let (world, _, kept) = learnt();
+    let others: Vec<String> = (1..MAX_PATHS).map(|n| format!("peer-{n}")).collect();
+    let others: Vec<&str> = others.iter().map(String::as_str).collect();
+    let mut names = named(&others);
+    let table = kept.read(&world, &mut names);
+    let read = ["transit-a", "transit-b"].map(|name| names.id(name).is_some());
+    assert_eq!(read.iter().filter(|read| **read).count(), 1, "one was left");
+    assert_eq!(table.len(), kept.0.len());
+}
+
+#[test]
+fn what_is_forgotten_leaves_the_store() {
+    // name, what is forgotten, how many records are left
+    let cases = [
+        ("one client", Scope::Address(addr(CLIENT)), 3),
+        (
+            "a prefix",
+            Scope::Prefix("192.0.2.0/24".parse().unwrap()),
+            1,
+        ),
+        ("everything", Scope::All, 0),
+    ];
+    for (name, scope, left) in cases {
+        let (mut world, names, mut kept) = learnt();
+        world.table.forget(scope);
+        kept.take(&mut world, &names);
+        assert_eq!(kept.0.len(), left, "{name}");
+    }
+    let (mut world, names, mut kept) = learnt();
+    world.table.forget_path(OTHER);
+    kept.take(&mut world, &names);
+    let mut read = PathNames::default();
+    kept.read(&world, &mut read);
+    assert_eq!(read.id("transit-b"), None);
+}
+
+#[test]
+fn stalls_are_remembered() {
+    let (mut world, names, mut kept) = learnt();
+    world.candidates.paths = [BEST, OTHER, THIRD].into_iter().collect();
+    let carrier = STEERED.carrier(Some(BEST));
+    let candidates = world.candidates;
+    let (table, now) = (&mut world.table, world.now);
+    table.stalled(addr(CLIENT), AS, carrier, &candidates, now);
+    kept.take(&mut world, &names);
+    world.pass(4);
+    let mut new_names = named(&["transit-a", "transit-b"]);
+    let table = kept.read(&world, &mut new_names);
+    let avoided = |table: &PathTable, who: &str| -> Option<Duration> {
+        let view = table.view(addr(who), AS, world.now);
+        view.quality(STEERED, Some(BEST)).avoided_for
+    };
+    assert!(avoided(&table, CLIENT).is_some());
+    assert_eq!(avoided(&table, CLIENT), avoided(&world.table, CLIENT));
+    assert_eq!(avoided(&table, NEIGHBOUR), None, "it was this client alone");
+}
+
+#[test]
+fn records_are_read_strictly() {
+    let (world, _, kept) = learnt();
+    let good = &kept.0[CLIENT];
+    let read = |bytes: &[u8]| {
+        let key = CLIENT.parse().unwrap();
+        let mut table = table(16, &world.policy);
+        let read = table.insert_encoded(key, bytes, &mut PathNames::default(), world.now);
+        let gone = table.drain_changes(9, &PathNames::default()).records;
+        assert_eq!(
+            gone.len(),
+            usize::from(read.is_err()),
+            "what is of no use goes"
+        );
+        read
+    };
+    assert_eq!(read(good), Ok(()));
+    assert_eq!(read(&good[..4]), Err(DecodeError::Length { len: 4 }));
+    assert_eq!(read(&good[..good.len() - 1]), Err(DecodeError::Check));
+    let mut foreign = good.to_vec();
+    foreign[0] = 9;
+    assert_eq!(read(&foreign), Err(DecodeError::Version { version: 9 }));
+    for place in 1..good.len() {
+        let mut flipped = good.to_vec();
+        flipped[place] ^= 0x10;
+        assert_eq!(read(&flipped), Err(DecodeError::Check), "byte {place}");
+    }
+    // name, bytes between version and check, why
+    let name = Err(DecodeError::Field { field: "path name" });
+    let cases: [(&str, &[u8], Result<(), DecodeError>); 4] = [
+        ("too many names", &[17], name),
+        ("a name that ends early", &[1, 9, b'x'], name),
+        ("a name that is no text", &[1, 1, 0xff], name),
+        (
+            "half a carrier",
+            &[0, 0, 0, 0, 0, 0, 0, 0, 16, 1, 2],
+            Err(DecodeError::Length { len: 16 }),
+        ),
+    ];
+    for (what, fields, want) in cases {
+        let mut bytes = [&[1], fields, &[0; 4]].concat();
+        crate::codec::seal(&mut bytes);
+        assert_eq!(read(&bytes), want, "{what}");
+    }
+}
