@@ -6,5 +6,6 @@ cd "$(dirname "$0")/.."
 bash scripts/setup.sh run
 bash scripts/site.sh
 mkdir -p build
+[[ -e target/release/hikyaku ]] || echo "run: building hikyaku, which takes some minutes the first time" >&2
 exec cargo run --quiet --release --locked -p hikyaku -- \
     serve site --state build/state "$@"

@@ -223,12 +223,16 @@ fn greeting(server: &Server) -> String {
         ),
     );
     line("try", format!("curl -k https://localhost:{port}/"));
+    // As it was called: what was just built is not on anybody's PATH.
+    let called = std::env::args_os().next();
+    let program = called.unwrap_or_else(|| "hikyaku".into());
+    let program = program.display();
     line(
         "",
-        format!("hikyaku get --insecure --repeat 3 https://localhost:{port}/"),
+        format!("{program} get --insecure --repeat 3 https://localhost:{port}/"),
     );
     if let Some(admin) = server.admin() {
-        line("", format!("hikyaku explain 127.0.0.1 --admin {admin}"));
+        line("", format!("{program} explain 127.0.0.1 --admin {admin}"));
     }
     format!("hikyaku {}\n{text}", env!("CARGO_PKG_VERSION"))
 }

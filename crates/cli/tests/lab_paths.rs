@@ -2,11 +2,13 @@
 //! Needs root, gobgpd and `hikyaku-egress`; without them the tests say so and pass.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use hikyaku_lab::experiment::{Axis, Outcome, Run, counted, read};
+use tempfile::TempDir;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_hikyaku");
 
@@ -34,32 +36,54 @@ fn egress(test: &str) -> Option<(MutexGuard<'static, ()>, PathBuf)> {
     None
 }
 
-/// Runs an experiment's `[quick]` part, makes its report, and gives the sessions that count.
+/// Experiments that share a run, and so the test bed, whose daemons take their time to come up.
+const TOGETHER: [&str; 4] = ["epe-scenario1", "epe-scenario2", "epe-isps", "epe-parallel"];
+
+/// What [`TOGETHER`] gave, in the directory in which they ran; made by the test that is first.
+static SHARED: OnceLock<TempDir> = OnceLock::new();
+
+/// The sessions that count of an experiment's `[quick]` part.
 fn quick(name: &str, egress: &Path) -> Vec<Run> {
+    if !TOGETHER.contains(&name) {
+        return sessions(&measured(&[name], egress), name);
+    }
+    let shared = SHARED.get_or_init(|| measured(&TOGETHER, egress));
+    sessions(shared, name)
+}
+
+/// Runs the `[quick]` parts of experiments and makes their reports.
+fn measured(names: &[&str], egress: &Path) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
-    let out = directory.path().join("out");
-    let commands: [&[&Path]; 2] = [
-        &[
-            "run".as_ref(),
-            name.as_ref(),
-            "--quick".as_ref(),
-            "--egress".as_ref(),
-            egress,
-            "--out".as_ref(),
-            &out,
-        ],
-        &["report".as_ref(), &out],
-    ];
-    for arguments in commands {
+    let lab = |arguments: &[&OsStr]| {
         let output = Command::new(BINARY)
             .arg("lab")
             .args(arguments)
+            .current_dir(&directory)
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{name}: {said}");
+        assert!(output.status.success(), "{arguments:?}: {said}");
+    };
+    let mut run: Vec<&OsStr> = vec!["run".as_ref()];
+    run.extend(names.iter().map(OsStr::new));
+    // Each lane would have a test bed of its own.
+    let options = ["--quick", "--lanes", "1", "--egress"];
+    run.extend(options.map(OsStr::new));
+    run.push(egress.as_ref());
+    lab(&run);
+    for name in names {
+        lab(&["report".as_ref(), records(&directory, name).as_ref()]);
     }
-    let runs = counted(read(&out.join("runs.jsonl")).unwrap());
+    directory
+}
+
+/// Where an experiment of this name keeps what it measures.
+fn records(directory: &TempDir, name: &str) -> PathBuf {
+    directory.path().join("build/lab").join(name)
+}
+
+fn sessions(directory: &TempDir, name: &str) -> Vec<Run> {
+    let runs = counted(read(&records(directory, name).join("runs.jsonl")).unwrap());
     for run in &runs {
         assert_eq!(run.outcome, Outcome::Complete, "{run:?}");
         assert!(run.emulator.unwrap().delivered > 0, "{run:?}");

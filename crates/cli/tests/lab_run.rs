@@ -317,7 +317,7 @@ repeats = 3
 timeout = "60s"
 link = { rate = "50Mbps", queue = "40ms", one_way_delay = "20ms", loss = "5%" }
 axes = { congestion = ["cubic", "bbr"] }
-workload = { files = [{ name = "image.png", size = "1MB" }] }
+workload = { files = [{ name = "image.png", size = "400kB" }] }
 arm = [{ name = "nginx", server = "nginx" }]
 figure = [{ kind = "table", title = "Load times" }]
 "#;
@@ -552,7 +552,9 @@ fn a_signal_ends_it_cleanly() {
     };
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("slow.toml");
-    fs::write(&file, SLOW).unwrap();
+    // No machine is so busy that it ends by itself before it is told to.
+    let endless = SLOW.replace("repeats = 12", "repeats = 1000");
+    fs::write(&file, endless).unwrap();
     // It may end before the second signal comes.
     let cases: [(&[Signal], &[i32]); 3] = [
         (&[Signal::INT], &[130]),

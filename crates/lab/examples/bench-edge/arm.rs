@@ -13,6 +13,8 @@ pub(crate) enum ServerKind {
     FixedH2,
     /// The same over HTTP/3.
     FixedH3,
+    /// hikyaku with `[egress]`: two paths to choose from for each client.
+    Egress,
     /// `http2_chunk_size` at its default of 8k.
     Nginx,
     /// The same nginx, `http2_chunk_size 16k`.
@@ -55,11 +57,11 @@ pub(crate) struct Arm {
 }
 
 /// Every arm. `get` on HTTP/2 is there to tell the generator's part from the server's.
-pub(crate) const ARMS: [Arm; 16] = {
+pub(crate) const ARMS: [Arm; 18] = {
     use Generator::{Curl, Get, H2load};
     use Http::{H1, H2, H3};
     use Load::{Large, Small};
-    use ServerKind::{FixedH2, FixedH3, Hikyaku, Nginx, Nginx16k};
+    use ServerKind::{Egress, FixedH2, FixedH3, Hikyaku, Nginx, Nginx16k};
     [
         arm(Nginx, H1, Large, Curl),
         arm(Hikyaku, H1, Large, Curl),
@@ -77,6 +79,8 @@ pub(crate) const ARMS: [Arm; 16] = {
         arm(Nginx, H2, Small, Get),
         arm(Hikyaku, H2, Small, Get),
         arm(Hikyaku, H3, Small, Get),
+        arm(Egress, H2, Small, H2load),
+        arm(Egress, H3, Small, Get),
     ]
 };
 
@@ -89,6 +93,16 @@ pub(crate) const fn arm(server: ServerKind, http: Http, load: Load, generator: G
         http,
         load,
         generator,
+    }
+}
+
+impl Arm {
+    /// The same on a hikyaku without egress paths, of an arm that has them.
+    pub(crate) fn without_egress(self) -> Option<Self> {
+        (self.server == ServerKind::Egress).then_some(Self {
+            server: ServerKind::Hikyaku,
+            ..self
+        })
     }
 }
 
@@ -131,6 +145,7 @@ impl fmt::Display for ServerKind {
         f.write_str(match self {
             Self::Hikyaku => "hikyaku",
             Self::FixedH2 | Self::FixedH3 => "hikyaku, pinned",
+            Self::Egress => "hikyaku, two egress paths",
             Self::Nginx => "nginx",
             Self::Nginx16k => "nginx, 16k frames",
         })

@@ -11,6 +11,14 @@
 
 #![allow(clippy::print_stderr, reason = "a tool for the terminal")]
 
+#[path = "../../../cli/tests/common/agent.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "tests let it do more, and fail where it cannot"
+)]
+mod agent;
 mod analysis;
 mod arm;
 mod core_bench;
@@ -37,8 +45,9 @@ use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use serde::Serialize;
 
+use agent::Agent;
 use analysis::Results;
-use arm::{Http, ServerKind};
+use arm::{ARMS, Arm, Http, ServerKind};
 use host::Machine;
 use process::Stop;
 use server::Workspace;
@@ -66,6 +75,10 @@ struct Args {
     /// are of no use
     #[arg(long, conflicts_with_all = ["rounds", "time", "idle"])]
     quick: bool,
+
+    /// Only what `[egress]` costs: small files with it and without
+    #[arg(long)]
+    egress: bool,
 
     /// The binary that is measured
     #[arg(long, value_name = "FILE", default_value = "target/release/hikyaku")]
@@ -111,17 +124,26 @@ fn run(mut args: Args) -> Result<()> {
     let mut lines = Lines::create(&raw)?;
     lines.write("machine", &machine)?;
 
-    let runs = rounds::run(&workspace, args.rounds.into(), time, &stop, |run| {
+    let _agent = Agent::start(workspace.agent());
+    let arms = arms(args.egress);
+    let runs = rounds::run(&workspace, &arms, args.rounds.into(), time, &stop, |run| {
         eprintln!("{}", report::progress(run));
         lines.write("run", run)
     })?;
-    let results = Results {
+    let mut results = Results {
         runs,
-        idle: idle(&workspace, args.idle, &stop, &mut lines)?,
-        decision: core_bench::decision(&workspace, &stop)?,
-        estimates: core_bench::estimates(&workspace, &stop)?,
+        idle: Vec::new(),
+        decision: None,
+        estimates: Vec::new(),
     };
-    lines.write("decision", &results.decision)?;
+    if !args.egress {
+        results.idle = idle(&workspace, args.idle, &stop, &mut lines)?;
+        results.decision = Some(core_bench::decision(&workspace, &stop)?);
+        results.estimates = core_bench::estimates(&workspace, &stop)?;
+    }
+    if let Some(decision) = &results.decision {
+        lines.write("decision", decision)?;
+    }
     for case in &results.estimates {
         lines.write("estimates", case)?;
     }
@@ -134,6 +156,14 @@ fn run(mut args: Args) -> Result<()> {
     fs::write(&args.out, report).with_context(|| format!("writing {}", args.out.display()))?;
     eprintln!("wrote {} and {}", args.out.display(), raw.display());
     Ok(())
+}
+
+/// All arms, or those with egress paths and what they are compared with.
+fn arms(only_egress: bool) -> Vec<Arm> {
+    let compared: Vec<Arm> = ARMS.into_iter().filter_map(Arm::without_egress).collect();
+    let concerned = |arm: &Arm| arm.server == ServerKind::Egress || compared.contains(arm);
+    let all = ARMS.into_iter();
+    all.filter(|arm| !only_egress || concerned(arm)).collect()
 }
 
 fn idle(

@@ -23,6 +23,7 @@ pub(crate) fn markdown(machine: &Machine, results: &Results, raw: &str) -> Strin
     goals(&mut out, results);
     large(&mut out, results);
     small(&mut out, results);
+    egress(&mut out, results);
     memory(&mut out, results);
     core(&mut out, results);
     disturbances(&mut out, results);
@@ -31,8 +32,12 @@ pub(crate) fn markdown(machine: &Machine, results: &Results, raw: &str) -> Strin
 }
 
 fn goals(out: &mut String, results: &Results) {
+    let goals = results.goals();
+    if goals.is_empty() {
+        return;
+    }
     out.push_str("## Goals\n\n| | goal | reached | |\n| --- | --- | --- | --- |\n");
-    for goal in results.goals() {
+    for goal in goals {
         let met = match goal.met {
             true => "yes",
             false => "**no**",
@@ -45,7 +50,17 @@ fn goals(out: &mut String, results: &Results) {
     }
 }
 
+/// The arms of a load that were measured.
+fn measured(results: &Results, load: Load) -> Vec<Arm> {
+    let ran = |arm: &Arm| arm.load == load && results.of(*arm).next().is_some();
+    ARMS.into_iter().filter(ran).collect()
+}
+
 fn large(out: &mut String, results: &Results) {
+    let arms = measured(results, Load::Large);
+    if arms.is_empty() {
+        return;
+    }
     out.push_str(
         "\n## Large files\n\nServer CPU-seconds per GiB: 256 MiB files from the disk's file \
          system (in the page cache), one after the other on one connection.\n\n\
@@ -53,7 +68,7 @@ fn large(out: &mut String, results: &Results) {
          | --- | --- | --- | --- | --- | --- |\n",
     );
     let gbit_per_s: Figure = |run| run.body_bytes as f64 * 8.0 / run.elapsed_s / 1e9;
-    for arm in ARMS.into_iter().filter(|arm| arm.load == Load::Large) {
+    for arm in arms {
         let cells = [
             cell(results.spread(arm, Run::cpu_per_gib), 3),
             versus(results, arm, Run::cpu_per_gib),
@@ -79,7 +94,7 @@ fn small(out: &mut String, results: &Results) {
          | requests per server CPU-second | of nginx's |\n\
          | --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
-    for arm in ARMS.into_iter().filter(|arm| arm.load == Load::Small) {
+    for arm in measured(results, Load::Small) {
         let busy = results.spread(arm, Run::busy);
         let cells = [
             cell(results.spread(arm, Run::requests_per_s), 0),
@@ -91,6 +106,30 @@ fn small(out: &mut String, results: &Results) {
         row(out, arm, &cells);
     }
     out.push_str("\nHTTP/3 is compared with nginx's HTTP/2 by h2load.\n");
+}
+
+fn egress(out: &mut String, results: &Results) {
+    out.push_str(
+        "\n## Egress paths\n\nThe small files by a server that has two egress paths to choose from, \
+         by the same server without (`[egress]`), in the same round.\n\n\
+         | HTTP | client | requests/s | requests per server CPU-second |\n\
+         | --- | --- | --- | --- |\n",
+    );
+    for arm in ARMS {
+        let Some(without) = arm.without_egress() else {
+            continue;
+        };
+        let ratio = |figure| results.ratio(arm, without, figure);
+        let [rate, cpu] = [Run::requests_per_s, Run::requests_per_cpu_s]
+            .map(|figure: Figure| ratio(figure).map_or_else(String::new, precise));
+        let (http, client) = (arm.http.number(), arm.generator);
+        let _ = writeln!(out, "| {http} | {client} | {rate} | {cpu} |");
+    }
+}
+
+/// `0.987 (0.975-0.994)`: differences are small here.
+fn precise(ratio: Spread) -> String {
+    cell(Some(ratio), 3)
 }
 
 fn row(out: &mut String, arm: Arm, cells: &[String]) {
@@ -119,6 +158,9 @@ fn cell(spread: Option<Spread>, decimals: usize) -> String {
 }
 
 fn memory(out: &mut String, results: &Results) {
+    if results.idle.is_empty() {
+        return;
+    }
     out.push_str(
         "\n## Idle connections\n\nMemory of the server (PSS) with all of them open after one \
          request each, less that of the fresh server. What the kernel needs for sockets is not \
@@ -143,7 +185,9 @@ fn memory(out: &mut String, results: &Results) {
 }
 
 fn core(out: &mut String, results: &Results) {
-    let decision = &results.decision;
+    let Some(decision) = &results.decision else {
+        return;
+    };
     let _ = writeln!(
         out,
         "\n## Decisions and estimates\n\nOne decision: median {:.0} ns, 99th percentile {:.0} ns; \

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::arm::{ARMS, Arm, Load, PARALLEL, ServerKind};
+use crate::arm::{Arm, Load, PARALLEL, ServerKind};
 use crate::generator;
 use crate::host::CpuTicks;
 use crate::process::Stop;
@@ -58,9 +58,10 @@ impl Run {
 pub(crate) const STEAL_LIMIT: f64 = 0.01;
 pub(crate) const FOREIGN_LIMIT: f64 = 0.05;
 
-/// Runs `rounds` rounds of every arm, each for at least about `time`.
+/// Runs `rounds` rounds of `arms`, each for at least about `time`.
 pub(crate) fn run(
     workspace: &Workspace,
+    arms: &[Arm],
     rounds: usize,
     time: Duration,
     stop: &Stop,
@@ -70,12 +71,13 @@ pub(crate) fn run(
         hikyaku: Server::start(workspace, ServerKind::Hikyaku, stop)?,
         fixed_h2: Server::start(workspace, ServerKind::FixedH2, stop)?,
         fixed_h3: Server::start(workspace, ServerKind::FixedH3, stop)?,
+        egress: Server::start(workspace, ServerKind::Egress, stop)?,
         nginx: Server::start(workspace, ServerKind::Nginx, stop)?,
         workspace,
         stop,
     };
     let mut counts = Vec::new();
-    for arm in ARMS {
+    for &arm in arms {
         counts.push((arm, bench.calibrate(arm, time)?));
     }
     let mut runs = Vec::new();
@@ -105,6 +107,7 @@ struct Bench<'a> {
     hikyaku: Server,
     fixed_h2: Server,
     fixed_h3: Server,
+    egress: Server,
     nginx: Server,
     stop: &'a Stop,
 }
@@ -138,6 +141,7 @@ impl Bench<'_> {
             ServerKind::Hikyaku => &mut self.hikyaku,
             ServerKind::FixedH2 => &mut self.fixed_h2,
             ServerKind::FixedH3 => &mut self.fixed_h3,
+            ServerKind::Egress => &mut self.egress,
             ServerKind::Nginx | ServerKind::Nginx16k => &mut self.nginx,
         };
         server.check()?;

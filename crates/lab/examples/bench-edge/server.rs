@@ -76,6 +76,11 @@ impl Workspace {
         self.path().join("cert.pem")
     }
 
+    /// Socket of the agent of egress paths.
+    pub(crate) fn agent(&self) -> PathBuf {
+        self.path().join("agent.sock")
+    }
+
     fn key(&self) -> PathBuf {
         self.path().join("key.pem")
     }
@@ -121,6 +126,10 @@ impl Server {
             ServerKind::Hikyaku => hikyaku(workspace, port, &[])?,
             ServerKind::FixedH2 => hikyaku(workspace, port, &pinned("h2"))?,
             ServerKind::FixedH3 => hikyaku(workspace, port, &pinned("h3"))?,
+            ServerKind::Egress => {
+                let socket = format!("egress.socket={}", workspace.agent().display());
+                hikyaku(workspace, port, &[socket])?
+            }
             ServerKind::Nginx | ServerKind::Nginx16k => nginx(workspace, port, port_16k)?,
         };
         let worker = process.id();
