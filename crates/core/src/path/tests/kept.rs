@@ -24,6 +24,7 @@ impl Kept {
     fn take(&mut self, world: &mut World, names: &PathNames) {
         loop {
             let changes = world.table.drain_changes(7, names);
+            let changes = changes.then(world.table.drain_changes(7, names));
             if changes.is_empty() {
                 return;
             }
@@ -306,6 +307,20 @@ fn there_are_no_more_paths_than_places() {
     let read = ["transit-a", "transit-b"].map(|name| names.id(name).is_some());
     assert_eq!(read.iter().filter(|read| **read).count(), 1, "one was left");
     assert_eq!(table.len(), kept.0.len());
+}
+
+#[test]
+fn what_came_before_everything_was_forgotten_does_not_come_back() {
+    let (mut world, names, _) = learnt();
+    world.see(CLIENT, PLAIN, 1, 10, 30);
+    let before = world.table.drain_changes(9, &names);
+    assert_eq!(before.records.len(), 3, "the client, its prefix, its AS");
+    world.table.forget(Scope::All);
+    world.see(NEIGHBOUR, PLAIN, 1, 10, 30);
+    let changes = before.then(world.table.drain_changes(9, &names));
+    assert!(changes.cleared);
+    let keys = changes.records.iter().map(|(key, _)| key.to_string());
+    assert!(!keys.into_iter().any(|key| key == CLIENT), "{changes:?}");
 }
 
 #[test]
