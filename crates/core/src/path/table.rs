@@ -43,6 +43,16 @@ impl PathChanges {
     pub const fn is_empty(&self) -> bool {
         !self.cleared && self.records.is_empty()
     }
+
+    /// These, and then `later` ones.
+    #[must_use]
+    pub fn then(mut self, later: Self) -> Self {
+        if later.cleared {
+            return later;
+        }
+        self.records.extend(later.records);
+        self
+    }
 }
 
 /// What is known of routes, by client (an IPv4 address, an IPv6 /56), prefix (/24, /48) and client AS.

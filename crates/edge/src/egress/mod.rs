@@ -57,6 +57,8 @@ pub(crate) use tell::Summary;
 
 /// Clients, prefixes and ASes of which routes are known, at most: some 60 MB.
 const MAX_RECORDS: usize = 262_144;
+/// Changes that are taken for the store at a time: decisions wait for no more than that.
+const PORTION: usize = 128;
 
 /// The egress paths of this host.
 #[derive(Debug)]
@@ -287,9 +289,17 @@ impl Egress {
 
     /// Up to about `limit` changes of what is known of routes since the last call, for the store.
     pub(crate) fn changes(&self, limit: usize) -> PathChanges {
-        let mut table = self.table.lock();
-        let state = self.state();
-        table.drain_changes(limit, state.names())
+        let mut changes = PathChanges::default();
+        while changes.records.len() < limit {
+            let mut table = self.table.lock();
+            let portion = table.drain_changes(PORTION, self.state().names());
+            drop(table);
+            if portion.is_empty() {
+                break;
+            }
+            changes = changes.then(portion);
+        }
+        changes
     }
 
     /// Forgets what is known of routes.
