@@ -15,8 +15,8 @@ const BINARY: &str = env!("CARGO_BIN_EXE_hikyaku");
 /// Measurements side by side disturb each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// `hikyaku-egress`, once it is this test's turn; `None` where the test cannot run, which is told.
-fn egress(test: &str) -> Option<(MutexGuard<'static, ()>, PathBuf)> {
+/// This test's turn; `None` where the test cannot run, which is told.
+fn turn(test: &str) -> Option<MutexGuard<'static, ()>> {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/hikyaku-egress");
     let on_path = |program: &str| {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -29,8 +29,7 @@ fn egress(test: &str) -> Option<(MutexGuard<'static, ()>, PathBuf)> {
     } else if !built.is_file() {
         "build/hikyaku-egress is not there (scripts/egress.sh build)"
     } else {
-        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        return Some((turn, built));
+        return Some(ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner));
     };
     eprintln!("SKIPPED: {test}: {missing}");
     None
@@ -43,16 +42,16 @@ const TOGETHER: [&str; 4] = ["epe-scenario1", "epe-scenario2", "epe-isps", "epe-
 static SHARED: OnceLock<TempDir> = OnceLock::new();
 
 /// The sessions that count of an experiment's `[quick]` part.
-fn quick(name: &str, egress: &Path) -> Vec<Run> {
+fn quick(name: &str) -> Vec<Run> {
     if !TOGETHER.contains(&name) {
-        return sessions(&measured(&[name], egress), name);
+        return sessions(&measured(&[name]), name);
     }
-    let shared = SHARED.get_or_init(|| measured(&TOGETHER, egress));
+    let shared = SHARED.get_or_init(|| measured(&TOGETHER));
     sessions(shared, name)
 }
 
 /// Runs the `[quick]` parts of experiments and makes their reports.
-fn measured(names: &[&str], egress: &Path) -> TempDir {
+fn measured(names: &[&str]) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let lab = |arguments: &[&OsStr]| {
         let output = Command::new(BINARY)
@@ -67,9 +66,8 @@ fn measured(names: &[&str], egress: &Path) -> TempDir {
     let mut run: Vec<&OsStr> = vec!["run".as_ref()];
     run.extend(names.iter().map(OsStr::new));
     // Each lane would have a test bed of its own.
-    let options = ["--quick", "--lanes", "1", "--egress"];
+    let options = ["--quick", "--lanes", "1"];
     run.extend(options.map(OsStr::new));
-    run.push(egress.as_ref());
     lab(&run);
     for name in names {
         lab(&["report".as_ref(), records(&directory, name).as_ref()]);
@@ -105,10 +103,10 @@ fn sent(run: &Run, path: &str) -> f64 {
 
 #[test]
 fn each_arm_takes_the_paths_that_it_names() {
-    let Some((_turn, egress)) = egress("each_arm_takes_the_paths_that_it_names") else {
+    let Some(_turn) = turn("each_arm_takes_the_paths_that_it_names") else {
         return;
     };
-    let runs = quick("epe-scenario1", &egress);
+    let runs = quick("epe-scenario1");
     for traffic in ["cbr", "bulk"] {
         let [tcp, steered, mptcp] =
             ["tcp", "steered", "mptcp"].map(|arm| find(&runs, arm, traffic));
@@ -134,10 +132,10 @@ fn each_arm_takes_the_paths_that_it_names() {
 
 #[test]
 fn links_change_in_mid_transfer() {
-    let Some((_turn, egress)) = egress("links_change_in_mid_transfer") else {
+    let Some(_turn) = turn("links_change_in_mid_transfer") else {
         return;
     };
-    let runs = quick("epe-scenario2", &egress);
+    let runs = quick("epe-scenario2");
     // The stream's best path carries 30 Mbit/s for 1.5 s, then 15.
     let plain = find(&runs, "tcp", "cbr");
     let goodput: Vec<f64> = plain.series["goodput_mbps"]
@@ -151,10 +149,10 @@ fn links_change_in_mid_transfer() {
 
 #[test]
 fn a_path_that_fails_in_mid_transfer_is_left() {
-    let Some((_turn, egress)) = egress("a_path_that_fails_in_mid_transfer_is_left") else {
+    let Some(_turn) = turn("a_path_that_fails_in_mid_transfer_is_left") else {
         return;
     };
-    for run in quick("epe-fail", &egress) {
+    for run in quick("epe-fail") {
         // The stream came to its end over the other path, which BGP's best route takes, too, once the
         // peer is lost.
         let by_other = sent(&run, "transit-b") > 1.0;
@@ -172,15 +170,15 @@ fn a_path_that_fails_in_mid_transfer_is_left() {
 
 #[test]
 fn clients_behind_unlike_paths_and_with_parallel_connections_are_measured() {
-    let Some((_turn, egress)) = egress("clients_behind_unlike_paths") else {
+    let Some(_turn) = turn("clients_behind_unlike_paths") else {
         return;
     };
-    let isps = quick("epe-isps", &egress);
+    let isps = quick("epe-isps");
     assert!(
         isps.iter()
             .all(|run| run.metric("goodput_mbps").unwrap() > 1.0)
     );
-    let parallel = quick("epe-parallel", &egress);
+    let parallel = quick("epe-parallel");
     let connections = |run: &Run| run.metric("connections").unwrap() as u32;
     let mut plain: Vec<u32> = parallel
         .iter()

@@ -275,7 +275,9 @@ impl Watch {
             let acked = flight.acked.saturating_sub(given_up.acked);
             until.saturating_sub(given_up.sent).saturating_sub(acked)
         };
-        self.given_up.map_or(old, |given_up| old.min(since(given_up))) / flight.packet.max(1)
+        self.given_up
+            .map_or(old, |given_up| old.min(since(given_up)))
+            / flight.packet.max(1)
     }
 
     /// What had been sent at `then`; 0 before the first look. What was sent between two looks that are

@@ -7,7 +7,7 @@ use std::thread;
 use super::certificate::Certificate;
 use super::control;
 use super::crowd;
-use super::epe::{self, Parts, TestBed};
+use super::epe::{self, TestBed};
 use super::error::{Attempt, RunError};
 use super::experiment::Experiment;
 use super::flows;
@@ -27,8 +27,6 @@ pub(super) struct Shared {
     /// Directory for logs and state.
     pub(super) scratch: PathBuf,
     pub(super) certificate: Certificate,
-    /// `hikyaku-egress`, if it was named.
-    pub(super) egress: Option<PathBuf>,
     pub(super) stop: Stop,
 }
 
@@ -99,8 +97,7 @@ impl<'a> Lane<'a> {
                     .join(format!("{}-epe", self.topology.server().name()));
                 fs::create_dir_all(&directory)
                     .attempt(|| format!("creating {}", directory.display()))?;
-                let egress = epe::find_egress(self.shared.egress.as_deref())?;
-                Ok(empty.insert(TestBed::open(Parts { egress, directory })?))
+                Ok(empty.insert(TestBed::open(directory)?))
             }
         }
     }

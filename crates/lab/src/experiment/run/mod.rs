@@ -18,6 +18,7 @@ mod peer;
 mod plan;
 mod pool;
 mod process;
+mod programs;
 mod progress;
 mod server;
 mod session;
@@ -98,11 +99,6 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub binary: Option<PathBuf>,
 
-    /// The program `hikyaku-egress`, for experiments with several paths [default: the one
-    /// beside this program, in build/ or on PATH]
-    #[arg(long, value_name = "FILE")]
-    pub egress: Option<PathBuf>,
-
     /// Keep the servers' logs, and say where they are
     #[arg(long)]
     pub keep: bool,
@@ -148,7 +144,6 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<u8, RunError> {
         binary,
         scratch: scratch.path().to_owned(),
         certificate: Certificate::create(scratch.path())?,
-        egress: args.egress.clone(),
         stop,
     };
     measure(args, &experiments, &shared, out)?;

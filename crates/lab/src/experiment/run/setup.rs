@@ -183,7 +183,6 @@ mod tests {
             only: vec!["queue=7bdp".to_owned()],
             arms: Vec::new(),
             binary: None,
-            egress: None,
             keep: false,
         };
         let loaded = load(&args).unwrap().remove(0);

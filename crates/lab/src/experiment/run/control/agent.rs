@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use super::super::epe::Agent as Api;
 use super::super::error::{Attempt, RunError};
 use super::super::process::Process;
+use super::super::programs;
 use super::net::{Border, OWN_AS, REFLECTOR, SERVER, Shape};
-use super::programs;
 use crate::link::Netns;
 
 /// A running agent.

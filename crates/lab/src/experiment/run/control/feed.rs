@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use super::super::error::{Attempt, RunError};
-use super::programs;
+use super::super::programs;
 use crate::link::Netns;
 
 /// Who speaks to whom.

@@ -10,7 +10,6 @@ mod feed;
 mod history;
 mod net;
 mod packets;
-mod programs;
 mod scale;
 mod watch;
 mod withdraw;
@@ -84,7 +83,7 @@ fn maker(arm: &Arm) -> Maker {
 
 /// The first program that an arm needs and that is not there.
 pub(super) fn missing(spec: &Spec, arm: &Arm) -> Option<&'static str> {
-    use programs::{BGPD, EGRESS, FEED, GOBGPD, ZEBRA};
+    use super::programs::{self, BGPD, EGRESS, FEED, GOBGPD, ZEBRA};
     let control = spec.workload.control.as_ref()?;
     let mut needed = vec![EGRESS, FEED];
     match arm.routers {

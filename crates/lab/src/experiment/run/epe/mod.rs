@@ -7,7 +7,6 @@ mod api;
 mod arrivals;
 mod config;
 mod events;
-mod find;
 mod flow_stats;
 mod origin;
 mod ready;
@@ -22,12 +21,12 @@ use std::time::{Duration, Instant};
 
 use super::error::{Attempt, RunError};
 use super::process::Process;
+use super::programs::{EGRESS, of_egress};
 use crate::link::{ChangePair, EmulatedLink, LinkPair, Netns, Report};
 use crate::topology::{Network, TopologySpec};
 
 pub(super) use api::Agent;
 pub(super) use config::{CLIENT, CLIENT_PREFIX, SERVER};
-pub(super) use find::find_egress;
 pub(super) use session::run;
 pub(super) use side::Side;
 
@@ -37,15 +36,6 @@ pub(super) const TOPOLOGY: &str = "epe";
 /// How long daemons and agents may take until the client is reached over all paths.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
-/// What a [`TestBed`] is made of.
-#[derive(Clone, Debug)]
-pub(super) struct Parts {
-    /// The program `hikyaku-egress`.
-    pub(super) egress: PathBuf,
-    /// Directory for configurations, sockets, state and logs; it must be there.
-    pub(super) directory: PathBuf,
-}
-
 /// A running content AS. Dropping it ends all that runs in it and removes the namespaces; what
 /// a killed lab leaves of it is found by `lab clean`, since everything is inside of these.
 #[derive(Debug)]
@@ -54,7 +44,10 @@ pub(super) struct TestBed {
     agents: Vec<(&'static str, Process)>,
     daemons: Vec<(&'static str, Process)>,
     pub(super) network: Network,
-    parts: Parts,
+    /// The program `hikyaku-egress`.
+    egress: PathBuf,
+    /// Of configurations, sockets, state and logs.
+    directory: PathBuf,
 }
 
 impl TestBed {
@@ -66,14 +59,15 @@ impl TestBed {
     /// # Errors
     /// Without privileges, gobgpd or `hikyaku-egress`, or if something does not come up within
     /// a minute; the error has the end of what that wrote to its log.
-    pub(super) fn open(parts: Parts) -> Result<Self, RunError> {
+    pub(super) fn open(directory: PathBuf) -> Result<Self, RunError> {
         let spec =
             TopologySpec::load(TOPOLOGY).map_err(|error| RunError::Arguments(error.to_string()))?;
         let mut bed = Self {
             agents: Vec::new(),
             daemons: Vec::new(),
             network: Network::create(&spec)?,
-            parts,
+            egress: of_egress(EGRESS)?,
+            directory,
         };
         bed.start_links(Side::ALL.map(|_| LinkPair::default()), 0)?;
         for (node, text) in config::daemons() {
@@ -158,18 +152,18 @@ impl TestBed {
 
     /// The Unix socket of that API, for `egress.socket`.
     pub(super) fn socket(&self, node: &str) -> PathBuf {
-        self.parts.directory.join(format!("{node}.sock"))
+        self.directory.join(format!("{node}.sock"))
     }
 
     /// Starts the agent of a node; it is not waited for.
     fn start_agent(&mut self, node: &'static str) -> Result<(), RunError> {
-        let text = config::agent(node, &self.socket(node), &self.parts.directory);
+        let text = config::agent(node, &self.socket(node), &self.directory);
         let file = self.write(&format!("{node}.toml"), &text)?;
         let role = if node == "server" { "server" } else { "border" };
-        let mut command = Command::new(&self.parts.egress);
+        let mut command = Command::new(&self.egress);
         command.arg(role).arg("--config").arg(&file);
         command.stdout(Stdio::null());
-        let log = self.parts.directory.join(format!("{node}.log"));
+        let log = self.directory.join(format!("{node}.log"));
         let process = Process::start(self.node(node), &mut command, &log)?;
         self.agents.push((node, process));
         Ok(())
@@ -182,11 +176,11 @@ impl TestBed {
 
     /// A file in the test bed's directory.
     pub(super) fn file(&self, name: &str) -> PathBuf {
-        self.parts.directory.join(name)
+        self.directory.join(name)
     }
 
     fn start_flow_stats(&mut self) -> Result<(), RunError> {
-        let mut command = Command::new(&self.parts.egress);
+        let mut command = Command::new(&self.egress);
         command
             .arg("flows")
             .arg("--config")
@@ -241,7 +235,7 @@ impl TestBed {
         command.arg("-f").arg(&file).args(["--pprof-disable", "-p"]);
         command.args(["--api-hosts", config::GOBGP_API]);
         command.stdout(Stdio::null());
-        let log = self.parts.directory.join(format!("{node}-gobgpd.log"));
+        let log = self.directory.join(format!("{node}-gobgpd.log"));
         let process = Process::start(self.node(node), &mut command, &log)?;
         self.daemons.push(("gobgpd", process));
         Ok(())
@@ -272,7 +266,7 @@ impl TestBed {
     }
 
     fn write(&self, name: &str, text: &str) -> Result<PathBuf, RunError> {
-        let file = self.parts.directory.join(name);
+        let file = self.directory.join(name);
         fs::write(&file, text).attempt(|| format!("writing {}", file.display()))?;
         Ok(file)
     }

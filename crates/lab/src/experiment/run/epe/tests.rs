@@ -1,7 +1,5 @@
 #![allow(clippy::print_stderr, reason = "what is skipped is told")]
 
-use std::path::Path;
-
 use super::*;
 use crate::link::privileges::is_program;
 use crate::link::scratch::Scratch;
@@ -14,11 +12,10 @@ fn bed() -> Result<(TestBed, Scratch), String> {
     if !is_program("gobgpd".as_ref()) {
         return Err("`gobgpd` is not on PATH (scripts/setup.sh test)".to_owned());
     }
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/hikyaku-egress");
-    let egress = find_egress(Some(&built)).map_err(|error| error.to_string())?;
+    of_egress(EGRESS).map_err(|error| error.to_string())?;
     let scratch = Scratch::create(false).unwrap();
     let directory = scratch.path().to_owned();
-    let bed = TestBed::open(Parts { egress, directory });
+    let bed = TestBed::open(directory);
     Ok((bed.unwrap(), scratch))
 }
 

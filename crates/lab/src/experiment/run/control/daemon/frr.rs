@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 use super::super::super::error::{Attempt, RunError};
 use super::super::super::process::Process;
+use super::super::super::programs::{BGPD, ZEBRA};
 use super::super::clock;
-use super::super::programs::{BGPD, ZEBRA};
 use super::{Family, Neighbour, Router, place, write};
 use crate::link::Netns;
 

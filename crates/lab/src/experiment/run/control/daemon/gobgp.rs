@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::super::super::error::RunError;
 use super::super::super::process::Process;
-use super::super::programs::GOBGPD;
+use super::super::super::programs::GOBGPD;
 use super::{Family, Router, place, write};
 use crate::link::Netns;
 

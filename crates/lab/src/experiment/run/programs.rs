@@ -3,7 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use super::super::error::RunError;
+use super::error::RunError;
 use crate::link::privileges::is_program;
 
 /// The agents.
