@@ -6,7 +6,7 @@
 //! do is costly when they are wrong, and since they know one packet only. Here packets are looked at
 //! together. A silence is a stall when
 //!
-//! - nothing was acknowledged for [`LEAST_PATIENCE`], and
+//! - nothing was acknowledged for [`LEAST_PATIENCE`], or longer where an alarm costs more, and
 //! - several packets are overdue, each counted from its own sending: by srtt + max(4 rttvar,
 //!   patience). One packet lost at the end of a response is no stall.
 //! - Receivers acknowledge every second packet at once (RFC 9000 §13.2.2, RFC 5681 §4.2), or every
@@ -102,6 +102,8 @@ pub(crate) enum Signal {
 pub(crate) struct Watch {
     /// Longest delay of an acknowledgement that waits for a further packet.
     ack_delay: Duration,
+    /// Silence that is nothing where there was no false alarm.
+    least: Duration,
     log: VecDeque<Entry>,
     acked: u64,
     /// When something was last acknowledged, or there was nothing to acknowledge.
@@ -148,6 +150,7 @@ impl Watch {
     pub(crate) fn new(now: Instant, ack_delay: Duration) -> Self {
         Self {
             ack_delay,
+            least: LEAST_PATIENCE,
             log: VecDeque::new(),
             acked: 0,
             progress: now,
@@ -159,10 +162,17 @@ impl Watch {
         }
     }
 
+    /// The same with more patience at first.
+    pub(crate) fn with_patience(mut self, least: Duration) -> Self {
+        self.least = least;
+        self.patience.0 = least;
+        self
+    }
+
     /// Takes note of what is under way at `now`.
     pub(crate) fn look(&mut self, now: Instant, flight: &Flight) -> Option<Signal> {
         if now.saturating_duration_since(self.patience.1) > PATIENCE_LIFE {
-            self.patience.0 = LEAST_PATIENCE;
+            self.patience.0 = self.least;
         }
         // By then what is lost was sent again, and counters may have drifted apart.
         let is_over = |given_up: &GivenUp| {
@@ -220,7 +230,7 @@ impl Watch {
         let silent = at.saturating_duration_since(since);
         if of_former(&alarm) {
             self.given_up = None;
-            self.patience = ((2 * silent).clamp(LEAST_PATIENCE, MOST_PATIENCE), now);
+            self.patience = ((2 * silent).clamp(self.least, MOST_PATIENCE), now);
         }
         Some(Signal::Resumed(silent))
     }
