@@ -25,6 +25,8 @@ type fakePeer struct {
 
 	// observe, when set, gets the updates instead of the list.
 	observe func(*bgp.BGPUpdate)
+	// opened is the speaker's OPEN.
+	opened *bgp.BGPOpen
 
 	mu      sync.Mutex
 	updates []*bgp.BGPUpdate
@@ -84,6 +86,9 @@ func (p *fakePeer) open(id netip.Addr, as uint32, families []bgp.Family) error {
 		}
 		if m.Header.Type != want {
 			return errors.New("session refused")
+		}
+		if open, ok := m.Body.(*bgp.BGPOpen); ok {
+			p.opened = open
 		}
 	}
 	return p.conn.SetReadDeadline(time.Time{})

@@ -126,12 +126,15 @@ func (v *vpnSession) open(conn *net.TCPConn, r io.Reader) (opened, error) {
 func (v *vpnSession) openMessage() ([]byte, error) {
 	n, c := v.neighbor, v.speaker.config
 	restarting := v.speaker.restarting(n)
+	// The kernel's state outlives sessions, too, so that a reflector which keeps
+	// the routes of a broken one may go on (RFC 4724 §3).
+	forwarding := restarting || v.wasUp
 	var kept []*bgp.CapGracefulRestartTuple
 	capabilities := []bgp.ParameterCapabilityInterface{bgp.NewCapRouteRefresh(), bgp.NewCapFourOctetASNumber(c.AS)}
 	for _, f := range n.Families {
 		capabilities = append(capabilities, bgp.NewCapMultiProtocol(f.gobgp()))
 		if n.GracefulRestart > 0 {
-			kept = append(kept, bgp.NewCapGracefulRestartTuple(f.gobgp(), restarting))
+			kept = append(kept, bgp.NewCapGracefulRestartTuple(f.gobgp(), forwarding))
 		}
 	}
 	capabilities = append(capabilities, bgp.NewCapGracefulRestart(restarting, false, uint16(seconds(n.GracefulRestart)), kept))

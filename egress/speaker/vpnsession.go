@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
@@ -34,6 +35,8 @@ type vpnSession struct {
 	// owes: its End-of-RIB is held back, see [Speaker.AnnouncedAll]. Both are
 	// guarded by the speaker's announcing.
 	live, owes bool
+	// wasUp: a session was there before, and what was announced on it holds still.
+	wasUp bool
 	// Of the present session:
 	conn     *net.TCPConn
 	families []Family
@@ -97,6 +100,7 @@ func (v *vpnSession) established(ctx context.Context, conn *net.TCPConn, r *bufi
 	if !v.report(ctx, sessionReport{up: &up}) {
 		return ctx.Err()
 	}
+	v.wasUp = true
 	v.speaker.goLive(v, conn, agreed.families)
 	writing, cancel := context.WithCancel(ctx)
 	wrote := make(chan error, 1)
@@ -191,7 +195,7 @@ func (v *vpnSession) received(ctx context.Context, kind byte, body []byte) error
 
 // write sends what is in the outbox, and keeps the session alive.
 func (v *vpnSession) write(ctx context.Context, conn *net.TCPConn, box *outbox, agreed opened, local netip.Addr) error {
-	w := bufio.NewWriterSize(conn, 64<<10)
+	w := bufio.NewWriterSize(patientWriter{conn, agreed.holdTime}, writeChunk)
 	var beat <-chan time.Time
 	if agreed.holdTime > 0 {
 		ticker := time.NewTicker(agreed.holdTime / 3)
@@ -208,16 +212,10 @@ func (v *vpnSession) write(ctx context.Context, conn *net.TCPConn, box *outbox, 
 			}
 		case <-box.bell:
 		}
-		if err := agreed.extend(conn); err != nil {
-			return err
-		}
 		for _, item := range box.take() {
 			messages := item.messages
 			if item.table != nil {
 				messages = v.speaker.encodeTable(v, *item.table, local)
-			}
-			if err := agreed.extend(conn); err != nil {
-				return err
 			}
 			if _, err := w.Write(messages); err != nil {
 				return fmt.Errorf("sending routes: %w", err)
@@ -229,13 +227,31 @@ func (v *vpnSession) write(ctx context.Context, conn *net.TCPConn, box *outbox, 
 	}
 }
 
-// extend gives what is written next the time after which the reflector would
-// count us dead.
-func (o opened) extend(conn *net.TCPConn) error {
-	if o.holdTime == 0 {
-		return nil
+// writeChunk is how much a reflector must take within the hold time, in bytes.
+const writeChunk = 64 << 10
+
+// patientWriter writes as slowly as the reflector reads: a whole table may take
+// longer than the hold time, but each chunk shows that it lives. Without a hold
+// time it waits for ever.
+type patientWriter struct {
+	conn     net.Conn
+	holdTime time.Duration
+}
+
+func (w patientWriter) Write(p []byte) (written int, err error) {
+	for chunk := range slices.Chunk(p, writeChunk) {
+		if w.holdTime > 0 {
+			if err := w.conn.SetWriteDeadline(time.Now().Add(w.holdTime)); err != nil {
+				return written, err
+			}
+		}
+		n, err := w.conn.Write(chunk)
+		written += n
+		if err != nil {
+			return written, err
+		}
 	}
-	return conn.SetWriteDeadline(time.Now().Add(o.holdTime))
+	return written, nil
 }
 
 // lastWord tells the reflector why the session ends: our own reason, or that we

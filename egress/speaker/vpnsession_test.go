@@ -1,6 +1,8 @@
 package speaker
 
 import (
+	"io"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -122,6 +124,76 @@ func TestEndOfRIBWaitsForTheRestart(t *testing.T) {
 	}
 	s.AnnouncedAll()
 	p.waitFor("End-of-RIB", isEndOfRIB)
+}
+
+// keepsForwarding tells whether an OPEN asks to keep routes, and says that their
+// forwarding state was kept.
+func keepsForwarding(t *testing.T, open *bgp.BGPOpen) (restarted, forwarding bool) {
+	t.Helper()
+	for _, option := range open.OptParams {
+		list, ok := option.(*bgp.OptionParameterCapability)
+		if !ok {
+			continue
+		}
+		for _, capability := range list.Capability {
+			if c, ok := capability.(*bgp.CapGracefulRestart); ok {
+				kept := func(t *bgp.CapGracefulRestartTuple) bool { return t.Flags&0x80 != 0 }
+				return c.Flags&0x08 != 0, len(c.Tuples) > 0 && !slices.ContainsFunc(c.Tuples, func(t *bgp.CapGracefulRestartTuple) bool { return !kept(t) })
+			}
+		}
+	}
+	t.Fatal("no capability of graceful restart")
+	return
+}
+
+func TestForwardingStateOutlivesTheSession(t *testing.T) {
+	s, r, p := startWithOwnSession(t, func(n *Neighbor) { n.GracefulRestart = time.Minute })
+	if restarted, forwarding := keepsForwarding(t, p.opened); restarted || forwarding {
+		t.Errorf("the first session: restarted %t, forwarding state kept %t", restarted, forwarding)
+	}
+	p.conn.Close()
+	expect[PeerDown](s)
+	p = r.accept(nil, bgp.RF_IPv6_VPN, bgp.RF_IPv4_VPN)
+	if restarted, forwarding := keepsForwarding(t, p.opened); restarted || !forwarding {
+		t.Errorf("after a broken session: restarted %t, forwarding state kept %t", restarted, forwarding)
+	}
+}
+
+func TestReflectorMayReadATableForLongerThanTheHoldTime(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	reader, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	// Neither buffer holds it all.
+	const size, hold = 64 << 20, 2 * time.Second
+	read := make(chan int64)
+	go func() {
+		var total int64
+		for range 8 {
+			n, _ := io.CopyN(io.Discard, reader, size/8)
+			total += n
+			time.Sleep(hold / 4)
+		}
+		read <- total
+	}()
+	begin := time.Now()
+	if n, err := (patientWriter{conn, hold}).Write(make([]byte, size)); err != nil || n != size {
+		t.Errorf("%d of %d bytes were written: %v", n, size, err)
+	}
+	if total := <-read; total != size || time.Since(begin) < hold {
+		t.Errorf("%d bytes were read in %s", total, time.Since(begin))
+	}
 }
 
 func TestMalformedUpdateEndsTheSession(t *testing.T) {
