@@ -317,7 +317,7 @@ repeats = 3
 timeout = "60s"
 link = { rate = "50Mbps", queue = "40ms", one_way_delay = "20ms", loss = "5%" }
 axes = { congestion = ["cubic", "bbr"] }
-workload = { files = [{ name = "image.png", size = "400kB" }] }
+workload = { files = [{ name = "image.png", size = "1MB" }] }
 arm = [{ name = "nginx", server = "nginx" }]
 figure = [{ kind = "table", title = "Load times" }]
 "#;

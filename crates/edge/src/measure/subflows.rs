@@ -134,7 +134,7 @@ mod tests {
         let (at, (local, signal)) = told.first().unwrap();
         assert_eq!(*local, locals[1]);
         assert!(matches!(signal, Signal::Stalled(_)));
-        assert!((270..340).contains(at), "{at} ms");
+        assert!((260..340).contains(at), "{at} ms");
         assert!(told.iter().all(|(_, (local, _))| *local == locals[1]));
         watcher.look(start + Duration::from_secs(1), &[]);
         assert!(watcher.watches.is_empty(), "ended subflows are forgotten");
