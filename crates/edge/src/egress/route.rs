@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hikyaku_core::decide::Session;
 use hikyaku_core::path::{Blame, Mode, PathId, PathObservation, Route};
@@ -50,8 +50,18 @@ struct Chosen {
     route: Route,
     /// The one on which acknowledgements last stayed away.
     stalled: Option<(Route, Decided)>,
+    /// The way was taken since another one carried nothing.
+    refuge: Option<Refuge>,
     /// What the agent was last told of it.
     hint: Option<Hint>,
+}
+
+/// A way that was taken because of a stall.
+#[derive(Clone, Copy, Debug)]
+struct Refuge {
+    since: Instant,
+    /// Acknowledgements have come since the last stall.
+    delivers: bool,
 }
 
 /// What a new decision changed.
@@ -82,6 +92,7 @@ impl ConnRoute {
                 route: native(&egress, local.ip()).map_or(Route::Plain, Route::Steered),
                 decided,
                 stalled: None,
+                refuge: None,
                 hint: None,
             }),
             client,
@@ -245,10 +256,24 @@ impl ConnRoute {
     }
 
     /// Takes note that the way in use carries nothing any more, as it seems.
+    ///
+    /// Of a way that delivers since another one stalled, it takes a second stall in a row: with all of
+    /// its ways blamed the client would go back to the first one, which may be a black hole still.
     pub(crate) fn stalled(&self) -> Blame {
         let mut chosen = self.chosen.lock();
         let (decided, route) = (chosen.decided, chosen.route);
+        let fresh = self.egress.rules.load().policy.avoid_min;
+        if let Some(refuge) = &mut chosen.refuge
+            && refuge.since.elapsed() < fresh
+            && std::mem::take(&mut refuge.delivers)
+        {
+            return Blame::Client;
+        }
         chosen.stalled.get_or_insert((route, decided));
+        chosen.refuge = Some(Refuge {
+            since: Instant::now(),
+            delivers: false,
+        });
         drop(chosen);
         self.egress.stalled(self.client, &decided, route)
     }
@@ -280,7 +305,12 @@ impl ConnRoute {
 
     /// Takes note that acknowledgements come again, `silent` after the last one before.
     pub(crate) fn resumed(&self, silent: Duration) {
-        let stalled = self.chosen.lock().stalled.take();
+        let mut chosen = self.chosen.lock();
+        if let Some(refuge) = &mut chosen.refuge {
+            refuge.delivers = true;
+        }
+        let stalled = chosen.stalled.take();
+        drop(chosen);
         if let Some((route, decided)) = stalled {
             self.learn_silence(route, &decided, silent);
         }

@@ -303,6 +303,13 @@ async fn a_silent_path_is_left_at_once() {
         "transit-b",
         "and is avoided by others"
     );
+    // What delivers is not left for the first pause, since the other one is known to be lost.
+    connection.stalled();
+    connection.update(Session(0));
+    assert_eq!(edge.name(&connection), "transit-b", "a pause");
+    connection.stalled();
+    connection.update(Session(0));
+    assert_eq!(edge.name(&connection), "plain", "both are silent");
 }
 
 #[tokio::test]
