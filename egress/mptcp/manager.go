@@ -310,5 +310,5 @@ func (m *Manager) Explain(token Token) (Decision, error) {
 	if c == nil {
 		return Decision{}, fmt.Errorf("explaining connection %s: %w", token, ErrUnknownConnection)
 	}
-	return m.decide(c), nil
+	return m.decide(c, m.routes(c.Client())), nil
 }

@@ -10,11 +10,10 @@ import (
 
 // This file is the Manager's hands: all of it runs with m.mu held.
 
-func (m *Manager) decide(c *Connection) Decision {
+func (m *Manager) decide(c *Connection, routes Routes) Decision {
 	if m.policy == nil {
 		return Decision{Reason: "no policy"}
 	}
-	routes := m.routes(c.Client())
 	routes.Avoid = slices.Concat(routes.Avoid, c.Told.Avoid)
 	return m.policy.Decide(c, m.paths, routes)
 }
@@ -35,8 +34,9 @@ func (m *Manager) settle(c *Connection, now time.Time) {
 	if c.unmanaged || !c.ServerSide {
 		return
 	}
-	c.initial.follow(m.routes(c.Client()).Best, m.paths, now)
-	d := m.decide(c)
+	routes := m.routes(c.Client())
+	c.initial.follow(routes.Best, m.paths, now)
+	d := m.decide(c, routes)
 	plan := append(Plan(c, d, m.ids), planRenewals(c, d, now)...)
 	failed := false
 	for _, cmd := range plan {

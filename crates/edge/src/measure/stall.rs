@@ -242,11 +242,7 @@ impl Watch {
         if silent < patience || tardy || self.alarm.is_some_and(|alarm| now < alarm.again) {
             return None;
         }
-        let late = match self.alarm {
-            None => flight.srtt + patience.max(4 * flight.rttvar),
-            // Over a path that may be longer, and may have been taken late.
-            Some(_) => 2 * flight.srtt + MOST_PATIENCE,
-        };
+        let late = self.late(flight);
         let mut overdue = self.overdue(now, late, flight);
         if overdue < AT_ONCE {
             overdue = self.overdue(now, late + self.ack_delay, flight);
@@ -272,6 +268,15 @@ impl Watch {
             overdue,
             srtt: flight.srtt,
         }))
+    }
+
+    /// What makes a packet overdue that was sent so long ago.
+    fn late(&self, flight: &Flight) -> Duration {
+        match self.alarm {
+            None => flight.srtt + self.patience.0.max(4 * flight.rttvar),
+            // Over a path that may be longer, and may have been taken late.
+            Some(_) => 2 * flight.srtt + MOST_PATIENCE,
+        }
     }
 
     /// Packets in flight that were sent `late` ago or before, and not given up.
@@ -309,10 +314,7 @@ impl Watch {
     }
 
     fn remember(&mut self, now: Instant, flight: &Flight) {
-        let back = match self.alarm {
-            None => flight.srtt + self.patience.0.max(4 * flight.rttvar) + self.ack_delay,
-            Some(_) => 2 * flight.srtt + MOST_PATIENCE + self.ack_delay,
-        };
+        let back = self.late(flight) + self.ack_delay;
         let old = |entry: &Entry| now.saturating_duration_since(entry.at) > back;
         while self.log.get(1).is_some_and(old) {
             self.log.pop_front();
