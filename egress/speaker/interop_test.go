@@ -165,8 +165,7 @@ func testReflector(t *testing.T, d daemon) {
 	restartable.GracefulRestart = 60 * time.Second
 	server.connect(neighbor(serverAt))
 	border.connect(restartable)
-	skipTo[PeerUp](border, nil)
-	reflectorReady(border)
+	ready(border, "rr", VPNv6)
 	skipTo[PeerUp](server, nil)
 	for range 2 {
 		if e := skipTo[EndOfRIB](server, nil); e.Implied {

@@ -25,7 +25,6 @@ func TestLatencyOfOneChange(t *testing.T) {
 
 // measureLatency announces and withdraws one prefix again and again.
 func measureLatency(t *testing.T, reflector netip.AddrPort, borderAt, serverAt netip.Addr, name string) {
-	t.Helper()
 	transit := startRouter(t, loopback(), 64601)
 	transit.accept(borderAt, ownAS, false, IPv6Unicast)
 	toReflector := func(local netip.Addr) Neighbor {
@@ -33,16 +32,14 @@ func measureLatency(t *testing.T, reflector netip.AddrPort, borderAt, serverAt n
 	}
 	border, server := startSpeaker(t, borderAt, Config{}), startSpeaker(t, serverAt, Config{})
 	border.connect(transit.neighbor("transit", 64601, borderAt, IPv6Unicast))
-	skipTo[PeerUp](border, nil)
+	ready(border, "transit", IPv6Unicast)
 	border.connect(toReflector(borderAt))
 	server.connect(toReflector(serverAt))
-	skipTo[PeerUp](border, nil)
-	reflectorReady(border)
-	skipTo[PeerUp](server, nil)
+	ready(border, "rr", VPNv6)
 	id, route := testRoute(t, borderAt, "transit", srv6.EndDT6, 64601)
 	go bridge(t, border, id, route)
 
-	reflectorReady(server)
+	ready(server, "rr", VPNv6)
 	var adds, withdraws []time.Duration
 	for trial := range latencyTrials {
 		// Every trial has its own prefix and origin, and no event but its own two
@@ -67,12 +64,12 @@ func measureLatency(t *testing.T, reflector netip.AddrPort, borderAt, serverAt n
 		percentile(adds, 50), percentile(adds, 99), percentile(withdraws, 50), percentile(withdraws, 99))
 }
 
-// reflectorReady returns when the reflector has said all that it had to say. Until
-// then it may not have noticed that the session is up, and gobgpd 3.10 forgets
-// what it is told in that moment.
-func reflectorReady(client *testSpeaker) {
+// ready returns when a GoBGP has said all that it had to say. Until then it may not
+// have noticed that the session is up, and what it is told in that moment, here or
+// by its own API, goes to nobody.
+func ready(client *testSpeaker, peer string, family Family) {
 	client.t.Helper()
-	skipTo(client, func(e EndOfRIB) bool { return e.Peer == "rr" && e.Family == VPNv6 })
+	skipTo(client, func(e EndOfRIB) bool { return e.Peer == peer && e.Family == family })
 }
 
 // bridge does what a border's planner does, without a kernel.
