@@ -335,8 +335,14 @@ impl Rules<'_> {
         let options = singles
             .chain(aggregated)
             .filter(|route| *route != steady.route && self.is_worth_knowing(*route, steady.route));
+        // What has been begun is finished first: the next one is found the sooner.
+        let samples = |route: &Route| self.quality(*route).samples(self.criterion);
+        let begun = options
+            .clone()
+            .filter(|route| !self.knows(*route) && samples(route) > 0.0)
+            .max_by(|a, b| samples(a).total_cmp(&samples(b)));
         let place = draw(EXPLORED) * options.clone().count() as f64;
-        options.clone().nth(place as usize)
+        begun.or_else(|| options.clone().nth(place as usize))
     }
 
     /// What is little known has wide bounds; but one very slow response is enough not to ask for more.

@@ -133,12 +133,17 @@ impl QuicMeter {
             congestion: conn.congestion(),
             ..conn.chosen()
         };
+        let controller = Handle::of(quic.congestion_state());
+        let handshake = Snapshot {
+            acked: controller.as_ref().map_or(0, Handle::acked_bytes),
+            ..Snapshot::default()
+        };
         Self {
             reporter: Reporter::new(Arm::new(conn.peer.version, conn.congestion()), now),
-            route: RouteReporter::default(),
+            route: RouteReporter::new(conn.route_changes(), &handshake),
             conn,
             settings: begun.quic_settings(),
-            controller: Handle::of(quic.congestion_state()),
+            controller,
             quic,
             acknowledged,
             awaiting: VecDeque::new(),

@@ -15,7 +15,7 @@ const STARVED: u32 = 20;
 
 /// Makes observations of the way that a connection's packets take. Where that changes, what is under way
 /// says nothing: the next begins a round trip later.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct RouteReporter {
     /// Of the connection, when the part began.
     changes: u64,
@@ -35,7 +35,28 @@ struct Part {
     starved: Duration,
 }
 
+impl Part {
+    fn begin(since: Option<Instant>, snapshot: &Snapshot, starved: Duration) -> Self {
+        Self {
+            since,
+            acked: snapshot.acked,
+            sent: snapshot.packets_sent,
+            lost: snapshot.packets_lost,
+            starved,
+        }
+    }
+}
+
 impl RouteReporter {
+    /// Of a connection that has sent no response yet, with its way's number of `changes` and its counters.
+    pub(super) fn new(changes: u64, snapshot: &Snapshot) -> Self {
+        Self {
+            changes,
+            settled: None,
+            part: Some(Part::begin(None, snapshot, Duration::ZERO)),
+        }
+    }
+
     /// Looks at the counters at `now`, `idle` when nothing is under way; then the last acknowledgement came
     /// at `acked_at`.
     pub(super) fn look(
@@ -77,15 +98,9 @@ impl RouteReporter {
         if self.settled.is_some_and(|settled| now < settled) {
             return None;
         }
-        let begins = |since| Part {
-            since,
-            acked: snapshot.acked,
-            sent: snapshot.packets_sent,
-            lost: snapshot.packets_lost,
-            starved: ledger.starved(),
-        };
+        let begins = |since| Part::begin(since, snapshot, ledger.starved());
         let Some(mut part) = self.part else {
-            // Not of a busy time that began by another way, or before anybody looked.
+            // Not of a busy time that began by another way.
             self.part = Some(begins((!idle).then_some(now)));
             return None;
         };
@@ -148,7 +163,7 @@ mod tests {
             ("the end", (3900, 1, 25_000, true), Some((2000, 200))),
             ("idle", (9000, 1, 25_000, true), None),
         ];
-        let mut reporter = RouteReporter::default();
+        let mut reporter = RouteReporter::new(0, &Snapshot::default());
         for (name, (ms, way, acked, idle), want) in cases {
             let snapshot = Snapshot {
                 acked: *acked,
@@ -164,9 +179,28 @@ mod tests {
     }
 
     #[test]
+    fn a_short_response_is_observed_whole() {
+        let ledger = Arc::new(Ledger::watched());
+        let snapshot = |acked| Snapshot {
+            acked,
+            srtt: Duration::from_millis(50),
+            ..Snapshot::default()
+        };
+        // By another way than plain from the first packet on, after a handshake of 3 kB.
+        let mut reporter = RouteReporter::new(1, &snapshot(3000));
+        let ticket = ledger.open(&Request::get("https://a.example/").body(()).unwrap());
+        let start = ledger.busy_since().unwrap();
+        drop(ticket);
+        let end = start + Duration::from_millis(300);
+        let seen = reporter.observe(1, &ledger, (end, end), &snapshot(1_003_000), true);
+        let got = seen.map(|seen| (seen.bytes, seen.duration.as_millis(), seen.app_limited));
+        assert_eq!(got, Some((1_000_000, 300, false)));
+    }
+
+    #[test]
     fn waiting_for_content_is_told() {
         let ledger = Arc::new(Ledger::watched());
-        let mut reporter = RouteReporter::default();
+        let mut reporter = RouteReporter::new(0, &Snapshot::default());
         let now = Instant::now();
         let mut look = |at: Instant, acked| {
             let snapshot = Snapshot {

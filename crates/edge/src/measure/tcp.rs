@@ -60,11 +60,12 @@ pub(crate) struct TcpMeter {
 impl TcpMeter {
     pub(crate) fn new(conn: Arc<Conn>, socket: Arc<Socket>) -> Self {
         let now = Instant::now();
+        let snapshot = socket.look().unwrap_or_default();
         Self {
             reporter: Reporter::new(Arm::new(conn.peer.version, conn.congestion()), now),
-            route: RouteReporter::default(),
+            route: RouteReporter::new(conn.route_changes(), &snapshot),
             conn,
-            snapshot: socket.look().unwrap_or_default(),
+            snapshot,
             socket,
             awaiting: VecDeque::new(),
             estimated: false,
