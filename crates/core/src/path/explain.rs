@@ -33,7 +33,8 @@ pub struct RoutesExplanation {
     pub reason_code: String,
     /// The choice with its reason as a sentence.
     pub reason: String,
-    /// Each route that may be chosen, plain first.
+    /// Each route that may be chosen, plain first; several paths also where only connections with MPTCP
+    /// may have them, once they are known.
     pub routes: Vec<RouteSummary>,
 }
 
@@ -77,7 +78,9 @@ pub fn explain_routes(
     (session, seed): (Session, u64),
 ) -> RoutesExplanation {
     let decision = decide_route(view, wants, candidates, policy, session, seed);
-    let several = candidates.aggregates().then_some(Route::Aggregated);
+    // What connections with MPTCP have shown is of interest for one without as well.
+    let known = view.quality(Route::Aggregated, None).samples(wants) > 0.0;
+    let several = (known || candidates.aggregates()).then_some(Route::Aggregated);
     let routes = candidates.singles().iter().chain(several);
     let summary = |route: Route| RouteSummary {
         route: route.display(names).to_string(),
