@@ -32,6 +32,8 @@ pub enum Event {
     Drain,
     /// Its border drains it and ends that, again and again.
     Flap,
+    /// Nothing, but the operator has the client use the path by transit B.
+    Policy,
 }
 
 /// Keys of the links of a [`Pattern`] that change in mid-transfer, in both directions.

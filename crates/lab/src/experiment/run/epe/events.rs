@@ -20,8 +20,8 @@ pub(super) struct Story {
     /// Dropped: the session is over.
     over: Sender<()>,
     thread: JoinHandle<Result<Option<Instant>, RunError>>,
-    /// Bytes that link a had delivered to the client.
-    carried: RefCell<Vec<(Instant, u64)>>,
+    /// Bytes that the links had delivered to the client.
+    carried: RefCell<Vec<(Instant, [u64; 2])>>,
 }
 
 /// Time between two flaps.
@@ -30,6 +30,12 @@ const FLAP: Duration = Duration::from_millis(200);
 /// What the way from a border to the client takes at most, with its queues: so long after a
 /// peer was lost, what was sent to it before has come.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// Bytes that are more than a probe.
+const SOME_CONTENT: u64 = 10_000;
+
+/// The policy that an experiment sets.
+const POLICY: &str = "/v1/policies/experiment";
 
 impl Story {
     /// Has the event happen `at` so long from now.
@@ -61,12 +67,13 @@ impl Story {
         })
     }
 
-    /// Takes down what link a has delivered up to now.
-    pub(super) fn saw(&self, bytes: u64) {
+    /// Takes down what the links have delivered up to now.
+    pub(super) fn saw(&self, bytes: [u64; 2]) {
         self.carried.borrow_mut().push((Instant::now(), bytes));
     }
 
-    /// Undoes the event. After the loss of a peer it tells what still came by way of it.
+    /// Undoes the event. After the loss of a peer it tells what still came by way of it, after a policy
+    /// how long it took until something came by the other way.
     ///
     /// # Errors
     /// If the event could not be done or undone.
@@ -80,21 +87,38 @@ impl Story {
             return Ok(());
         };
         let carried = self.carried.into_inner();
-        if self.event == Event::PeerDown
-            && let Some(bytes) = after(&carried, began + GRACE)
-        {
-            measured.metric("wrong_peer_bytes", bytes as f64);
+        match self.event {
+            Event::PeerDown => {
+                if let Some(bytes) = after(&carried, began + GRACE) {
+                    measured.metric("wrong_peer_bytes", bytes as f64);
+                }
+            }
+            Event::Policy => {
+                if let Some(took) = followed(&carried, began) {
+                    measured.metric("moved_ms", took.as_secs_f64() * 1e3);
+                }
+            }
+            Event::Blackhole | Event::Drain | Event::Flap => {}
         }
         Ok(())
     }
 }
 
-/// What was carried after a time; `None` if nobody looked twice after it.
-fn after(carried: &[(Instant, u64)], from: Instant) -> Option<u64> {
+/// What link a carried after a time; `None` if nobody looked twice after it.
+fn after(carried: &[(Instant, [u64; 2])], from: Instant) -> Option<u64> {
     let mut later = carried.iter().filter(|(at, _)| *at >= from);
-    let (_, first) = later.next()?;
-    let (_, last) = later.next_back()?;
+    let (_, [first, _]) = later.next()?;
+    let (_, [last, _]) = later.next_back()?;
     Some(last - first)
+}
+
+/// How long after a time content was first seen to have come by link b; `None` if never.
+fn followed(carried: &[(Instant, [u64; 2])], from: Instant) -> Option<Duration> {
+    let earlier = carried.iter().take_while(|(at, _)| *at <= from);
+    let before = earlier.last().map_or(0, |(_, [_, b])| *b);
+    let came = |(at, [_, b]): &&(Instant, [u64; 2])| *at > from && *b >= before + SOME_CONTENT;
+    let (at, _) = carried.iter().find(came)?;
+    Some(*at - from)
 }
 
 /// How an event is done and undone.
@@ -108,6 +132,8 @@ enum Deed {
     },
     /// The border drains the path, once or again and again.
     Drain { border: Agent, flaps: bool },
+    /// A policy at the content server's agent has the client's network use the path by transit B.
+    Policy { server: Agent },
 }
 
 impl Deed {
@@ -124,6 +150,9 @@ impl Deed {
             },
             Event::Drain => drain(false),
             Event::Flap => drain(true),
+            Event::Policy => Self::Policy {
+                server: bed.agent("server"),
+            },
         }
     }
 
@@ -146,6 +175,15 @@ impl Deed {
                 let done = match on {
                     true => border.request("PUT", &path, "{\"reason\": \"an experiment\"}"),
                     false => border.request("DELETE", &path, ""),
+                };
+                done.map(drop)
+            }
+            Self::Policy { server } => {
+                let path = Side::B.path();
+                let steered = format!("{{\"mode\": \"steered\", \"paths\": [\"{path}\"]}}");
+                let done = match on {
+                    true => server.request("PUT", POLICY, &steered),
+                    false => server.request("DELETE", POLICY, ""),
                 };
                 done.map(drop)
             }
@@ -185,9 +223,21 @@ mod tests {
     fn what_came_before_the_grace_was_over_is_not_wrong() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let carried = [(at(0), 100), (at(10), 200), (at(20), 230), (at(30), 230)];
+        let carried = [(0, 100), (10, 200), (20, 230), (30, 230)].map(|(ms, a)| (at(ms), [a, 7]));
         assert_eq!(after(&carried, at(5)), Some(30));
         assert_eq!(after(&carried, at(15)), Some(0));
         assert_eq!(after(&carried, at(25)), None);
+    }
+
+    #[test]
+    fn packets_have_followed_when_content_comes_by_the_other_link() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let carried = [(0, 500), (10, 500), (20, 600), (30, 90_000), (40, 95_000)];
+        let carried = carried.map(|(ms, b)| (at(ms), [0, b]));
+        let ms = |took: Option<Duration>| took.map(|took| took.as_millis());
+        assert_eq!(ms(followed(&carried, at(5))), Some(25));
+        assert_eq!(ms(followed(&carried, at(35))), None);
+        assert_eq!(ms(followed(&[], at(0))), None);
     }
 }

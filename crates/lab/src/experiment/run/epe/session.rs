@@ -257,14 +257,15 @@ impl Sessions<'_> {
         let delivered = || {
             let bytes = Side::ALL.map(|side| bed.link(side).delivered_bytes()[1]);
             if let Some(story) = &story {
-                story.saw(bytes[0]);
+                story.saw(bytes);
             }
             bytes.iter().sum()
         };
         let log = self.file("client.log");
         let limit = self.timeout() * 2 + Duration::from_secs(10);
         let (netns, stop) = (bed.node("client"), &self.shared.stop);
-        let fetched = fetch::fetch(netns, command, &log, limit, (false, &delivered), stop);
+        let watch: fetch::Watch<'_> = (story.is_some(), &delivered);
+        let fetched = fetch::fetch(netns, command, &log, limit, watch, stop);
         if let Some(story) = story {
             story.end(measured)?;
         }
