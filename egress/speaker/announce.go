@@ -49,26 +49,19 @@ func (s *Speaker) AnnounceVPN(a VPNAnnouncement) error {
 }
 
 func (s *Speaker) announce(a VPNAnnouncement) error {
-	split := byFamily(a.Prefixes)
-	// Who has no session yet refuses what could not be sent, too.
-	messages, err := a.Route.encode(netip.IPv6Unspecified(), a.RD, split)
-	if err != nil {
+	route := unique.Make(a.Route)
+	// What cannot be sent is refused now: nobody is there to hear of it later.
+	if _, err := (group{rd: a.RD, family: VPNv6, route: route}).append(nil, netip.IPv6Unspecified()); err != nil {
 		return err
 	}
 	s.announcing.Lock()
 	defer s.announcing.Unlock()
-	s.out.set(a.RD, unique.Make(a.Route), a.Prefixes)
+	s.out.set(a.RD, route, a.Prefixes)
 	for _, v := range s.vpnSessions {
-		if !v.live {
-			continue
+		if v.live {
+			v.outbox.announce(a.RD, a.Prefixes)
+			v.posted()
 		}
-		own := messages
-		if !a.Route.Attributes.NextHop.IsValid() {
-			if own, err = a.Route.encode(v.local(), a.RD, split); err != nil {
-				return err
-			}
-		}
-		v.post(outItem{messages: own})
 	}
 	if s.mirrored {
 		return s.announceByGoBGP(a)
@@ -76,21 +69,16 @@ func (s *Speaker) announce(a VPNAnnouncement) error {
 	return nil
 }
 
-// WithdrawVPN withdraws VPN routes. Unknown ones are ignored.
+// WithdrawVPN withdraws VPN routes, ahead of announcements that wait for a slow
+// reflector. Unknown ones are ignored.
 func (s *Speaker) WithdrawVPN(rd srv6.RouteDistinguisher, prefixes []netip.Prefix) error {
 	s.announcing.Lock()
 	defer s.announcing.Unlock()
 	known := s.out.remove(rd, prefixes)
-	var messages []byte
-	for family, list := range byFamily(known) {
-		var err error
-		if messages, err = appendWithdrawal(messages, rd, family, list); err != nil {
-			return fmt.Errorf("withdrawing VPN routes of %s: %w", rd, err)
-		}
-	}
 	for _, v := range s.vpnSessions {
-		if v.live && len(messages) > 0 {
-			v.post(outItem{messages: messages})
+		if v.live {
+			v.outbox.withdraw(rd, known)
+			v.posted()
 		}
 	}
 	if s.mirrored {

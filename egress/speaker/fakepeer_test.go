@@ -107,6 +107,23 @@ func (p *fakePeer) read() (*bgp.BGPMessage, error) {
 	return bgp.ParseBGPMessage(message)
 }
 
+// nextUpdate reads up to the next UPDATE, in place of receive.
+func (p *fakePeer) nextUpdate() *bgp.BGPUpdate {
+	p.t.Helper()
+	if err := p.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		p.t.Fatal(err)
+	}
+	for {
+		m, err := p.read()
+		if err != nil {
+			p.t.Fatalf("peer waiting for an UPDATE: %v", err)
+		}
+		if u, ok := m.Body.(*bgp.BGPUpdate); ok {
+			return u
+		}
+	}
+}
+
 func (p *fakePeer) receive() {
 	for {
 		m, err := p.read()
@@ -215,6 +232,20 @@ func announcedPrefixes(u *bgp.BGPUpdate) []netip.Prefix {
 			nlris = append(nlris, mp.Value...)
 		}
 	}
+	return prefixesOf(nlris)
+}
+
+func withdrawnPrefixes(u *bgp.BGPUpdate) []netip.Prefix {
+	nlris := u.WithdrawnRoutes
+	for _, a := range u.PathAttributes {
+		if mp, ok := a.(*bgp.PathAttributeMpUnreachNLRI); ok {
+			nlris = append(nlris, mp.Value...)
+		}
+	}
+	return prefixesOf(nlris)
+}
+
+func prefixesOf(nlris []bgp.PathNLRI) []netip.Prefix {
 	var prefixes []netip.Prefix
 	for _, n := range nlris {
 		if prefix, ok := unicastPrefix(n.NLRI); ok {

@@ -36,16 +36,29 @@ func (r *fakeReflector) neighbor(name string, families ...Family) Neighbor {
 // accept takes the next session; observe, when set, gets what comes.
 func (r *fakeReflector) accept(observe func(*bgp.BGPUpdate), families ...bgp.Family) *fakePeer {
 	r.t.Helper()
+	p := r.acceptUnread(0, families...)
+	p.observe = observe
+	go p.receive()
+	return p
+}
+
+// acceptUnread takes the next session and reads nothing of it beyond OPEN. buffer is that of its socket in bytes, 0 the kernel's choice.
+func (r *fakeReflector) acceptUnread(buffer int, families ...bgp.Family) *fakePeer {
+	r.t.Helper()
 	conn, err := r.listener.Accept()
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	p := &fakePeer{t: r.t, conn: conn, observe: observe, changed: make(chan struct{}, 1)}
+	r.t.Cleanup(func() { conn.Close() })
+	if buffer > 0 {
+		if err := conn.(*net.TCPConn).SetReadBuffer(buffer); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	p := &fakePeer{t: r.t, conn: conn, changed: make(chan struct{}, 1)}
 	if err := p.open(r.at.Addr(), ownAS, families); err != nil {
 		r.t.Fatalf("reflector %s could not establish a session: %v", r.at, err)
 	}
-	go p.receive()
 	go p.keepAlive()
-	r.t.Cleanup(func() { conn.Close() })
 	return p
 }

@@ -2,140 +2,244 @@ package speaker
 
 import (
 	"net/netip"
-	"slices"
-	"sync"
 	"unique"
 
 	"hikyaku/egress/srv6"
 )
 
-// outTable is what the speaker announces as VPN routes, kept for sessions to come.
-// A route takes some 50 bytes: its attributes are held once for all prefixes.
-type outTable map[srv6.RouteDistinguisher]map[vpnPrefix]unique.Handle[VPNRoute]
-
-func (t outTable) set(rd srv6.RouteDistinguisher, route unique.Handle[VPNRoute], prefixes []netip.Prefix) {
-	routes := t[rd]
-	if routes == nil {
-		routes = make(map[vpnPrefix]unique.Handle[VPNRoute])
-		t[rd] = routes
-	}
-	for _, p := range prefixes {
-		routes[compact(p)] = route
-	}
-}
-
-// remove returns those of the prefixes that were there.
-func (t outTable) remove(rd srv6.RouteDistinguisher, prefixes []netip.Prefix) []netip.Prefix {
-	routes := t[rd]
-	var known []netip.Prefix
-	for _, p := range prefixes {
-		if _, ok := routes[compact(p)]; ok {
-			delete(routes, compact(p))
-			known = append(known, p)
-		}
-	}
-	if len(routes) == 0 {
-		delete(t, rd)
-	}
-	return known
-}
-
-// group is prefixes of one family with the same attributes.
-type group struct {
-	route    unique.Handle[VPNRoute]
-	family   Family
-	prefixes []netip.Prefix
-}
-
-// groups returns the routes of a distinguisher so that few messages hold them.
-func (t outTable) groups(rd srv6.RouteDistinguisher) []group {
-	type key struct {
-		route  unique.Handle[VPNRoute]
-		family Family
-	}
-	numbers := make(map[key]int)
-	var list []group
-	for prefix, route := range t[rd] {
-		k := key{route, vpnFamilyOf(prefix.is4)}
-		n, ok := numbers[k]
-		if !ok {
-			n = len(list)
-			numbers[k] = n
-			list = append(list, group{route: route, family: k.family})
-		}
-		list[n].prefixes = append(list[n].prefixes, prefix.prefix())
-	}
-	return list
-}
-
-func vpnFamilyOf(is4 bool) Family {
-	if is4 {
-		return VPNv4
-	}
-	return VPNv6
-}
-
-// byFamily splits prefixes by family, in order; either list may be empty.
-func byFamily(prefixes []netip.Prefix) map[Family][]netip.Prefix {
-	if len(prefixes) == 0 {
-		return nil
-	}
-	first := prefixes[0].Addr().Is4()
-	if !slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Addr().Is4() != first }) {
-		return map[Family][]netip.Prefix{vpnFamilyOf(first): prefixes}
-	}
-	split := make(map[Family][]netip.Prefix)
-	for _, p := range prefixes {
-		f := vpnFamilyOf(p.Addr().Is4())
-		split[f] = append(split[f], p)
-	}
-	return split
-}
-
 // outbox is what is still to be sent on a session. Posting never waits: a
 // reflector that does not read must not hold up the others.
+//
+// It has only the keys of routes; what is sent of one is what the [outTable] says
+// when its turn comes. So a withdrawal replaces an announcement of the same route
+// that still waits, an announcement a withdrawal, and a route that comes and goes
+// takes the room of one. Withdrawals go first: a server must leave a lost peer at
+// once, but may come to know a new route late.
+//
+// The speaker's announcing guards it, together with the outTable.
 type outbox struct {
-	mu   sync.Mutex
-	list []outItem
-	size int
+	withdrawals, announcements []outItem
+	waiting                    map[srv6.RouteDistinguisher]*waitingRoutes
+	// keys is how many there are in waiting.
+	keys int
 	// bell has a value while there may be something.
 	bell chan struct{}
 }
 
-// outItem is one of: encoded messages; a distinguisher, all of whose routes are
-// to be sent as they are when its turn comes.
+// outItem is one of: routes of a distinguisher; all that it has when its turn
+// comes; encoded messages.
 type outItem struct {
+	rd       srv6.RouteDistinguisher
+	routes   []vpnPrefix
+	table    bool
 	messages []byte
-	table    *srv6.RouteDistinguisher
 }
 
-// maxOutbox bounds what waits for a reflector, in bytes. Beyond it a new session
-// takes less than the backlog: a full table from four peers is 30 MB.
-const maxOutbox = 64 << 20
+// waitingRoutes is what of a distinguisher waits.
+type waitingRoutes struct {
+	routes map[vpnPrefix]lists
+	table  bool
+}
 
-func newOutbox() *outbox { return &outbox{bell: make(chan struct{}, 1)} }
+// lists tells in which of an outbox's lists a route is.
+type lists uint8
 
-// post returns false when the backlog has become too long.
-func (o *outbox) post(items ...outItem) bool {
-	o.mu.Lock()
-	for _, item := range items {
-		o.size += len(item.messages)
+const (
+	inWithdrawals lists = 1 << iota
+	inAnnouncements
+)
+
+const (
+	// maxWaiting bounds the routes that wait for a reflector, each in some 60 bytes.
+	// Beyond it a new session takes less: there whole tables wait in no room.
+	maxWaiting = 2 << 20
+	// parcelRoutes is how many routes are sent before withdrawals are looked for
+	// again. It is some 20 messages.
+	parcelRoutes = 4096
+)
+
+func newOutbox() *outbox {
+	return &outbox{waiting: make(map[srv6.RouteDistinguisher]*waitingRoutes), bell: make(chan struct{}, 1)}
+}
+
+// announce queues routes that the outTable has.
+func (o *outbox) announce(rd srv6.RouteDistinguisher, prefixes []netip.Prefix) {
+	if w := o.waiting[rd]; w != nil && w.table {
+		return // it will have them
 	}
-	o.list = append(o.list, items...)
-	fits := o.size <= maxOutbox
-	o.mu.Unlock()
+	o.announcements = o.add(o.announcements, rd, prefixes, inAnnouncements)
+}
+
+// withdraw queues routes that the outTable has no more.
+func (o *outbox) withdraw(rd srv6.RouteDistinguisher, prefixes []netip.Prefix) {
+	o.withdrawals = o.add(o.withdrawals, rd, prefixes, inWithdrawals)
+}
+
+// announceTable queues all routes that a distinguisher will have when their turn comes.
+func (o *outbox) announceTable(rd srv6.RouteDistinguisher) {
+	if w := o.of(rd); !w.table {
+		w.table = true
+		o.announcements = append(o.announcements, outItem{rd: rd, table: true})
+		o.ring()
+	}
+}
+
+// send queues messages behind the announcements that wait now.
+func (o *outbox) send(messages []byte) {
+	o.announcements = append(o.announcements, outItem{messages: messages})
+	o.ring()
+}
+
+// full tells that too much waits.
+func (o *outbox) full() bool { return o.keys > maxWaiting }
+
+func (o *outbox) of(rd srv6.RouteDistinguisher) *waitingRoutes {
+	w := o.waiting[rd]
+	if w == nil {
+		w = &waitingRoutes{routes: make(map[vpnPrefix]lists)}
+		o.waiting[rd] = w
+	}
+	return w
+}
+
+// add appends to list those routes that are not in it.
+func (o *outbox) add(list []outItem, rd srv6.RouteDistinguisher, prefixes []netip.Prefix, in lists) []outItem {
+	var routes []vpnPrefix
+	for _, p := range prefixes {
+		if key := compact(p); o.mark(rd, key, in) {
+			routes = append(routes, key)
+		}
+	}
+	if len(routes) == 0 {
+		return list
+	}
+	o.ring()
+	return append(list, outItem{rd: rd, routes: routes})
+}
+
+// mark notes that a route is in a list, and tells whether that is new.
+func (o *outbox) mark(rd srv6.RouteDistinguisher, key vpnPrefix, in lists) bool {
+	w := o.of(rd)
+	before := w.routes[key]
+	if before&in != 0 {
+		return false
+	}
+	if before == 0 {
+		o.keys++
+	}
+	w.routes[key] = before | in
+	return true
+}
+
+// unmark takes a route from a list, and tells whether it was there.
+func (o *outbox) unmark(rd srv6.RouteDistinguisher, key vpnPrefix, in lists) bool {
+	w := o.waiting[rd]
+	if w == nil || w.routes[key]&in == 0 {
+		return false
+	}
+	if rest := w.routes[key] &^ in; rest != 0 {
+		w.routes[key] = rest
+		return true
+	}
+	delete(w.routes, key)
+	o.keys--
+	if len(w.routes) == 0 && !w.table {
+		delete(o.waiting, rd)
+	}
+	return true
+}
+
+func (o *outbox) ring() {
 	select {
 	case o.bell <- struct{}{}:
 	default:
 	}
-	return fits
 }
 
-// take returns everything that waits, in order.
-func (o *outbox) take() []outItem {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	list := o.list
-	o.list, o.size = nil, 0
-	return list
+// parcel is what is sent next: groups, or encoded messages. Both may be missing
+// although more waits.
+type parcel struct {
+	groups   []group
+	messages []byte
+}
+
+// take returns the next parcel, of at most n routes, false when nothing waits.
+func (o *outbox) take(out outTable, n int) (parcel, bool) {
+	if len(o.withdrawals) > 0 {
+		return o.takeWithdrawals(out, n), true
+	}
+	if len(o.announcements) == 0 {
+		return parcel{}, false
+	}
+	if messages := o.announcements[0].messages; messages != nil {
+		o.announcements = dropFirst(o.announcements)
+		return parcel{messages: messages}, true
+	}
+	return o.takeAnnouncements(out, n), true
+}
+
+func (o *outbox) takeWithdrawals(out outTable, n int) parcel {
+	var g grouping
+	for left := n; left > 0 && len(o.withdrawals) > 0; {
+		rd, routes := cutRoutes(&o.withdrawals, left)
+		left -= len(routes)
+		for _, key := range routes {
+			_, announced := out[rd][key]
+			if o.unmark(rd, key, inWithdrawals) && !announced {
+				g.add(rd, key, unique.Handle[VPNRoute]{})
+			}
+		}
+	}
+	return parcel{groups: g.list}
+}
+
+func (o *outbox) takeAnnouncements(out outTable, n int) parcel {
+	var g grouping
+	for left := n; left > 0 && len(o.announcements) > 0 && o.announcements[0].messages == nil; {
+		if o.announcements[0].table {
+			o.expand(out)
+			continue
+		}
+		rd, routes := cutRoutes(&o.announcements, left)
+		left -= len(routes)
+		for _, key := range routes {
+			route, announced := out[rd][key]
+			if o.unmark(rd, key, inAnnouncements) && announced {
+				g.add(rd, key, route)
+			}
+		}
+	}
+	return parcel{groups: g.list}
+}
+
+// expand replaces the table that is first by its routes. Some may wait further
+// behind as well; whichever comes first is sent, and unmarks the other.
+func (o *outbox) expand(out outTable) {
+	item := &o.announcements[0]
+	o.of(item.rd).table, item.table = false, false
+	for _, g := range out.groups(item.rd) {
+		for _, p := range g.prefixes {
+			o.mark(item.rd, compact(p), inAnnouncements)
+			item.routes = append(item.routes, compact(p))
+		}
+	}
+	if len(o.of(item.rd).routes) == 0 {
+		delete(o.waiting, item.rd)
+	}
+}
+
+// cutRoutes takes at most n routes from the first item, and the item with its last.
+func cutRoutes(list *[]outItem, n int) (srv6.RouteDistinguisher, []vpnPrefix) {
+	item := &(*list)[0]
+	rd, routes := item.rd, item.routes[:min(n, len(item.routes))]
+	if item.routes = item.routes[len(routes):]; len(item.routes) == 0 {
+		*list = dropFirst(*list)
+	}
+	return rd, routes
+}
+
+// dropFirst drops the first item, and what it refers to.
+func dropFirst(list []outItem) []outItem {
+	list[0] = outItem{}
+	return list[1:]
 }

@@ -264,7 +264,7 @@ func TestBestPathsThroughReflector(t *testing.T) {
 		config.Neighbors = append(config.Neighbors, transit.neighbor("t"+string(rune('1'+i)), uint32(64601+i), borderAt, IPv6Unicast))
 	}
 	border := startSpeaker(t, borderAt, config) // the last to start
-	for range 3 { // a transit that is told of a route before then may keep it to itself
+	for range 3 {                               // a transit that is told of a route before then may keep it to itself
 		skipTo[EndOfRIB](border, nil)
 	}
 	transits[0].announce(Attributes{ASPath: NewASPath(64700, 64701)}, prefix...)

@@ -30,7 +30,7 @@ func (v *vpnSession) dial(ctx context.Context) (*net.TCPConn, error) {
 		KeepAlive: -1, // BGP has its own
 		Control: func(_, _ string, raw syscall.RawConn) error {
 			var failed error
-			if err := raw.Control(func(fd uintptr) { failed = n.protect(int(fd)) }); err != nil {
+			if err := raw.Control(func(fd uintptr) { failed = errors.Join(n.protect(int(fd)), limitUnsent(int(fd))) }); err != nil {
 				return err
 			}
 			return failed
@@ -65,6 +65,15 @@ func (n Neighbor) protect(fd int) error {
 	}
 	if err := errors.Join(unix.SetsockoptInt(fd, level, ttl, 255), unix.SetsockoptInt(fd, level, least, 255)); err != nil {
 		return fmt.Errorf("setting TTL security: %w", err)
+	}
+	return nil
+}
+
+// limitUnsent keeps what a slow reflector has no window for out of the kernel, where
+// withdrawals could not overtake it: there the buffer grows to megabytes.
+func limitUnsent(fd int) error {
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, writeChunk); err != nil {
+		return fmt.Errorf("bounding the unsent bytes by TCP_NOTSENT_LOWAT: %w", err)
 	}
 	return nil
 }

@@ -4,11 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"net/netip"
 	"slices"
 	"time"
-
-	"hikyaku/egress/srv6"
 )
 
 // ownSession tells whether a neighbour's session is ours and not GoBGP's.
@@ -53,7 +50,7 @@ func (s *Speaker) mirror() error {
 	}
 	for rd := range s.out {
 		for _, g := range s.out.groups(rd) {
-			if err := s.announceByGoBGP(VPNAnnouncement{RD: rd, Route: g.route.Value(), Prefixes: g.prefixes}); err != nil {
+			if err := s.announceByGoBGP(VPNAnnouncement{RD: g.rd, Route: g.route.Value(), Prefixes: g.prefixes}); err != nil {
 				return err
 			}
 		}
@@ -83,7 +80,7 @@ func (s *Speaker) AnnouncedAll() {
 	for _, v := range s.vpnSessions {
 		if v.live && v.owes {
 			v.owes = false
-			v.post(v.endOfRIB())
+			v.outbox.send(v.endOfRIB())
 		}
 	}
 }
@@ -103,7 +100,7 @@ func (s *Speaker) goLive(v *vpnSession, conn *net.TCPConn, families []Family) {
 	v.live, v.conn, v.families, v.outbox = true, conn, families, newOutbox()
 	s.postAll(v)
 	if v.owes = v.neighbor.Restarting && s.restart == restarting; !v.owes {
-		v.post(v.endOfRIB())
+		v.outbox.send(v.endOfRIB())
 	}
 }
 
@@ -120,50 +117,35 @@ func (s *Speaker) refresh(v *vpnSession) {
 	s.postAll(v)
 }
 
-// postAll queues the tables; they are encoded one by one when their turn comes.
+// postAll queues the tables.
 func (s *Speaker) postAll(v *vpnSession) {
 	for rd := range s.out {
-		v.post(outItem{table: &rd})
+		v.outbox.announceTable(rd)
 	}
 }
 
-// encodeTable returns the messages that announce what there is of a distinguisher.
-func (s *Speaker) encodeTable(v *vpnSession, rd srv6.RouteDistinguisher, local netip.Addr) []byte {
+// next returns what a session sends next, false when nothing waits.
+func (s *Speaker) next(o *outbox) (parcel, bool) {
 	s.announcing.Lock()
-	groups := s.out.groups(rd)
-	s.announcing.Unlock()
-	var messages []byte
-	for _, g := range groups {
-		one, err := g.route.Value().encode(local, rd, map[Family][]netip.Prefix{g.family: g.prefixes})
-		if err != nil { // not those that AnnounceVPN let through
-			v.log.Error("encoding VPN routes", slog.String("rd", rd.String()), slog.Any("error", err))
-			continue
-		}
-		messages = append(messages, one...)
-	}
-	return messages
+	defer s.announcing.Unlock()
+	return o.take(s.out, parcelRoutes)
 }
 
-// post queues something. A reflector that does not read loses its session: with a
-// new one it gets what then holds, and not the whole history.
-func (v *vpnSession) post(item outItem) {
-	if !v.outbox.post(item) && v.live {
+// posted ends the session of a reflector for which too much waits: with a new one
+// it gets what then holds.
+func (v *vpnSession) posted() {
+	if v.live && v.outbox.full() {
 		v.live = false
-		v.log.Warn("the reflector does not read: ending the session", slog.Int("waiting_bytes", maxOutbox))
+		v.log.Warn("the reflector does not read: ending the session", slog.Int("waiting_routes", v.outbox.keys))
 		v.conn.Close()
 	}
 }
 
-// local is our end of the present session.
-func (v *vpnSession) local() netip.Addr {
-	return v.conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap().WithZone("")
-}
-
 // endOfRIB is End-of-RIB for each family (RFC 4724 §2).
-func (v *vpnSession) endOfRIB() outItem {
+func (v *vpnSession) endOfRIB() []byte {
 	var messages []byte
 	for _, f := range v.families {
 		messages = appendEndOfRIB(messages, f)
 	}
-	return outItem{messages: messages}
+	return messages
 }

@@ -13,10 +13,9 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+	"unique"
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
-
-	"hikyaku/egress/srv6"
 )
 
 // vpnSession is our end of a session with a route reflector that carries VPN
@@ -212,12 +211,8 @@ func (v *vpnSession) write(ctx context.Context, conn *net.TCPConn, box *outbox, 
 			}
 		case <-box.bell:
 		}
-		for _, item := range box.take() {
-			messages := item.messages
-			if item.table != nil {
-				messages = v.speaker.encodeTable(v, *item.table, local)
-			}
-			if _, err := w.Write(messages); err != nil {
+		for p, more := v.speaker.next(box); more; p, more = v.speaker.next(box) {
+			if _, err := w.Write(v.encode(p, local)); err != nil {
 				return fmt.Errorf("sending routes: %w", err)
 			}
 		}
@@ -285,21 +280,34 @@ func (v *vpnSession) report(ctx context.Context, r sessionReport) bool {
 	}
 }
 
-// encode returns the messages that announce prefixes as a route.
-func (r VPNRoute) encode(local netip.Addr, rd srv6.RouteDistinguisher, groups map[Family][]netip.Prefix) ([]byte, error) {
-	hop := r.Attributes.NextHop
+// encode returns the messages of a parcel.
+func (v *vpnSession) encode(p parcel, local netip.Addr) []byte {
+	b := p.messages
+	for _, g := range p.groups {
+		more, err := g.append(b, local)
+		if err != nil { // not those that AnnounceVPN let through
+			v.log.Error("encoding VPN routes", slog.String("rd", g.rd.String()), slog.Any("error", err))
+			continue
+		}
+		b = more
+	}
+	return b
+}
+
+// append appends the messages that announce or withdraw a group. local is the next
+// hop where the route has none.
+func (g group) append(b []byte, local netip.Addr) ([]byte, error) {
+	if g.route == (unique.Handle[VPNRoute]{}) {
+		return appendWithdrawal(b, g.rd, g.family, g.prefixes)
+	}
+	route := g.route.Value()
+	hop := route.Attributes.NextHop
 	if !hop.IsValid() {
 		hop = local
 	}
-	attributes, err := r.wire()
+	attributes, err := route.wire()
 	if err != nil {
 		return nil, err
 	}
-	var b []byte
-	for family, prefixes := range groups {
-		if b, err = appendAnnouncement(b, attributes, hop, rd, family, prefixes); err != nil {
-			return nil, err
-		}
-	}
-	return b, nil
+	return appendAnnouncement(b, attributes, hop, g.rd, g.family, g.prefixes)
 }
