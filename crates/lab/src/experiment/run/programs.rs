@@ -30,10 +30,18 @@ pub(super) fn of_egress(name: &str) -> Result<PathBuf, RunError> {
     match found {
         Some(path) => Ok(path),
         None if is_program(name.as_ref()) => Ok(name.into()),
-        None => Err(RunError::Arguments(format!(
+        None => Err(RunError::Arguments(not_found(name))),
+    }
+}
+
+/// Where a missing program was looked for, and what helps.
+pub(super) fn not_found(name: &str) -> String {
+    match name {
+        EGRESS | FEED => format!(
             "`{name}` is neither beside this program, nor in `build/`, nor on the PATH: \
              build it by `scripts/egress.sh build`"
-        ))),
+        ),
+        _ => format!("`{name}` is not on the PATH"),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::experiment::Experiment;
-use super::{RunArgs, RunError, browser, control};
+use super::{RunArgs, RunError, browser, control, programs};
 use crate::experiment::axis::{Axis, Cell};
 use crate::experiment::conditions::{arguments, sha256};
 use crate::experiment::data::Data;
@@ -100,10 +100,10 @@ fn arms(args: &RunArgs, spec: &Spec) -> (Vec<String>, Vec<String>) {
         }
         let missing = needed.find(|program| !is_program(program.as_ref()));
         match missing.or_else(|| control::missing(spec, arm)) {
-            Some(program) => left_out.push(format!(
-                "the arm `{}` is left out: `{program}` is not on PATH",
-                arm.name
-            )),
+            Some(program) => {
+                let why = programs::not_found(program);
+                left_out.push(format!("the arm `{}` is left out: {why}", arm.name));
+            }
             None => names.push(arm.name.clone()),
         }
     }
