@@ -89,7 +89,7 @@ func (d *dispatcher) updated(ctx context.Context, s *session, u *vpnUpdate) {
 		changes = d.vpnOne(changes, s, p, route, false)
 	}
 	usable := false
-	if len(u.reach) > 0 && u.attributes != nil && !d.originated(u.attributes) {
+	if len(u.reach) > 0 && !u.unusable && !d.originated(u.attributes) {
 		a := attributesFromGoBGP(u.attributes)
 		a.NextHop = u.nextHop
 		route, usable = d.vpnRoute(s, u.reach[0].prefix, u.attributes, a)

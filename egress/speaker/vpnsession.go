@@ -40,6 +40,7 @@ type vpnSession struct {
 	conn     *net.TCPConn
 	families []Family
 	outbox   *outbox
+	faults   faultLog
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -100,6 +101,7 @@ func (v *vpnSession) established(ctx context.Context, conn *net.TCPConn, r *bufi
 		return ctx.Err()
 	}
 	v.wasUp = true
+	v.faults = faultLog{log: v.log}
 	v.speaker.goLive(v, conn, agreed.families)
 	writing, cancel := context.WithCancel(ctx)
 	wrote := make(chan error, 1)
@@ -179,6 +181,7 @@ func (v *vpnSession) received(ctx context.Context, kind byte, body []byte) error
 		if err != nil {
 			return bgp.NewMessageError(bgp.BGP_ERROR_UPDATE_MESSAGE_ERROR, bgp.BGP_ERROR_SUB_MALFORMED_ATTRIBUTE_LIST, nil, err.Error())
 		}
+		v.faults.note(time.Now(), u.faults)
 		v.report(ctx, sessionReport{update: &u})
 	case bgp.BGP_MSG_NOTIFICATION:
 		return notified(body)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
@@ -40,10 +41,12 @@ type rdPrefix struct {
 // vpnUpdate is what an UPDATE says.
 type vpnUpdate struct {
 	reach, unreach []rdPrefix
-	// attributes belong to reach. They are nil where one of them is malformed;
-	// then the routes count as withdrawn (RFC 7606 §2).
+	// attributes belong to reach.
 	attributes []bgp.PathAttributeInterface
 	nextHop    netip.Addr
+	// unusable: reach counts as withdrawn, for one of the faults (RFC 7606 §2).
+	unusable bool
+	faults   []attributeFault
 	// endOfRIB is the family whose End-of-RIB the message is, or 0.
 	endOfRIB Family
 }
@@ -56,31 +59,92 @@ func parseUpdate(body []byte) (vpnUpdate, error) {
 	if !ok {
 		return u, fmt.Errorf("%w: withdrawn routes are longer than the message", errUpdate)
 	}
-	attributes, _, ok := cutLength16(rest)
+	attributes, nlri, ok := cutLength16(rest)
 	if !ok {
 		return u, fmt.Errorf("%w: path attributes are longer than the message", errUpdate)
 	}
-	u.attributes = []bgp.PathAttributeInterface{}
+	var seen attributeSet
+	reachable := len(nlri) > 0
 	for len(attributes) > 0 {
 		raw, value, ok := cutAttribute(attributes)
 		if !ok {
-			return u, fmt.Errorf("%w: an attribute is longer than the message", errUpdate)
+			if err := u.overrun(attributes, &seen); err != nil {
+				return u, err
+			}
+			break
 		}
 		attributes = attributes[len(raw):]
-		var err error
-		switch bgp.BGPAttrType(raw[1]) {
-		case bgp.BGP_ATTR_TYPE_MP_REACH_NLRI:
-			err = u.parseReach(value)
-		case bgp.BGP_ATTR_TYPE_MP_UNREACH_NLRI:
-			err = u.parseUnreach(value)
-		default:
-			u.parseAttribute(raw)
-		}
+		routes, err := u.parseOne(raw, value, &seen)
 		if err != nil {
 			return u, err
 		}
+		reachable = reachable || routes
 	}
-	return u, nil
+	return u, u.checkWhole(&seen, reachable)
+}
+
+// attributeSet is the types of attributes that a message has.
+type attributeSet [256]bool
+
+// onlyUnreach tells whether there is none but MP_UNREACH_NLRI.
+func (s attributeSet) onlyUnreach() bool {
+	s[bgp.BGP_ATTR_TYPE_MP_UNREACH_NLRI] = false
+	return s == attributeSet{}
+}
+
+// parseOne takes one attribute, and tells whether it announces routes of any family.
+func (u *vpnUpdate) parseOne(raw, value []byte, seen *attributeSet) (routes bool, err error) {
+	kind := bgp.BGPAttrType(raw[1])
+	again := seen[kind]
+	seen[kind] = true
+	switch {
+	case kind == bgp.BGP_ATTR_TYPE_MP_REACH_NLRI, kind == bgp.BGP_ATTR_TYPE_MP_UNREACH_NLRI:
+		if again {
+			return false, fmt.Errorf("%w: a second %s", errUpdate, kind) // RFC 7606 §3 g
+		}
+		u.flagsFit(raw)
+		if kind == bgp.BGP_ATTR_TYPE_MP_UNREACH_NLRI {
+			return false, u.parseUnreach(value)
+		}
+		return u.parseReach(value)
+	case again:
+		u.fault(kind, false, "it is there already") // RFC 7606 §3 g
+	default:
+		u.parseAttribute(raw, value)
+	}
+	return false, nil
+}
+
+// overrun takes attributes of which the first is longer than all of them
+// (RFC 7606 §4).
+func (u *vpnUpdate) overrun(attributes []byte, seen *attributeSet) error {
+	var kind bgp.BGPAttrType // 0, which is reserved, where the type is cut off
+	if len(attributes) > 1 {
+		kind = bgp.BGPAttrType(attributes[1])
+	}
+	if kind == bgp.BGP_ATTR_TYPE_MP_REACH_NLRI || kind == bgp.BGP_ATTR_TYPE_MP_UNREACH_NLRI {
+		return fmt.Errorf("%w: %s is longer than the message", errUpdate, kind)
+	}
+	seen[kind] = true
+	u.fault(kind, true, "it is longer than the message")
+	return nil
+}
+
+// checkWhole checks what no single attribute shows.
+func (u *vpnUpdate) checkWhole(seen *attributeSet, reachable bool) error {
+	if len(u.reach) > 0 {
+		for _, kind := range []bgp.BGPAttrType{bgp.BGP_ATTR_TYPE_ORIGIN, bgp.BGP_ATTR_TYPE_AS_PATH} {
+			if !seen[kind] {
+				u.fault(kind, true, "it is missing") // RFC 7606 §3 d
+			}
+		}
+	}
+	// RFC 7606 §5.2: the routes that were meant may be in what cannot be read.
+	if u.unusable && !reachable && !seen.onlyUnreach() {
+		f := u.faults[slices.IndexFunc(u.faults, func(f attributeFault) bool { return f.withdraws })]
+		return fmt.Errorf("%w: %s: %s, and no route to withdraw", errUpdate, f.kind, f.reason)
+	}
+	return nil
 }
 
 func cutLength16(b []byte) (value, rest []byte, ok bool) {
@@ -112,31 +176,17 @@ func cutAttribute(b []byte) (raw, value []byte, ok bool) {
 	return b[:header+n], b[header : header+n], true
 }
 
-func (u *vpnUpdate) parseAttribute(raw []byte) {
-	if u.attributes == nil {
-		return
-	}
-	attribute, err := bgp.GetPathAttribute(raw)
-	if err == nil {
-		err = attribute.DecodeFromBytes(raw, &bgp.MarshallingOption{})
-	}
-	if err != nil {
-		u.attributes = nil
-		return
-	}
-	u.attributes = append(u.attributes, attribute)
-}
-
-// parseReach reads MP_REACH_NLRI (RFC 4760 §3).
-func (u *vpnUpdate) parseReach(value []byte) error {
+// parseReach reads MP_REACH_NLRI (RFC 4760 §3), and tells whether it has routes, also
+// those of other families.
+func (u *vpnUpdate) parseReach(value []byte) (routes bool, err error) {
 	if len(value) < 5 || len(value) < 5+int(value[3]) {
-		return fmt.Errorf("%w: MP_REACH_NLRI has %d bytes", errUpdate, len(value))
-	}
-	family, ok := vpnFamily(value)
-	if !ok {
-		return nil
+		return false, fmt.Errorf("%w: MP_REACH_NLRI has %d bytes", errUpdate, len(value))
 	}
 	hop, rest := value[4:4+int(value[3])], value[5+int(value[3]):]
+	family, ok := vpnFamily(value)
+	if !ok {
+		return len(rest) > 0, nil
+	}
 	// The next hop has a distinguisher of zeros before it (RFC 4364 §4.3.2), and
 	// may have a link-local address behind it.
 	switch len(hop) {
@@ -145,11 +195,10 @@ func (u *vpnUpdate) parseReach(value []byte) error {
 	case rdLength + 16, 2 * (rdLength + 16):
 		u.nextHop = netip.AddrFrom16([16]byte(hop[rdLength : rdLength+16]))
 	default:
-		return fmt.Errorf("%w: next hop of %d bytes", errUpdate, len(hop))
+		return false, fmt.Errorf("%w: next hop of %d bytes", errUpdate, len(hop)) // RFC 7606 §7.11
 	}
-	var err error
 	u.reach, err = parseVPN(u.reach, rest, family)
-	return err
+	return len(u.reach) > 0, err
 }
 
 // parseUnreach reads MP_UNREACH_NLRI (RFC 4760 §4). Without routes it is

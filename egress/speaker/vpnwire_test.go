@@ -103,40 +103,6 @@ func TestEndOfRIBIsWhatGoBGPReads(t *testing.T) {
 	}
 }
 
-func TestOtherUpdates(t *testing.T) {
-	attribute := func(kind byte, value ...byte) []byte { return append([]byte{0x80, kind, byte(len(value))}, value...) }
-	rd := []byte{0, 1, 192, 0, 2, 1, 0, 7}
-	reach := func(nlri ...byte) []byte {
-		value := append([]byte{0, 1, 128, 12}, make([]byte, 8)...)
-		return attribute(14, append(append(value, 192, 0, 2, 1, 0), nlri...)...)
-	}
-	one := append(append([]byte{88 + 8, 0x80, 0, 0}, rd...), 10)
-	for _, c := range []struct {
-		name       string
-		attributes []byte
-		routes     int // announced
-		usable     bool
-		malformed  bool
-	}{
-		{"a label without bottom-of-stack bit is one label", reach(one...), 1, true, false},
-		{"a malformed attribute leaves the routes without any", append(reach(one...), attribute(1, 1, 2, 3)...), 1, false, false},
-		{"other families are left out", attribute(14, 0, 2, 1, 0, 0, 8, 10), 0, true, false},
-		{"a prefix longer than its family", reach(append([]byte{88 + 33, 0, 0, 0}, append(rd, 1, 2, 3, 4, 5)...)...), 0, true, true},
-		{"a route shorter than its label and distinguisher", reach(64, 0, 0, 0), 0, true, true},
-		{"a route that is cut off", reach(one[:len(one)-1]...), 0, true, true},
-		{"a next hop of no known size", attribute(14, 0, 1, 128, 3, 1, 2, 3, 0), 0, true, true},
-		{"an attribute that is cut off", []byte{0x80, 14}, 0, true, true},
-	} {
-		body := append([]byte{0, 0, byte(len(c.attributes) >> 8), byte(len(c.attributes))}, c.attributes...)
-		u, err := parseUpdate(body)
-		if (err != nil) != c.malformed {
-			t.Errorf("%s: %v", c.name, err)
-		} else if err == nil && (len(u.reach) != c.routes || (u.attributes != nil) != c.usable) {
-			t.Errorf("%s: read as %+v", c.name, u)
-		}
-	}
-}
-
 // FuzzParseUpdate looks for panics, and for routes that would not come back as they
 // were read.
 func FuzzParseUpdate(f *testing.F) {

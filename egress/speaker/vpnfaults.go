@@ -1,0 +1,136 @@
+package speaker
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+)
+
+// attributeFault is what is wrong with a path attribute. The session goes on: either
+// the attribute or the message's routes are left out (RFC 7606 §2).
+type attributeFault struct {
+	kind   bgp.BGPAttrType
+	reason string
+	// withdraws: the routes count as withdrawn. Else the attribute alone is discarded.
+	withdraws bool
+}
+
+// attributeRule says how long an attribute is, and what becomes of one that is not.
+type attributeRule struct {
+	// size is the length in bytes; with repeats any multiple of it but 0 is right.
+	size    int
+	repeats bool
+	// discards: one of another length is discarded alone.
+	discards bool
+	// read: its value is of use to us, so that it is decoded, which checks it further.
+	read bool
+}
+
+// anySize is the size of attributes that their decoder alone checks.
+const anySize = -1
+
+// attributeRules are those of sessions within an AS with AS numbers of four bytes.
+// Attributes without one are left out.
+var attributeRules = map[bgp.BGPAttrType]attributeRule{
+	bgp.BGP_ATTR_TYPE_ORIGIN:                   {size: 1, read: true},                // RFC 7606 §7.1
+	bgp.BGP_ATTR_TYPE_AS_PATH:                  {size: anySize, read: true},          // §7.2
+	bgp.BGP_ATTR_TYPE_NEXT_HOP:                 {size: 4},                            // §7.3; MP_REACH_NLRI has ours
+	bgp.BGP_ATTR_TYPE_MULTI_EXIT_DISC:          {size: 4, read: true},                // §7.4
+	bgp.BGP_ATTR_TYPE_LOCAL_PREF:               {size: 4, read: true},                // §7.5
+	bgp.BGP_ATTR_TYPE_ATOMIC_AGGREGATE:         {size: 0, discards: true},            // §7.6
+	bgp.BGP_ATTR_TYPE_AGGREGATOR:               {size: 8, discards: true},            // §7.7
+	bgp.BGP_ATTR_TYPE_COMMUNITIES:              {size: 4, repeats: true, read: true}, // §7.8
+	bgp.BGP_ATTR_TYPE_ORIGINATOR_ID:            {size: 4, read: true},                // §7.9
+	bgp.BGP_ATTR_TYPE_CLUSTER_LIST:             {size: 4, repeats: true},             // §7.10
+	bgp.BGP_ATTR_TYPE_EXTENDED_COMMUNITIES:     {size: 8, repeats: true, read: true}, // §7.14
+	bgp.BGP_ATTR_TYPE_IP6_EXTENDED_COMMUNITIES: {size: 20, repeats: true},            // §7.15
+	bgp.BGP_ATTR_TYPE_LARGE_COMMUNITY:          {size: 12, repeats: true},            // RFC 8092 §6
+	bgp.BGP_ATTR_TYPE_PREFIX_SID:               {size: anySize, read: true},          // RFC 9252 §7
+}
+
+// fits tells whether a length is right.
+func (r attributeRule) fits(n int) bool {
+	if r.repeats {
+		return n > 0 && n%r.size == 0
+	}
+	return r.size == anySize || n == r.size
+}
+
+// parseAttribute takes an attribute other than MP_REACH_NLRI and MP_UNREACH_NLRI.
+func (u *vpnUpdate) parseAttribute(raw, value []byte) {
+	kind := bgp.BGPAttrType(raw[1])
+	rule, known := attributeRules[kind]
+	if !known || !u.flagsFit(raw) {
+		return
+	}
+	if !rule.fits(len(value)) {
+		u.fault(kind, !rule.discards, "it has %d bytes", len(value))
+		return
+	}
+	if !rule.read {
+		return
+	}
+	if kind == bgp.BGP_ATTR_TYPE_ORIGIN && value[0] > bgp.BGP_ORIGIN_ATTR_TYPE_INCOMPLETE {
+		u.fault(kind, true, "its value is %d", value[0]) // RFC 7606 §7.1
+		return
+	}
+	attribute, err := bgp.GetPathAttribute(raw)
+	if err == nil {
+		err = attribute.DecodeFromBytes(raw)
+	}
+	if err != nil {
+		u.fault(kind, true, "%s", err)
+		return
+	}
+	u.attributes = append(u.attributes, attribute)
+}
+
+// flagsFit checks the bits Optional and Transitive (RFC 7606 §3 c).
+func (u *vpnUpdate) flagsFit(raw []byte) bool {
+	const checked = bgp.BGP_ATTR_FLAG_OPTIONAL | bgp.BGP_ATTR_FLAG_TRANSITIVE
+	kind, flags := bgp.BGPAttrType(raw[1]), bgp.BGPAttrFlag(raw[0])
+	if want := bgp.PathAttrFlags[kind]; flags&checked != want {
+		u.fault(kind, true, "its flags are %#02x instead of %#02x", uint8(flags&checked), uint8(want))
+		return false
+	}
+	return true
+}
+
+// fault notes what is wrong with an attribute.
+func (u *vpnUpdate) fault(kind bgp.BGPAttrType, withdraws bool, reason string, args ...any) {
+	u.faults = append(u.faults, attributeFault{kind: kind, reason: fmt.Sprintf(reason, args...), withdraws: withdraws})
+	u.unusable = u.unusable || withdraws
+}
+
+// faultLog counts the faults of a session, and logs some of them.
+type faultLog struct {
+	log *slog.Logger
+	// withdrawn and discarded count faults, by what became of them.
+	withdrawn, discarded uint64
+	// quietUntil is when the next one is logged.
+	quietUntil time.Time
+}
+
+// faultInterval is how often faults of a session are logged: one that a reflector
+// passes on may come with each of its routes.
+const faultInterval = 10 * time.Second
+
+func (l *faultLog) note(now time.Time, faults []attributeFault) {
+	for _, f := range faults {
+		action := "attribute discarded"
+		if f.withdraws {
+			action = "routes taken as withdrawn"
+			l.withdrawn++
+		} else {
+			l.discarded++
+		}
+		if now.Before(l.quietUntil) {
+			continue
+		}
+		l.quietUntil = now.Add(faultInterval)
+		l.log.Warn("malformed path attribute", slog.String("attribute", f.kind.String()), slog.String("reason", f.reason),
+			slog.String("action", action), slog.Uint64("withdrawn", l.withdrawn), slog.Uint64("discarded", l.discarded))
+	}
+}
