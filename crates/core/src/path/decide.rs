@@ -335,20 +335,8 @@ impl Rules<'_> {
         let options = singles
             .chain(aggregated)
             .filter(|route| *route != steady.route && self.is_worth_knowing(*route, steady.route));
-        // Sessions that explore are few. What has been begun is finished first; and where bytes count,
-        // several paths come before single ones, since they have all of what those have.
-        let samples = |route: &Route| self.quality(*route).samples(self.criterion);
-        let unknown = options.clone().filter(|route| !self.knows(*route));
-        let begun = unknown
-            .clone()
-            .filter(|route| samples(route) > 0.0)
-            .max_by(|a, b| samples(a).total_cmp(&samples(b)));
-        let bytes_count = self.criterion == Criterion::Goodput;
-        let mut several = unknown.filter(|route| bytes_count && *route == Route::Aggregated);
         let place = draw(EXPLORED) * options.clone().count() as f64;
-        begun
-            .or_else(|| several.next())
-            .or_else(|| options.clone().nth(place as usize))
+        options.clone().nth(place as usize)
     }
 
     /// What is little known has wide bounds; but one very slow response is enough not to ask for more.

@@ -524,52 +524,6 @@ fn backups_are_never_explored() {
 }
 
 #[test]
-fn one_route_is_explored_after_the_other() {
-    // What was seen besides plain, what the class wants, and what is explored.
-    type Case = (&'static [(Route, usize)], Criterion, &'static [Route]);
-    const THIRD_WAY: Route = Route::Steered(THIRD);
-    let cases: &[Case] = &[
-        (&[], Criterion::Goodput, &[SEVERAL]),
-        (&[], Criterion::Rtt, &[STEERED, THIRD_WAY, SEVERAL]),
-        (&[(STEERED, 1)], Criterion::Goodput, &[STEERED]),
-        (
-            &[(STEERED, 1), (THIRD_WAY, 2)],
-            Criterion::Rtt,
-            &[THIRD_WAY],
-        ),
-        (&[(STEERED, 4)], Criterion::Goodput, &[SEVERAL]),
-        (
-            &[(STEERED, 4), (THIRD_WAY, 4), (SEVERAL, 4)],
-            Criterion::Goodput,
-            &[STEERED, THIRD_WAY, SEVERAL],
-        ),
-    ];
-    for (seen, wants, among) in cases {
-        let mut world = World::with(PolicyConfig {
-            holdback: 0.0,
-            ..PolicyConfig::default()
-        });
-        world.see(CLIENT, PLAIN, 8, 20, 30);
-        for (route, times) in *seen {
-            world.see(CLIENT, *route, *times, 20, 30);
-        }
-        let view = world.table.view(addr(CLIENT), AS, world.now);
-        let decide = |n| {
-            let (candidates, policy) = (&world.candidates, &world.policy);
-            decide_route(&view, *wants, candidates, policy, Session(n), 1)
-        };
-        let explored = (0..2000).map(decide);
-        let explored: Vec<Route> = explored
-            .filter(|decision| decision.group == Group::Explore)
-            .map(|decision| decision.route)
-            .collect();
-        let as_told = explored.iter().all(|route| among.contains(route));
-        let all = among.iter().all(|route| explored.contains(route));
-        assert!(as_told && all, "{seen:?}, {wants}: {explored:?}");
-    }
-}
-
-#[test]
 fn tables_are_bounded_and_forget() {
     let mut world = World::new();
     for n in 0..3000 {

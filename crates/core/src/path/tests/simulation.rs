@@ -251,6 +251,10 @@ const ISPS: &[Isp] = &[
 ];
 
 #[test]
+#[allow(
+    clippy::print_stderr,
+    reason = "the table of docs/decisions.md, with `--nocapture`"
+)]
 fn nobody_is_worse_off_than_on_plain() {
     let days = (0..).zip(ISPS).map(|(number, isp)| (isp, day(number, isp)));
     let mut wrong = Vec::new();
@@ -263,6 +267,7 @@ fn nobody_is_worse_off_than_on_plain() {
             "{}: goodput {goodput:.3}, speed {speed:.3}, best {best:.3}, explored {explored:.4}, switches {}",
             isp.name, day.switches
         );
+        eprintln!("{line}");
         if goodput.min(speed) < isp.least
             || best < isp.best
             || explored > 0.03
