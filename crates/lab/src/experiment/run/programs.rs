@@ -41,7 +41,7 @@ pub(super) fn not_found(name: &str) -> String {
             "`{name}` is neither beside this program, nor in `build/`, nor on the PATH: \
              build it by `scripts/egress.sh build`"
         ),
-        _ => format!("`{name}` is not on the PATH"),
+        _ => format!("`{name}` is not installed, or not on the PATH"),
     }
 }
 

@@ -32,7 +32,7 @@ pub enum Event {
     Drain,
     /// Its border drains it and ends that, again and again.
     Flap,
-    /// Nothing, but the operator has the client use the path by transit B.
+    /// Nothing, but the operator has everybody use the path by transit B.
     Policy,
 }
 

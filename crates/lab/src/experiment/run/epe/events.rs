@@ -94,9 +94,8 @@ impl Story {
                 }
             }
             Event::Policy => {
-                if let Some(took) = followed(&carried, began) {
-                    measured.metric("moved_ms", took.as_secs_f64() * 1e3);
-                }
+                let took = followed(&carried, began).unwrap_or_else(|| began.elapsed());
+                measured.metric("moved_ms", took.as_secs_f64() * 1e3);
             }
             Event::Blackhole | Event::Drain | Event::Flap => {}
         }
@@ -132,7 +131,7 @@ enum Deed {
     },
     /// The border drains the path, once or again and again.
     Drain { border: Agent, flaps: bool },
-    /// A policy at the content server's agent has the client's network use the path by transit B.
+    /// A policy at the content server's agent has everybody use the path by transit B.
     Policy { server: Agent },
 }
 
