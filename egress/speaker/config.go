@@ -96,6 +96,11 @@ type Config struct {
 	// StaleTime is how long VPN routes stay when the last reflector is lost, as in
 	// RFC 4724 §4.2. Zero withdraws them at once.
 	StaleTime time.Duration
+	// AnnounceOnly says that nobody wants the VPN routes of reflectors, as at a border,
+	// which gets those of all others. [VPNLearned] and [VPNWithdrawn] never come, and
+	// sessions of our own do not look at such routes, malformed or not. End-of-RIB is
+	// reported as ever.
+	AnnounceOnly bool
 	// EndOfRIBTime is how long to wait for a neighbour's End-of-RIB before an
 	// implied one is reported, since not every daemon sends it. Default 30 s.
 	EndOfRIBTime time.Duration

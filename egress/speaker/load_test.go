@@ -3,6 +3,7 @@ package speaker
 import (
 	"bytes"
 	"fmt"
+	"net/netip"
 	"os"
 	"runtime"
 	"strconv"
@@ -149,6 +150,53 @@ func BenchmarkServerLoad(b *testing.B) {
 		}
 		s.Close()
 	}
+}
+
+// BenchmarkReflectedToBorder is a border's session on which a reflector sends it the
+// VPN routes of other borders, as a server that wants them takes them, and as it does.
+func BenchmarkReflectedToBorder(b *testing.B) {
+	table := encodeVPNTables(b)
+	for _, c := range []struct {
+		name         string
+		announceOnly bool
+	}{{"taken", false}, {"skipped", true}} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				r := listenAsReflector(b)
+				s := startSpeaker(b, loopback(), Config{
+					Neighbors: []Neighbor{r.neighbor("rr", VPNv6)}, EndOfRIBTime: time.Hour, AnnounceOnly: c.announceOnly,
+				})
+				p := r.accept(nil, bgp.RF_IPv6_VPN)
+				beginCPU := cpuTime(b)
+				go func() {
+					if _, err := p.conn.Write(table); err != nil {
+						b.Error(err)
+					}
+				}()
+				skipTo[EndOfRIB](s, nil)
+				b.ReportMetric((cpuTime(b) - beginCPU).Seconds(), "cpu-s/synced")
+				s.Close()
+			}
+		})
+	}
+}
+
+// encodeVPNTables is what sendVPNTables sends, in bytes.
+func encodeVPNTables(b *testing.B) (table []byte) {
+	for peer := range loadPeers {
+		id := identity(b, loopback(), fmt.Sprint("t", peer))
+		for first := 0; first < loadRoutes(); first += loadPerMsg {
+			attributes := Attributes{ASPath: NewASPath(uint32(64601+peer), uint32(100_000+first), 64700)}
+			wire, err := NewVPNRoute(service(id, srv6.EndDT6), attributes, id.RT).wire()
+			if err == nil {
+				table, err = appendAnnouncement(table, wire, netip.MustParseAddr("2001:db8::1"), id.RD, VPNv6, prefixes6(first, loadPerMsg))
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	return appendEndOfRIB(table, VPNv6)
 }
 
 func sendTable(p *fakePeer, as uint32) {

@@ -22,7 +22,9 @@ func (d *dispatcher) pathsChanged(ctx context.Context, paths []*apiutil.Path) {
 		return
 	}
 	if s.reflects(d.config.AS) {
-		d.vpnChanged(ctx, s, paths)
+		if !d.config.AnnounceOnly {
+			d.vpnChanged(ctx, s, paths)
+		}
 		return
 	}
 	var learned, withdrawn []netip.Prefix

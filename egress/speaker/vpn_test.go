@@ -277,3 +277,14 @@ func TestBestPathsThroughReflector(t *testing.T) {
 	transits[0].Stop()
 	skipTo(border, func(b BestPath) bool { return b.Attributes == nil && b.Prefix == prefix[0] })
 }
+
+func TestAnnounceOnlySkipsRoutesOfGoBGPSessions(t *testing.T) {
+	s, dial := startWithReflectors(t, Config{AnnounceOnly: true})
+	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
+	p := dial(0)
+	p.send(vpnMessage(t, id.RD, route, prefixes6(1, 10)))
+	p.send(bgp.NewEndOfRib(bgp.RF_IPv6_VPN))
+	if e := expect[EndOfRIB](s); e.Family != VPNv6 || e.Implied {
+		t.Errorf("End-of-RIB is %+v", e)
+	}
+}

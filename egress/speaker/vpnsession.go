@@ -177,6 +177,9 @@ func (v *vpnSession) read(ctx context.Context, conn *net.TCPConn, r *bufio.Reade
 func (v *vpnSession) received(ctx context.Context, kind byte, body []byte) error {
 	switch kind {
 	case bgp.BGP_MSG_UPDATE:
+		if v.speaker.config.AnnounceOnly && len(body) > longestEndOfRIB {
+			return nil
+		}
 		u, err := parseUpdate(body)
 		if err != nil {
 			return bgp.NewMessageError(bgp.BGP_ERROR_UPDATE_MESSAGE_ERROR, bgp.BGP_ERROR_SUB_MALFORMED_ATTRIBUTE_LIST, nil, err.Error())

@@ -209,3 +209,47 @@ func TestMalformedUpdateEndsTheSession(t *testing.T) {
 	}
 	p.waitForEnd()
 }
+
+func TestAnnounceOnlySkipsRoutes(t *testing.T) {
+	r := listenAsReflector(t)
+	s := startSpeaker(t, loopback(), Config{
+		Neighbors: []Neighbor{r.neighbor("rr", VPNv6, VPNv4)}, EndOfRIBTime: time.Hour, AnnounceOnly: true,
+	})
+	p := r.accept(nil, bgp.RF_IPv6_VPN, bgp.RF_IPv4_VPN)
+	expect[PeerUp](s)
+	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
+	p.send(vpnMessage(t, id.RD, route, prefixes6(0, 10)))
+	// A second MP_REACH_NLRI would end the session of who looks.
+	messages := updateMessage(goodReach, goodReach, goodOrigin, goodPath)
+	messages = appendEndOfRIB(messages, VPNv6)
+	messages = append(messages, updateMessage([]byte{extended, unreachKind, 0, 3, 0, 1, 128})...) // with a long length
+	if _, err := p.conn.Write(messages); err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range []Family{VPNv6, VPNv4} {
+		if e := expect[EndOfRIB](s); e.Family != family || e.Implied {
+			t.Errorf("End-of-RIB is %+v, want that of %s", e, family)
+		}
+	}
+	if err := s.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: prefixes6(20, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	p.waitFor("the route", func(u *bgp.BGPUpdate) bool { return slices.Equal(announcedPrefixes(u), prefixes6(20, 1)) })
+	p.conn.Close()
+	expect[PeerDown](s)
+}
+
+func TestNoRouteHasRoomInAnEndOfRIB(t *testing.T) {
+	for family, shortest := range map[Family]string{VPNv4: "0.0.0.0/0", VPNv6: "::/0"} {
+		m, err := appendWithdrawal(nil, srv6.RouteDistinguisher{}, family, []netip.Prefix{netip.MustParsePrefix(shortest)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(m) - headerLength; n <= longestEndOfRIB {
+			t.Errorf("a withdrawal of %s has %d bytes, an End-of-RIB up to %d", family, n, longestEndOfRIB)
+		}
+		if n := len(appendEndOfRIB(nil, family)) - headerLength; n > longestEndOfRIB {
+			t.Errorf("End-of-RIB of %s has %d bytes, want at most %d", family, n, longestEndOfRIB)
+		}
+	}
+}

@@ -23,6 +23,9 @@ const (
 	rdLength     = 8
 	// extended are the flags of an optional attribute with two bytes of length.
 	extended = byte(bgp.BGP_ATTR_FLAG_OPTIONAL | bgp.BGP_ATTR_FLAG_EXTENDED_LENGTH)
+	// longestEndOfRIB is the body of an UPDATE with MP_UNREACH_NLRI of a family alone,
+	// in bytes, its length taking two. No VPN route has room in it.
+	longestEndOfRIB = 2 + 2 + 4 + 3
 	// defaultLocalPref is what routes without LOCAL_PREF get: within an AS the
 	// attribute must be there (RFC 4271 §5.1.5).
 	defaultLocalPref = 100
