@@ -146,6 +146,7 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 	}
 	c.Originate = b.config.Router.Announce
 	c.BestPaths = b.config.Router.BestPaths
+	c.AnnounceOnly = true // other borders' paths are for servers
 	for i := range c.Neighbors {
 		c.Neighbors[i].GracefulRestart = b.config.BGP.RestartTime
 		c.Neighbors[i].Restarting = restarting
