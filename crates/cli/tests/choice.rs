@@ -223,8 +223,15 @@ fn throttled_udp_is_left_within_two_sessions() {
     assert_eq!(lab.visit(), 3, "unknown clients are advertised HTTP/3");
     assert_eq!(lab.visit(), 3, "and it works");
     lab.throttle_udp();
-    lab.visit();
-    lab.visit();
+    let is_left = || lab.explain()["decision"]["reason_code"] == "udp_throttled";
+    // A trial of HTTP/2, which two visits may call for, tells nothing about UDP.
+    let mut over_udp = 0;
+    for _ in 0..SESSIONS {
+        over_udp += usize::from(lab.visit() == 3);
+        if over_udp == 2 || is_left() {
+            break;
+        }
+    }
     let decision = lab.explain()["decision"].clone();
     assert_eq!(decision["version"], "h2", "{decision:#}");
     assert_eq!(decision["advertised_for"], Value::Null, "{decision:#}");
