@@ -161,7 +161,7 @@ impl Adaptive {
 
     pub(crate) fn lost(&mut self, now: Instant, sent: Instant, persistent: bool, bytes: u64) {
         self.delivery.on_loss(bytes);
-        self.handle.lost(bytes);
+        self.handle.lost(now, bytes);
         if self.handle.took_former_path(sent) {
             return;
         }

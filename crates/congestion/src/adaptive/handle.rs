@@ -31,6 +31,8 @@ pub struct Flight {
     pub rttvar: Duration,
     /// Bytes of a full packet.
     pub mtu: u16,
+    /// Packets were taken for lost, and nothing that was sent since is acknowledged.
+    pub repairing: bool,
 }
 
 #[derive(Debug)]
@@ -43,6 +45,9 @@ struct Shared {
     srtt: AtomicU64,
     rttvar: AtomicU64,
     mtu: AtomicU16,
+    /// When packets were last taken for lost, in microseconds; 0 once something is acknowledged that
+    /// was sent later.
+    lost_at: AtomicU64,
     /// See [`Handle::kick`]: the window until the next acknowledgement, 0 for the controller's own;
     /// and when the path was last left, in microseconds, 0 for never.
     kick_window: AtomicU64,
@@ -75,6 +80,7 @@ impl Handle {
             srtt: AtomicU64::new(0),
             rttvar: AtomicU64::new(0),
             mtu: AtomicU16::new(0),
+            lost_at: AtomicU64::new(0),
             kick_window: AtomicU64::new(0),
             left_at: AtomicU64::new(0),
             generation: AtomicU64::new(0),
@@ -125,6 +131,7 @@ impl Handle {
             srtt: micros(&shared.srtt),
             rttvar: micros(&shared.rttvar),
             mtu: shared.mtu.load(Ordering::Relaxed),
+            repairing: shared.lost_at.load(Ordering::Relaxed) > 0,
         }
     }
 
@@ -165,7 +172,9 @@ impl Handle {
         self.0.in_flight.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn lost(&self, bytes: u64) {
+    pub(super) fn lost(&self, now: Instant, bytes: u64) {
+        let lost_at = self.since_began(now).max(1);
+        self.0.lost_at.store(lost_at, Ordering::Relaxed);
         let left = self.in_flight().saturating_sub(bytes);
         self.0.in_flight.store(left, Ordering::Relaxed);
     }
@@ -177,6 +186,9 @@ impl Handle {
     /// Takes note of the time that an acknowledgement at `now` took, for the oldest of its packets.
     pub(super) fn timed(&self, now: Instant, oldest: Instant) {
         let shared = &*self.0;
+        if self.since_began(oldest) >= shared.lost_at.load(Ordering::Relaxed) {
+            shared.lost_at.store(0, Ordering::Relaxed);
+        }
         shared
             .acked_at
             .store(self.since_began(now), Ordering::Relaxed);

@@ -250,8 +250,16 @@ fn what_is_under_way_is_told_at_any_time() {
     assert_eq!(flight.rttvar, RTT / 2);
     assert_eq!(flight.acked_at - start, RTT);
     assert_eq!(flight.mtu, MTU);
+    assert!(!flight.repairing);
     adaptive.lost(later, start, false, 1_200);
     assert_eq!(handle.in_flight(), 1_200);
+    assert!(handle.flight().repairing);
+    // Of the retransmission, a round trip later.
+    for (sent, repairing) in [(start, true), (later, false)] {
+        adaptive.acked(later + RTT, sent, 1_200, false, RTT);
+        adaptive.acks_ended(later + RTT, 0, false, Some(2));
+        assert_eq!(handle.flight().repairing, repairing);
+    }
 }
 
 #[test]

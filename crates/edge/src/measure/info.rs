@@ -68,6 +68,7 @@ fn flight_of(info: &TcpInfo) -> Option<Flight> {
         srtt: Duration::from_micros(info.rtt_us.into()),
         rttvar: Duration::from_micros(info.rttvar_us.into()),
         packet: 1,
+        repairing: info.ca_state >= TCP_CA_RECOVERY,
     })
 }
 
@@ -126,6 +127,10 @@ const fn state_name(state: u8) -> &'static str {
         _ => "unknown",
     }
 }
+
+/// Lost packets are sent again, after acknowledgements or (a larger number) a timeout told of them
+/// (`enum tcp_ca_state` of `linux/tcp.h`).
+const TCP_CA_RECOVERY: u8 = 3;
 
 /// State of a connection that is over (`net/tcp_states.h`).
 const TCP_CLOSE: u8 = 7;

@@ -119,6 +119,7 @@ fn flight(controller: &Handle) -> Option<Flight> {
         srtt: flight.srtt,
         rttvar: flight.rttvar,
         packet: flight.mtu.into(),
+        repairing: flight.repairing,
     })
 }
 

@@ -12,6 +12,9 @@
 //! - Receivers acknowledge every second packet at once (RFC 9000 §13.2.2, RFC 5681 §4.2), or every
 //!   tenth, which shows in srtt and rttvar here. Where fewer than [`AT_ONCE`] packets are overdue, the
 //!   longest delay of an acknowledgement is waited for, too.
+//! - While losses are repaired, half of what is in flight has to be overdue. A queue that overflowed
+//!   took the end of what was sent, too, which nobody notices before the retransmissions, a round
+//!   trip later, are acknowledged: until then all is silent.
 //!
 //! A sender without data is never stalled, as nothing of it is overdue. What was under way at an alarm
 //! is given up: a further one takes packets that were sent after it, which is what the next path was
@@ -72,6 +75,14 @@ pub(crate) struct Flight {
     pub(crate) rttvar: Duration,
     /// What one packet counts.
     pub(crate) packet: u64,
+    /// Packets were taken for lost, and what was sent because of that is not acknowledged.
+    pub(crate) repairing: bool,
+}
+
+impl Flight {
+    fn packets_in_flight(&self) -> u64 {
+        self.in_flight.div_ceil(self.packet.max(1))
+    }
 }
 
 /// Acknowledgements that were due stay away: the path in use may have become a black hole.
@@ -243,10 +254,11 @@ impl Watch {
             return None;
         }
         let late = self.late(flight);
+        let unrepaired = self.unrepaired(flight);
         let mut overdue = self.overdue(now, late, flight);
-        if overdue < AT_ONCE {
+        if overdue < AT_ONCE.max(unrepaired) {
             overdue = self.overdue(now, late + self.ack_delay, flight);
-            if overdue < DELAYED {
+            if overdue < DELAYED.max(unrepaired) {
                 return None;
             }
         }
@@ -264,10 +276,19 @@ impl Watch {
         });
         Some(Signal::Stalled(Stall {
             since: self.progress,
-            in_flight: flight.in_flight.div_ceil(flight.packet.max(1)),
+            in_flight: flight.packets_in_flight(),
             overdue,
             srtt: flight.srtt,
         }))
+    }
+
+    /// Packets that may be overdue since losses are not repaired yet. After an alarm what is in flight
+    /// tells nothing: most of it is given up.
+    fn unrepaired(&self, flight: &Flight) -> u64 {
+        match self.given_up {
+            None if flight.repairing => flight.packets_in_flight() / 2,
+            _ => 0,
+        }
     }
 
     /// What makes a packet overdue that was sent so long ago.

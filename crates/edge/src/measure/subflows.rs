@@ -117,6 +117,7 @@ mod tests {
             srtt: Duration::from_millis(20),
             rttvar: Duration::from_millis(1),
             packet: 1,
+            repairing: false,
         };
         let mut told = Vec::new();
         for ms in (0..400_u64).step_by(2) {

@@ -39,6 +39,7 @@ impl Link {
             srtt: MS * RTT,
             rttvar: MS / 2,
             packet: 1,
+            repairing: false,
         }
     }
 
@@ -267,6 +268,40 @@ fn a_busy_machine_reads_acknowledgements_before_it_judges() {
     let late = start + MS * 140;
     assert_eq!(watch.look(late, &link.flight(start, 99)), None);
     assert_eq!(watch.look(late + MS, &link.flight(start, 141)), None);
+}
+
+#[test]
+fn repairs_are_silent_for_a_round_trip() {
+    // A queue has overflowed. From 480 to 500 acknowledgements tell of each second packet, and the
+    // others are sent again at once; of the four last nothing is heard before these are acknowledged.
+    let start = Instant::now();
+    let first_signal = |hole: bool| {
+        let mut watch = Watch::new(start, MS * ACK_DELAY);
+        (480..600).find_map(|now: u32| {
+            let four_each_ms = |from: u32| u64::from(4 * (now.clamp(from, from + RTT) - from));
+            let sent_again = four_each_ms(480);
+            let repaired = if hole { 0 } else { four_each_ms(500) };
+            let the_last = if repaired < 80 { 4 } else { 0 };
+            let flight = Flight {
+                sent: 2000 + sent_again,
+                in_flight: 160 + the_last - sent_again - repaired,
+                acked: 1000 + sent_again + repaired,
+                acked_at: None,
+                srtt: MS * RTT,
+                rttvar: MS / 2,
+                packet: 1,
+                repairing: true,
+            };
+            let signal = watch.look(start + MS * now, &flight);
+            signal.map(|_| now)
+        })
+    };
+    assert_eq!(first_signal(false), None);
+    let in_a_hole = first_signal(true);
+    assert!(
+        in_a_hole.is_some_and(|at| (515..=520).contains(&at)),
+        "half of what was sent again is overdue: {in_a_hole:?}"
+    );
 }
 
 #[test]
