@@ -94,7 +94,7 @@ impl Adaptive {
         limited: bool,
         srtt: Duration,
     ) {
-        self.handle.acked(bytes);
+        self.handle.acked(sent, bytes);
         self.delivery.on_ack(bytes);
         self.acked += bytes;
         self.oldest = Some(self.oldest.map_or(sent, |oldest| oldest.min(sent)));

@@ -33,6 +33,8 @@ pub struct Flight {
     pub mtu: u16,
     /// Packets were taken for lost, and nothing that was sent since is acknowledged.
     pub repairing: bool,
+    /// Bytes acknowledged of what had been sent before the path in use was taken; see [`Handle::kick`].
+    pub acked_of_former: u64,
 }
 
 #[derive(Debug)]
@@ -56,6 +58,7 @@ struct Shared {
     generation: AtomicU64,
     wanted: Mutex<Settings>,
     acked_bytes: AtomicU64,
+    acked_of_former: AtomicU64,
     in_flight: AtomicU64,
     /// Bytes a second; see [`Handle::take_delivery_rate`].
     delivery_rate: AtomicU64,
@@ -86,6 +89,7 @@ impl Handle {
             generation: AtomicU64::new(0),
             wanted: Mutex::default(),
             acked_bytes: AtomicU64::new(0),
+            acked_of_former: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
             delivery_rate: AtomicU64::new(0),
             app_limited: AtomicBool::new(false),
@@ -132,6 +136,7 @@ impl Handle {
             rttvar: micros(&shared.rttvar),
             mtu: shared.mtu.load(Ordering::Relaxed),
             repairing: shared.lost_at.load(Ordering::Relaxed) > 0,
+            acked_of_former: shared.acked_of_former.load(Ordering::Relaxed),
         }
     }
 
@@ -224,8 +229,11 @@ impl Handle {
         self.0.state.store(state.pack(), Ordering::Relaxed);
     }
 
-    pub(super) fn acked(&self, bytes: u64) {
+    pub(super) fn acked(&self, sent: Instant, bytes: u64) {
         self.0.acked_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if self.took_former_path(sent) {
+            self.0.acked_of_former.fetch_add(bytes, Ordering::Relaxed);
+        }
     }
 
     pub(super) fn acks_ended(&self, in_flight: u64) {

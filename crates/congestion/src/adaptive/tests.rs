@@ -260,6 +260,12 @@ fn what_is_under_way_is_told_at_any_time() {
         adaptive.acks_ended(later + RTT, 0, false, Some(2));
         assert_eq!(handle.flight().repairing, repairing);
     }
+    let left = later + 2 * RTT;
+    handle.kick(left);
+    for sent in [left - RTT, left] {
+        adaptive.acked(left + RTT, sent, 1_200, false, RTT);
+    }
+    assert_eq!(handle.flight().acked_of_former, 1_200);
 }
 
 #[test]

@@ -158,6 +158,14 @@ impl CarrierStats {
         self.stalled_by = client;
         true
     }
+
+    /// Takes it back that it is avoided for a stall of `client`'s alone.
+    pub(super) fn absolve(&mut self, client: StalledBy) {
+        if self.stalled_by == client {
+            self.avoided_until = Secs::default();
+            self.strikes = 0;
+        }
+    }
 }
 
 /// What a client is kept on by a criterion.
@@ -207,10 +215,7 @@ impl Record {
     /// Takes it back that these routes are avoided for a stall of `client`'s alone.
     pub(super) fn absolve(&mut self, candidates: &Candidates, client: StalledBy) {
         for stats in self.singles_mut(candidates) {
-            if stats.stalled_by == client {
-                stats.avoided_until = Secs::default();
-                stats.strikes = 0;
-            }
+            stats.absolve(client);
         }
     }
 

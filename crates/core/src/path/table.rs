@@ -176,6 +176,17 @@ impl PathTable {
         }
     }
 
+    /// Takes it back that a carrier has stalled for a client: what was under way has come after all. It is
+    /// avoided further where another client has met a stall, too. The silence counts as one.
+    pub fn delivers(&mut self, client: IpAddr, carrier: Carrier, now: Timestamp) {
+        let who = StalledBy::client(client_number(client));
+        let half_life = self.policy.half_life.path;
+        let prefix = self.records.entry(PathKeys::of(client, None).prefix);
+        prefix
+            .carrier(carrier, Secs::from(now), half_life)
+            .absolve(who);
+    }
+
     /// Takes that a decision was applied, so that the client is kept on it where that is steady.
     pub fn decided(&mut self, client: IpAddr, criterion: Criterion, decision: &RouteDecision) {
         let Some(kept) = decision.keeps else { return };

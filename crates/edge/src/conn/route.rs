@@ -81,10 +81,11 @@ impl Conn {
         update.moved
     }
 
-    /// Acknowledgements come again after a [`Stall`], `silent` after the last one before it.
-    pub(crate) fn resumed(&self, silent: Duration) {
+    /// Acknowledgements come again after a [`Stall`], `silent` after the last one before it; after a
+    /// false alarm they tell that the path delivers.
+    pub(crate) fn resumed(&self, silent: Duration, false_alarm: bool) {
         if let Some(route) = &self.route {
-            route.resumed(silent);
+            route.resumed(silent, false_alarm);
         }
     }
 

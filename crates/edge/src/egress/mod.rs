@@ -247,6 +247,14 @@ impl Egress {
         table.stalled(client, reach.asn, carrier, &of.candidates, now)
     }
 
+    /// A stall of the route was a false alarm.
+    fn delivers(&self, client: IpAddr, of: &Decided, route: Route) {
+        let reach = of.reach.unwrap_or_default();
+        let carrier = route.carrier(reach.plain_is);
+        let now = self.clock.now();
+        self.table.lock().delivers(client, carrier, now);
+    }
+
     /// What is known of a client's routes, and what would be decided for each class; nothing where no path
     /// reaches it.
     pub(crate) fn explain(&self, client: IpAddr, session: Session) -> Vec<RoutesExplanation> {

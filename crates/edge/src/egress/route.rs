@@ -303,16 +303,24 @@ impl ConnRoute {
         }
     }
 
-    /// Takes note that acknowledgements come again, `silent` after the last one before.
-    pub(crate) fn resumed(&self, silent: Duration) {
+    /// Takes note that acknowledgements come again, `silent` after the last one before. After a false
+    /// alarm the way that stalled is no longer avoided for it, and the decision is to be taken anew.
+    pub(crate) fn resumed(&self, silent: Duration, false_alarm: bool) {
         let mut chosen = self.chosen.lock();
-        if let Some(refuge) = &mut chosen.refuge {
-            refuge.delivers = true;
+        match &mut chosen.refuge {
+            refuge if false_alarm => *refuge = None,
+            Some(refuge) => refuge.delivers = true,
+            None => {}
         }
         let stalled = chosen.stalled.take();
         drop(chosen);
-        if let Some((route, decided)) = stalled {
-            self.learn_silence(route, &decided, silent);
+        let Some((route, decided)) = stalled else {
+            return;
+        };
+        self.learn_silence(route, &decided, silent);
+        if false_alarm {
+            self.egress.delivers(self.client, &decided, route);
+            self.outdated.store(true, Ordering::Relaxed);
         }
     }
 

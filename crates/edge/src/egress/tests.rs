@@ -283,6 +283,28 @@ async fn addresses_are_named_where_marks_are_not_used() {
 }
 
 #[tokio::test]
+async fn a_path_that_only_paused_is_taken_again() {
+    let agent = Agent::start();
+    let edge = Edge::start(&agent, &[]);
+    let connection = edge.connection("192.0.2.7", None);
+    until("there are two ways", || {
+        edge.name(&connection);
+        connection.has_others()
+    })
+    .await;
+    connection.stalled();
+    connection.update(Session(0));
+    assert_eq!(edge.name(&connection), "transit-b");
+    connection.resumed(Duration::from_millis(30), true);
+    assert_eq!(edge.name(&connection), "plain");
+    let neighbour = edge.connection("192.0.2.7", None);
+    assert_eq!(edge.name(&neighbour), "plain");
+    // It is left as soon as before.
+    connection.stalled();
+    assert!(connection.update(Session(0)).moved);
+}
+
+#[tokio::test]
 async fn a_silent_path_is_left_at_once() {
     let agent = Agent::start();
     let edge = Edge::start(&agent, &[]);
@@ -296,7 +318,7 @@ async fn a_silent_path_is_left_at_once() {
     connection.stalled();
     assert!(connection.update(Session(0)).moved);
     assert_eq!(edge.name(&connection), "transit-b", "plain is transit-a");
-    connection.resumed(Duration::from_millis(80));
+    connection.resumed(Duration::from_millis(80), false);
     let neighbour = edge.connection("192.0.2.7", None);
     assert_eq!(
         edge.name(&neighbour),

@@ -69,6 +69,8 @@ fn flight_of(info: &TcpInfo) -> Option<Flight> {
         rttvar: Duration::from_micros(info.rttvar_us.into()),
         packet: 1,
         repairing: info.ca_state >= TCP_CA_RECOVERY,
+        former: info.bytes_acked / u64::from(info.snd_mss.max(1)),
+        resent: info.total_retrans.into(),
     })
 }
 

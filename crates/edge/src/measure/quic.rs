@@ -120,6 +120,8 @@ fn flight(controller: &Handle) -> Option<Flight> {
         rttvar: flight.rttvar,
         packet: flight.mtu.into(),
         repairing: flight.repairing,
+        former: flight.acked_of_former,
+        resent: 0,
     })
 }
 
@@ -307,7 +309,10 @@ impl QuicMeter {
                     self.kick(&controller);
                 }
                 Signal::Stalled(_) => {}
-                Signal::Resumed(silent) => self.conn.resumed(silent),
+                Signal::Resumed {
+                    silent,
+                    false_alarm,
+                } => self.conn.resumed(silent, false_alarm),
             }
         }
         self.watcher = watcher;

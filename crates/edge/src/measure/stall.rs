@@ -77,6 +77,11 @@ pub(crate) struct Flight {
     pub(crate) packet: u64,
     /// Packets were taken for lost, and what was sent because of that is not acknowledged.
     pub(crate) repairing: bool,
+    /// Grows, in the unit of `packet`, with what the path that was last left delivers: on QUIC what was
+    /// sent before; on TCP what is acknowledged in order, as long as nothing is sent again.
+    pub(crate) former: u64,
+    /// What was sent again, where that makes `former` uncertain.
+    pub(crate) resent: u64,
 }
 
 impl Flight {
@@ -104,8 +109,13 @@ pub(crate) struct Stall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     Stalled(Stall),
-    /// Acknowledgements come again, after so long a silence.
-    Resumed(Duration),
+    /// Acknowledgements come again.
+    Resumed {
+        /// Since the last one before.
+        silent: Duration,
+        /// The path that was silent delivers: what was under way on it has come.
+        false_alarm: bool,
+    },
 }
 
 /// Watches the acknowledgements of one connection.
@@ -149,11 +159,22 @@ struct GivenUp {
 #[derive(Clone, Copy, Debug)]
 struct Alarm {
     raised: Instant,
-    /// Acknowledged before.
+    /// Counters before.
     acked: u64,
+    former: u64,
+    resent: u64,
     /// When to tell of it again.
     again: Instant,
     times: u32,
+}
+
+impl Alarm {
+    /// Whether it is certain that the path delivered: a single packet may be one that the receiver had,
+    /// and told of late.
+    fn was_false(&self, flight: &Flight) -> bool {
+        let came = flight.former.saturating_sub(self.former);
+        came >= AT_ONCE * flight.packet && flight.resent == self.resent
+    }
 }
 
 impl Watch {
@@ -243,7 +264,10 @@ impl Watch {
             self.given_up = None;
             self.patience = ((2 * silent).clamp(self.least, MOST_PATIENCE), now);
         }
-        Some(Signal::Resumed(silent))
+        Some(Signal::Resumed {
+            silent,
+            false_alarm: alarm.was_false(flight),
+        })
     }
 
     fn judge(&mut self, now: Instant, flight: &Flight) -> Option<Signal> {
@@ -262,15 +286,31 @@ impl Watch {
                 return None;
             }
         }
-        let times = self.alarm.map_or(0, |alarm| alarm.times);
+        let Alarm {
+            raised,
+            acked,
+            former,
+            resent,
+            times,
+            ..
+        } = self.alarm.unwrap_or(Alarm {
+            raised: now,
+            acked: self.acked,
+            former: flight.former,
+            resent: flight.resent,
+            again: now,
+            times: 0,
+        });
         self.given_up = Some(GivenUp {
             at: now,
             sent: flight.sent,
             acked: flight.acked,
         });
         self.alarm = Some(Alarm {
-            raised: self.alarm.map_or(now, |alarm| alarm.raised),
-            acked: self.alarm.map_or(self.acked, |alarm| alarm.acked),
+            raised,
+            acked,
+            former,
+            resent,
             again: now + late * 2_u32.pow(times.min(MOST_DOUBLINGS)),
             times: times + 1,
         });

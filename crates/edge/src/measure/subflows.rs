@@ -118,6 +118,8 @@ mod tests {
             rttvar: Duration::from_millis(1),
             packet: 1,
             repairing: false,
+            former: acked,
+            resent: 0,
         };
         let mut told = Vec::new();
         for ms in (0..400_u64).step_by(2) {

@@ -224,7 +224,10 @@ impl TcpMeter {
                     shared.kick(&self.socket);
                 }
                 Signal::Stalled(_) => {}
-                Signal::Resumed(silent) => self.conn.resumed(silent),
+                Signal::Resumed {
+                    silent,
+                    false_alarm,
+                } => self.conn.resumed(silent, false_alarm),
             }
         }
     }
@@ -238,7 +241,7 @@ impl TcpMeter {
         while let Some((local, signal)) = watcher.poll(cx, || self.socket.subflows()) {
             match signal {
                 Signal::Stalled(stall) => moved |= self.conn.subflow_stalled(local, &stall),
-                Signal::Resumed(silent) => self.conn.subflow_resumed(local, silent),
+                Signal::Resumed { silent, .. } => self.conn.subflow_resumed(local, silent),
             }
         }
         if moved {

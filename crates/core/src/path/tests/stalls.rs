@@ -85,6 +85,22 @@ fn a_route_that_goes_on_stalling_is_avoided_for_longer() {
 }
 
 #[test]
+fn a_route_that_only_paused_is_taken_again_unless_a_neighbour_stalled_too() {
+    for (neighbour_stalls, want) in [(false, PLAIN), (true, STEERED)] {
+        let mut world = World::new();
+        world.see(CLIENT, STEERED, 2, 10, 30);
+        world.stall(CLIENT, PLAIN);
+        if neighbour_stalls {
+            world.stall(NEIGHBOUR, PLAIN);
+        }
+        let carrier = PLAIN.carrier(world.candidates.plain_is);
+        world.table.delivers(addr(CLIENT), carrier, world.now);
+        let route = world.decide(CLIENT, Criterion::Goodput).route;
+        assert_eq!(route, want, "the neighbour stalls: {neighbour_stalls}");
+    }
+}
+
+#[test]
 fn one_clients_trouble_does_not_move_its_neighbours() {
     let mut world = World::new();
     world.stall(CLIENT, PLAIN);

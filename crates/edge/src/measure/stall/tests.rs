@@ -40,6 +40,8 @@ impl Link {
             rttvar: MS / 2,
             packet: 1,
             repairing: false,
+            former: acked,
+            resent: 0,
         }
     }
 
@@ -212,7 +214,7 @@ fn a_path_that_nothing_was_sent_over_is_not_blamed() {
         acked: [before.acked, after.acked].concat(),
     };
     let signals = link.watch(1400);
-    let [(_, Signal::Stalled(_)), (at, Signal::Resumed(_))] = signals[..] else {
+    let [(_, Signal::Stalled(_)), (at, Signal::Resumed { .. })] = signals[..] else {
         panic!("{signals:?}");
     };
     assert!((920..926).contains(&at), "{at}");
@@ -227,7 +229,17 @@ fn a_link_that_pauses_is_given_more_patience() {
     };
     let link = Link::new((0, 4000, 1, 2), |sent| Some(paused(sent)));
     let signals = link.watch(4000);
-    let [(_, Signal::Stalled(_)), (_, Signal::Resumed(silent))] = signals[..] else {
+    let [
+        (_, Signal::Stalled(_)),
+        (
+            _,
+            Signal::Resumed {
+                silent,
+                false_alarm: true,
+            },
+        ),
+    ] = signals[..]
+    else {
         panic!("one alarm, taken back: {signals:?}");
     };
     assert!((16 * MS..=40 * MS).contains(&silent), "{silent:?}");
@@ -250,7 +262,7 @@ fn an_acknowledgement_that_was_held_back_does_not_end_an_alarm() {
     );
     let resumed = signals.next();
     assert!(
-        matches!(resumed, Some((560..=566, Signal::Resumed(_)))),
+        matches!(resumed, Some((560..=566, Signal::Resumed { .. }))),
         "{resumed:?}"
     );
     assert_eq!(signals.next(), None);
@@ -291,6 +303,8 @@ fn repairs_are_silent_for_a_round_trip() {
                 rttvar: MS / 2,
                 packet: 1,
                 repairing: true,
+                former: 0,
+                resent: sent_again,
             };
             let signal = watch.look(start + MS * now, &flight);
             signal.map(|_| now)
@@ -311,7 +325,11 @@ fn what_comes_after_the_other_path_was_taken_is_no_false_alarm() {
         (!(500..550).contains(&sent)).then_some(sent + RTT)
     });
     let signals = link.watch(1000);
-    let [(_, Signal::Stalled(_)), (at, Signal::Resumed(silent))] = signals[..] else {
+    let [
+        (_, Signal::Stalled(_)),
+        (at, Signal::Resumed { silent, .. }),
+    ] = signals[..]
+    else {
         panic!("{signals:?}");
     };
     assert!((570..576).contains(&at) && silent >= 50 * MS);
