@@ -143,10 +143,7 @@ func (v *ownSession) lost(ctx context.Context, reason string) {
 	s.dispatcher.inbox.post(func(ctx context.Context) {
 		s.dispatcher.sessionReported(ctx, &sessionReport{address: address, down: reason})
 	})
-	if s.config.OnPeerDown != nil {
-		down := PeerDown{Peer: v.neighbor.Name, Reason: reason}
-		s.urgent.post(func(context.Context) { s.config.OnPeerDown(down) })
-	}
+	s.callPeerDown(address, reason)
 }
 
 // interrupt ends a write that waits for the neighbour.

@@ -56,6 +56,7 @@ func testPeerDownIsAhead(t *testing.T, start func(*testing.T, Config, int) (*tes
 	if limit := 100 * (cap(s.Events()) + 4); learned > limit {
 		t.Errorf("%d routes of the dead session were reported before its end, want at most %d", learned, limit)
 	}
+	expect[PeerDownCalled](s)
 	s.quiet(300 * time.Millisecond)
 }
 

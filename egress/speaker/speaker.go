@@ -209,13 +209,23 @@ func (s *Speaker) sessionEnded(address netip.Addr, fsm *fsmIdentity, reason stri
 	}
 	d := s.dispatcher
 	d.inbox.post(func(ctx context.Context) { d.sessionEnded(ctx, address, reason) })
+	s.callPeerDown(address, reason)
+}
+
+// callPeerDown has OnPeerDown called. The dispatcher must have been told of the
+// session's end.
+func (s *Speaker) callPeerDown(address netip.Addr, reason string) {
 	if s.config.OnPeerDown == nil {
 		return
 	}
 	s.urgent.post(func(context.Context) {
-		if name, ok := s.names.Load(address); ok {
-			s.config.OnPeerDown(PeerDown{Peer: name.(string), Reason: reason})
+		name, ok := s.names.Load(address)
+		if !ok {
+			return
 		}
+		s.config.OnPeerDown(PeerDown{Peer: name.(string), Reason: reason})
+		d := s.dispatcher
+		d.inbox.post(func(ctx context.Context) { d.emit(ctx, PeerDownCalled{Peer: name.(string)}) })
 	})
 }
 
