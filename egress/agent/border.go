@@ -25,6 +25,8 @@ type Border struct {
 	speaker borderSpeaker
 	// vrf are the peers with a VRF device.
 	vrf map[string]bool
+	// later has the loop do something when it has the time.
+	later func(func(context.Context))
 }
 
 type borderSpeaker interface {
@@ -169,6 +171,7 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 		}
 		c.Neighbors = append(c.Neighbors, n)
 	}
+	b.later = func(f func(context.Context)) { go b.post(ctx, func() { f(ctx) }) }
 	if b.opts.DryRun == nil {
 		c.OnPeerDown = func(down speaker.PeerDown) { b.peerDown(ctx, down) }
 	}
@@ -216,8 +219,7 @@ func (b *Border) families(p *config.Peer) []speaker.Family {
 }
 
 // peerDown closes a peer's SID the moment its session ends, whatever the loop is
-// doing. The loop then does so in its turn; should it have opened the SID for a new
-// session already, it repairs that.
+// doing. The loop then does so in its turn.
 func (b *Border) peerDown(ctx context.Context, down speaker.PeerDown) {
 	p := b.planner.Config(down.Peer)
 	if p == nil {
@@ -226,19 +228,23 @@ func (b *Border) peerDown(ctx context.Context, down speaker.PeerDown) {
 	if err := b.tables.Drop(ctx, border.Drop(p)); err != nil {
 		b.log.Error("closing the SID of a lost peer", "peer", p.Name, "sid", p.SID, "error", err)
 	}
-	go b.post(ctx, func() {
-		var open bool
-		b.locked(func() {
-			v, _ := b.planner.View(p.Name)
-			open = v.Usable && v.Open
-		})
-		if !open {
-			return
-		}
-		if err := b.repair(ctx); err != nil {
-			b.log.Error("opening the SID of a peer that is back", "peer", p.Name, "error", err)
-		}
+}
+
+// closedEarly repairs what peerDown has done to a peer whose SID the loop had
+// meanwhile opened for a new session. It comes behind the loss, so that a SID which is
+// still open for the session that ended is not taken for that.
+func (b *Border) closedEarly(ctx context.Context, name string) {
+	var open bool
+	b.locked(func() {
+		v, _ := b.planner.View(name)
+		open = v.Usable && v.Open
 	})
+	if !open {
+		return
+	}
+	if err := b.repair(ctx); err != nil {
+		b.log.Error("opening the SID of a peer that is back", "peer", name, "error", err)
+	}
 }
 
 func (b *Border) handle(event speaker.Event) {
@@ -247,6 +253,8 @@ func (b *Border) handle(event speaker.Event) {
 		b.planner.PeerUp(e.Peer)
 	case speaker.PeerDown:
 		b.planner.PeerDown(e.Peer, b.sessions.reason(e.Peer))
+	case speaker.PeerDownCalled:
+		b.later(func(ctx context.Context) { b.closedEarly(ctx, e.Peer) })
 	case speaker.Learned:
 		b.planner.Learned(e)
 	case speaker.Withdrawn:

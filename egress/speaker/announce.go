@@ -57,11 +57,9 @@ func (s *Speaker) announce(a VPNAnnouncement) error {
 	s.announcing.Lock()
 	defer s.announcing.Unlock()
 	s.out.set(a.RD, route, a.Prefixes)
-	for _, v := range s.vpnSessions {
-		if v.live {
-			v.outbox.announce(a.RD, a.Prefixes)
-			v.posted()
-		}
+	for v := range s.reflectors {
+		v.outbox.announce(a.RD, a.Prefixes)
+		v.posted()
 	}
 	if s.mirrored {
 		return s.announceByGoBGP(a)
@@ -75,11 +73,9 @@ func (s *Speaker) WithdrawVPN(rd srv6.RouteDistinguisher, prefixes []netip.Prefi
 	s.announcing.Lock()
 	defer s.announcing.Unlock()
 	known := s.out.remove(rd, prefixes)
-	for _, v := range s.vpnSessions {
-		if v.live {
-			v.outbox.withdraw(rd, known)
-			v.posted()
-		}
+	for v := range s.reflectors {
+		v.outbox.withdraw(rd, known)
+		v.posted()
 	}
 	if s.mirrored {
 		return s.withdrawByGoBGP(rd, known)

@@ -1,6 +1,6 @@
-// Package speaker is the BGP speaker of the egress plane: GoBGP, embedded, for
-// egress peers, and sessions of its own with route reflectors; what happens on them
-// comes as events on one channel.
+// Package speaker is the BGP speaker of the egress plane: sessions of its own with
+// route reflectors and egress peers, and GoBGP, embedded, for those that neighbours
+// open and for best paths; what happens on them comes as events on one channel.
 //
 // It keeps apart what each egress peer announces (not only the best path),
 // announces VPN routes with an SRv6 service to route reflectors, and merges what
@@ -107,7 +107,7 @@ type Config struct {
 	// OnPeerDown, when set, is called the moment a session ends, before its
 	// withdrawals are worked out and whatever the reader of Events is doing. It
 	// runs in its own goroutine, one call at a time; do a single kernel operation
-	// in it. The [PeerDown] event comes as well.
+	// in it. The [PeerDown] event comes as well, and [PeerDownCalled] behind both.
 	OnPeerDown func(PeerDown)
 	// Logger receives what the speaker and GoBGP say. Default: slog.Default().
 	Logger *slog.Logger
@@ -128,8 +128,8 @@ type Neighbor struct {
 	LocalAddress netip.Addr
 	// Families are those offered on the session.
 	Families []Family
-	// Passive waits for the neighbour to connect. A reflector's session is then
-	// GoBGP's, and takes ten times the memory.
+	// Passive waits for the neighbour to connect. The session is then GoBGP's, and
+	// takes ten times the memory.
 	Passive bool
 	// Password is for TCP MD5 (RFC 2385), empty for none.
 	Password string

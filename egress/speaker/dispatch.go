@@ -40,12 +40,12 @@ type report struct {
 	session *sessionReport
 }
 
-// sessionReport is what a session of ours with a reflector says; exactly one field
-// is set besides the address.
+// sessionReport is what a session of ours says; exactly one field is set besides the
+// address.
 type sessionReport struct {
 	address netip.Addr
 	up      *PeerUp
-	update  *vpnUpdate
+	update  *routeUpdate
 	// down is why the session ended.
 	down string
 }
@@ -125,6 +125,9 @@ func (d *dispatcher) sessionReported(ctx context.Context, r *sessionReport) {
 	case s == nil:
 	case r.up != nil:
 		d.up(ctx, s, *r.up)
+	case r.update != nil && !s.up: // of a session that has just ended
+	case r.update != nil && !s.reflects(d.config.AS):
+		d.peerUpdated(ctx, s, r.update)
 	case r.update != nil:
 		d.updated(ctx, s, r.update)
 	default:

@@ -33,6 +33,12 @@ type PeerDown struct {
 	Reason string
 }
 
+// PeerDownCalled says that [Config.OnPeerDown] was called for a session's end and has
+// returned. It comes after the session's PeerDown, if there is one.
+type PeerDownCalled struct {
+	Peer string
+}
+
 // Learned says that an egress peer announced prefixes, or announced them again
 // with other attributes. The prefixes are of one family.
 type Learned struct {
@@ -84,14 +90,15 @@ type BestPath struct {
 	Attributes *Attributes
 }
 
-func (PeerUp) event()       {}
-func (PeerDown) event()     {}
-func (Learned) event()      {}
-func (Withdrawn) event()    {}
-func (EndOfRIB) event()     {}
-func (VPNLearned) event()   {}
-func (VPNWithdrawn) event() {}
-func (BestPath) event()     {}
+func (PeerUp) event()         {}
+func (PeerDown) event()       {}
+func (PeerDownCalled) event() {}
+func (Learned) event()        {}
+func (Withdrawn) event()      {}
+func (EndOfRIB) event()       {}
+func (VPNLearned) event()     {}
+func (VPNWithdrawn) event()   {}
+func (BestPath) event()       {}
 
 // VPNRoute is what is announced about a VPN prefix. Two can be compared with ==.
 type VPNRoute struct {

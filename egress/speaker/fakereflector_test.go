@@ -9,26 +9,33 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 )
 
-// fakeReflector listens for sessions of ours, as a fakePeer at each far end.
+// fakeReflector listens for sessions of ours, as a fakePeer at each far end. With
+// another AS it is an egress peer.
 type fakeReflector struct {
 	t        testing.TB
+	as       uint32
 	listener net.Listener
 	at       netip.AddrPort
 }
 
 func listenAsReflector(t testing.TB) *fakeReflector {
 	t.Helper()
+	return listenAs(t, ownAS)
+}
+
+func listenAs(t testing.TB, as uint32) *fakeReflector {
+	t.Helper()
 	l, err := net.Listen("tcp", netip.AddrPortFrom(loopback(), 0).String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	return &fakeReflector{t: t, listener: l, at: l.Addr().(*net.TCPAddr).AddrPort()}
+	return &fakeReflector{t: t, as: as, listener: l, at: l.Addr().(*net.TCPAddr).AddrPort()}
 }
 
 func (r *fakeReflector) neighbor(name string, families ...Family) Neighbor {
 	return Neighbor{
-		Name: name, Address: r.at.Addr(), Port: r.at.Port(), AS: ownAS, Families: families,
+		Name: name, Address: r.at.Addr(), Port: r.at.Port(), AS: r.as, Families: families,
 		ConnectRetry: time.Second,
 	}
 }
@@ -56,7 +63,7 @@ func (r *fakeReflector) acceptUnread(buffer int, families ...bgp.Family) *fakePe
 		}
 	}
 	p := &fakePeer{t: r.t, conn: conn, changed: make(chan struct{}, 1)}
-	if err := p.open(r.at.Addr(), ownAS, families); err != nil {
+	if err := p.open(r.at.Addr(), r.as, families); err != nil {
 		r.t.Fatalf("reflector %s could not establish a session: %v", r.at, err)
 	}
 	go p.keepAlive()

@@ -43,11 +43,10 @@ func BenchmarkBorderLoad(b *testing.B) {
 		config := Config{OnPeerDown: func(PeerDown) { down <- time.Now() }, EndOfRIBTime: time.Hour}
 		reflector := listenAsReflector(b)
 		config.Neighbors = []Neighbor{reflector.neighbor("rr", VPNv6)}
+		var transits []*fakeReflector
 		for i := range loadPeers {
-			config.Neighbors = append(config.Neighbors, Neighbor{
-				Name: fmt.Sprint("t", i), Address: loopback(), AS: uint32(64601 + i),
-				Families: []Family{IPv6Unicast}, Passive: true, MultihopTTL: 2,
-			})
+			transits = append(transits, listenAs(b, uint32(64601+i)))
+			config.Neighbors = append(config.Neighbors, transits[i].neighbor(fmt.Sprint("t", i), IPv6Unicast))
 		}
 		s := startSpeaker(b, loopback(), config)
 		before := liveHeap()
@@ -65,10 +64,10 @@ func BenchmarkBorderLoad(b *testing.B) {
 
 		begin, beginCPU := time.Now(), cpuTime(b)
 		var peers []*fakePeer
-		for _, n := range config.Neighbors[1:] {
-			p := dialPeer(b, n.Address, s.at, n.AS, bgp.RF_IPv6_UC)
+		for _, r := range transits {
+			p := r.accept(nil, bgp.RF_IPv6_UC)
 			peers = append(peers, p)
-			go sendTable(p, n.AS)
+			go sendTable(p, r.as)
 		}
 		await(b, "routes learned", &learned, loadTotal())
 		b.ReportMetric(time.Since(begin).Seconds(), "s/learned")

@@ -80,14 +80,14 @@ func (o *outbox) announceTable(rd srv6.RouteDistinguisher) {
 	if w := o.of(rd); !w.table {
 		w.table = true
 		o.announcements = append(o.announcements, outItem{rd: rd, table: true})
-		o.ring()
+		ring(o.bell)
 	}
 }
 
 // send queues messages behind the announcements that wait now.
 func (o *outbox) send(messages []byte) {
 	o.announcements = append(o.announcements, outItem{messages: messages})
-	o.ring()
+	ring(o.bell)
 }
 
 // full tells that too much waits.
@@ -113,7 +113,7 @@ func (o *outbox) add(list []outItem, rd srv6.RouteDistinguisher, prefixes []neti
 	if len(routes) == 0 {
 		return list
 	}
-	o.ring()
+	ring(o.bell)
 	return append(list, outItem{rd: rd, routes: routes})
 }
 
@@ -147,13 +147,6 @@ func (o *outbox) unmark(rd srv6.RouteDistinguisher, key vpnPrefix, in lists) boo
 		delete(o.waiting, rd)
 	}
 	return true
-}
-
-func (o *outbox) ring() {
-	select {
-	case o.bell <- struct{}{}:
-	default:
-	}
 }
 
 // parcel is what is sent next: groups, or encoded messages. Both may be missing

@@ -245,7 +245,7 @@ func (s *testSpeaker) waitUntilStalled(name string, queued int) int {
 	keys := func() int {
 		s.announcing.Lock()
 		defer s.announcing.Unlock()
-		return s.vpnSessions[name].outbox.keys
+		return s.ownSessions[name].outbox.keys
 	}
 	const still = 25 // looks without a change
 	same, last := 0, queued

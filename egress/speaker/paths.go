@@ -84,7 +84,7 @@ func (d *dispatcher) vpnChanged(ctx context.Context, s *session, paths []*apiuti
 }
 
 // updated takes an UPDATE of a reflector whose session is ours.
-func (d *dispatcher) updated(ctx context.Context, s *session, u *vpnUpdate) {
+func (d *dispatcher) updated(ctx context.Context, s *session, u *routeUpdate) {
 	var changes []vpnChange
 	var route unique.Handle[VPNRoute]
 	for _, p := range u.unreach {
@@ -101,6 +101,36 @@ func (d *dispatcher) updated(ctx context.Context, s *session, u *vpnUpdate) {
 	}
 	d.emitVPN(ctx, changes)
 	if u.endOfRIB != 0 {
+		d.familyEnded(ctx, s, u.endOfRIB, false)
+	}
+}
+
+// peerUpdated takes an UPDATE of an egress peer whose session is ours. Routes that
+// are withdrawn and announced in one are announced (RFC 4271 §4.3).
+func (d *dispatcher) peerUpdated(ctx context.Context, s *session, u *routeUpdate) {
+	a := attributesFromGoBGP(u.attributes)
+	withdrawn := ofFamilies(u.unreach, s.families)
+	var learned []Learned
+	for _, part := range []struct {
+		routes  []rdPrefix
+		nextHop netip.Addr
+	}{{u.reach, u.nextHop}, {u.plain, u.plainHop}} {
+		list := ofFamilies(part.routes, s.families)
+		if u.unusable || a.ASPath.Contains(d.config.AS) {
+			withdrawn = append(withdrawn, list...)
+		} else if len(list) > 0 {
+			of := a
+			of.NextHop = part.nextHop
+			learned = append(learned, Learned{Peer: s.neighbor.Name, Prefixes: list, Attributes: &of})
+		}
+	}
+	if len(withdrawn) > 0 {
+		d.emit(ctx, Withdrawn{Peer: s.neighbor.Name, Prefixes: withdrawn})
+	}
+	for _, l := range learned {
+		d.emit(ctx, l)
+	}
+	if slices.Contains(s.families, u.endOfRIB) {
 		d.familyEnded(ctx, s, u.endOfRIB, false)
 	}
 }

@@ -36,7 +36,7 @@ type Speaker struct {
 	// announcing guards what is announced as VPN routes, and to whom.
 	announcing  sync.Mutex
 	out         outTable
-	vpnSessions map[string]*vpnSession
+	ownSessions map[string]*ownSession
 	mirrored    bool // to GoBGP, see mirror
 	restart     restartPhase
 	leaving     atomic.Bool // for a restart
@@ -60,7 +60,7 @@ func Start(ctx context.Context, config Config) (*Speaker, error) {
 		neighbors:  make(map[string]Neighbor),
 
 		out:         make(outTable),
-		vpnSessions: make(map[string]*vpnSession),
+		ownSessions: make(map[string]*ownSession),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	hook := downHook{
@@ -121,7 +121,7 @@ func (s *Speaker) AddNeighbor(n Neighbor) error {
 		}
 	}
 	switch {
-	case n.ownSession(s.config.AS):
+	case s.config.ownSession(n):
 	case n.AS == s.config.AS:
 		if err := s.mirror(); err != nil {
 			return fmt.Errorf("announcing VPN routes to neighbour %q: %w", n.Name, err)
@@ -135,7 +135,7 @@ func (s *Speaker) AddNeighbor(n Neighbor) error {
 	// The dispatcher must know it before the first report comes.
 	d := s.dispatcher
 	d.inbox.post(func(context.Context) { d.sessions[n.Address] = &session{neighbor: n} })
-	if n.ownSession(s.config.AS) {
+	if s.config.ownSession(n) {
 		s.startSession(n)
 	} else if err := s.gobgp.AddPeer(s.ctx, &api.AddPeerRequest{Peer: peerConfig(n)}); err != nil {
 		d.inbox.post(func(context.Context) { delete(d.sessions, n.Address) })
@@ -153,7 +153,7 @@ func (s *Speaker) RemoveNeighbor(name string) error {
 	if !ok {
 		return fmt.Errorf("removing neighbour %q: there is none of this name", name)
 	}
-	if n.ownSession(s.config.AS) {
+	if s.config.ownSession(n) {
 		s.stopSession(name)
 	} else if err := s.gobgp.DeletePeer(s.ctx, &api.DeletePeerRequest{Address: n.Address.String()}); err != nil {
 		return fmt.Errorf("removing neighbour %q (%s): %w", name, n.Address, err)
@@ -209,13 +209,23 @@ func (s *Speaker) sessionEnded(address netip.Addr, fsm *fsmIdentity, reason stri
 	}
 	d := s.dispatcher
 	d.inbox.post(func(ctx context.Context) { d.sessionEnded(ctx, address, reason) })
+	s.callPeerDown(address, reason)
+}
+
+// callPeerDown has OnPeerDown called. The dispatcher must have been told of the
+// session's end.
+func (s *Speaker) callPeerDown(address netip.Addr, reason string) {
 	if s.config.OnPeerDown == nil {
 		return
 	}
 	s.urgent.post(func(context.Context) {
-		if name, ok := s.names.Load(address); ok {
-			s.config.OnPeerDown(PeerDown{Peer: name.(string), Reason: reason})
+		name, ok := s.names.Load(address)
+		if !ok {
+			return
 		}
+		s.config.OnPeerDown(PeerDown{Peer: name.(string), Reason: reason})
+		d := s.dispatcher
+		d.inbox.post(func(ctx context.Context) { d.emit(ctx, PeerDownCalled{Peer: name.(string)}) })
 	})
 }
 

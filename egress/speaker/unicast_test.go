@@ -31,6 +31,33 @@ func startWithPeers(t *testing.T, config Config, count int) (*testSpeaker, []*fa
 	return s, peers
 }
 
+// startWithOwnPeers does so with fakes that wait, so that the sessions are ours.
+func startWithOwnPeers(t *testing.T, config Config, count int) (*testSpeaker, []*fakePeer) {
+	t.Helper()
+	var waiting []*fakeReflector
+	for i := range count {
+		r := listenAs(t, uint32(64601+i))
+		waiting = append(waiting, r)
+		config.Neighbors = append(config.Neighbors, r.neighbor(string(rune('a'+i)), IPv6Unicast, IPv4Unicast))
+	}
+	s := startSpeaker(t, loopback(), config)
+	var peers []*fakePeer
+	for i, r := range waiting {
+		peers = append(peers, r.accept(nil, bgp.RF_IPv6_UC, bgp.RF_IPv4_UC))
+		name := string(rune('a' + i))
+		up := skipTo(s, func(up PeerUp) bool { return up.Peer == name })
+		if up.AS != r.as || up.LocalAddress != s.at.Addr() && !up.LocalAddress.IsLoopback() || len(up.Families) != 2 {
+			t.Fatalf("peer came up as %+v", up)
+		}
+	}
+	return s, peers
+}
+
+// peerStarts are the two kinds of sessions with egress peers.
+var peerStarts = map[string]func(*testing.T, Config, int) (*testSpeaker, []*fakePeer){
+	"GoBGP's": startWithPeers, "ours": startWithOwnPeers,
+}
+
 func TestRoutesOfTransit(t *testing.T) {
 	us, transit := loopback(), startRouter(t, loopback(), 64601)
 	transit.accept(us, ownAS, false, IPv6Unicast, IPv4Unicast)

@@ -3,6 +3,7 @@ package speaker
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
@@ -31,9 +32,26 @@ type attributeRule struct {
 // anySize is the size of attributes that their decoder alone checks.
 const anySize = -1
 
-// attributeRules are those of sessions within an AS with AS numbers of four bytes.
-// Attributes without one are left out.
-var attributeRules = map[bgp.BGPAttrType]attributeRule{
+// attributeRules are those of sessions with AS numbers of four bytes. Attributes
+// without one are left out.
+var attributeRules = [...]map[bgp.BGPAttrType]attributeRule{fromReflector: internalRules, fromPeer: externalRules()}
+
+// externalRules are those of sessions with other ASes, where attributes that are for
+// use within one are discarded (RFC 7606 §7.5, §7.9 and §7.10, RFC 8669 §5).
+func externalRules() map[bgp.BGPAttrType]attributeRule {
+	rules := maps.Clone(internalRules)
+	for _, kind := range []bgp.BGPAttrType{
+		bgp.BGP_ATTR_TYPE_LOCAL_PREF, bgp.BGP_ATTR_TYPE_ORIGINATOR_ID, bgp.BGP_ATTR_TYPE_CLUSTER_LIST, bgp.BGP_ATTR_TYPE_PREFIX_SID,
+	} {
+		delete(rules, kind)
+	}
+	rules[bgp.BGP_ATTR_TYPE_NEXT_HOP] = attributeRule{size: 4, read: true}
+	rules[bgp.BGP_ATTR_TYPE_EXTENDED_COMMUNITIES] = attributeRule{size: 8, repeats: true}
+	return rules
+}
+
+// internalRules are those of sessions within an AS.
+var internalRules = map[bgp.BGPAttrType]attributeRule{
 	bgp.BGP_ATTR_TYPE_ORIGIN:                   {size: 1, read: true},                // RFC 7606 §7.1
 	bgp.BGP_ATTR_TYPE_AS_PATH:                  {size: anySize, read: true},          // §7.2
 	bgp.BGP_ATTR_TYPE_NEXT_HOP:                 {size: 4},                            // §7.3; MP_REACH_NLRI has ours
@@ -59,9 +77,9 @@ func (r attributeRule) fits(n int) bool {
 }
 
 // parseAttribute takes an attribute other than MP_REACH_NLRI and MP_UNREACH_NLRI.
-func (u *vpnUpdate) parseAttribute(raw, value []byte) {
+func (u *routeUpdate) parseAttribute(raw, value []byte) {
 	kind := bgp.BGPAttrType(raw[1])
-	rule, known := attributeRules[kind]
+	rule, known := attributeRules[u.from][kind]
 	if !known || !u.flagsFit(raw) {
 		return
 	}
@@ -84,11 +102,15 @@ func (u *vpnUpdate) parseAttribute(raw, value []byte) {
 		u.fault(kind, true, "%s", err)
 		return
 	}
+	if path, ok := attribute.(*bgp.PathAttributeAsPath); ok && u.from == fromPeer && confederated(path) {
+		u.fault(kind, true, "it has a confederation's segment")
+		return
+	}
 	u.attributes = append(u.attributes, attribute)
 }
 
 // flagsFit checks the bits Optional and Transitive (RFC 7606 §3 c).
-func (u *vpnUpdate) flagsFit(raw []byte) bool {
+func (u *routeUpdate) flagsFit(raw []byte) bool {
 	const checked = bgp.BGP_ATTR_FLAG_OPTIONAL | bgp.BGP_ATTR_FLAG_TRANSITIVE
 	kind, flags := bgp.BGPAttrType(raw[1]), bgp.BGPAttrFlag(raw[0])
 	if want := bgp.PathAttrFlags[kind]; flags&checked != want {
@@ -99,7 +121,7 @@ func (u *vpnUpdate) flagsFit(raw []byte) bool {
 }
 
 // fault notes what is wrong with an attribute.
-func (u *vpnUpdate) fault(kind bgp.BGPAttrType, withdraws bool, reason string, args ...any) {
+func (u *routeUpdate) fault(kind bgp.BGPAttrType, withdraws bool, reason string, args ...any) {
 	u.faults = append(u.faults, attributeFault{kind: kind, reason: fmt.Sprintf(reason, args...), withdraws: withdraws})
 	u.unusable = u.unusable || withdraws
 }

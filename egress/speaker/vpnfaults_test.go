@@ -59,8 +59,10 @@ const (
 	reset     outcome = "session reset"
 )
 
-func outcomeOf(body []byte) (outcome, vpnUpdate) {
-	u, err := parseUpdate(body)
+func outcomeOf(body []byte) (outcome, routeUpdate) { return outcomeFrom(body, fromReflector) }
+
+func outcomeFrom(body []byte, from source) (outcome, routeUpdate) {
+	u, err := parseUpdate(body, from)
 	switch {
 	case err != nil:
 		return reset, u

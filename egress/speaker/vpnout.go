@@ -4,24 +4,31 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 	"time"
 )
 
-// ownSession tells whether a neighbour's session is ours and not GoBGP's.
-func (n Neighbor) ownSession(ownAS uint32) bool {
-	return n.AS == ownAS && !n.Passive && !slices.ContainsFunc(n.Families, func(f Family) bool { return !f.VPN() })
+// ownSession tells whether a neighbour's session is ours and not GoBGP's, which has
+// those that neighbours open and all that take part in best paths.
+func (c Config) ownSession(n Neighbor) bool {
+	if n.AS != c.AS {
+		return !n.Passive && !c.BestPaths
+	}
+	return !n.Passive && !slices.ContainsFunc(n.Families, func(f Family) bool { return !f.VPN() })
 }
 
-// startSession starts a session of ours with a reflector.
+// startSession starts a session of ours.
 func (s *Speaker) startSession(n Neighbor) {
 	ctx, cancel := context.WithCancel(s.ctx)
-	v := &vpnSession{
-		speaker: s, neighbor: n, cancel: cancel, done: make(chan struct{}), outbox: newOutbox(),
-		log: s.config.Logger.With(slog.String("component", "reflector"), slog.String("neighbour", n.Name)),
+	v := &ownSession{speaker: s, neighbor: n, cancel: cancel, done: make(chan struct{}), outbox: newOutbox()}
+	component := "peer"
+	if v.reflects() {
+		component = "reflector"
 	}
+	v.log = s.config.Logger.With(slog.String("component", component), slog.String("neighbour", n.Name))
 	s.announcing.Lock()
-	s.vpnSessions[n.Name] = v
+	s.ownSessions[n.Name] = v
 	if n.Restarting && n.GracefulRestart > 0 && s.restart == notRestarting {
 		s.restart = restarting
 		time.AfterFunc(n.GracefulRestart/2, s.AnnouncedAll)
@@ -30,11 +37,23 @@ func (s *Speaker) startSession(n Neighbor) {
 	s.run(func(context.Context) { v.run(ctx) })
 }
 
+// reflects tells whether the neighbour is a route reflector.
+func (v *ownSession) reflects() bool { return v.neighbor.AS == v.speaker.config.AS }
+
+// reflectors yields the sessions with reflectors that are up. It needs announcing.
+func (s *Speaker) reflectors(yield func(*ownSession) bool) {
+	for _, v := range s.ownSessions {
+		if v.live && v.reflects() && !yield(v) {
+			return
+		}
+	}
+}
+
 // stopSession ends a session of ours.
 func (s *Speaker) stopSession(name string) {
 	s.announcing.Lock()
-	v := s.vpnSessions[name]
-	delete(s.vpnSessions, name)
+	v := s.ownSessions[name]
+	delete(s.ownSessions, name)
 	s.announcing.Unlock()
 	v.cancel()
 	<-v.done
@@ -77,8 +96,8 @@ func (s *Speaker) AnnouncedAll() {
 	s.announcing.Lock()
 	defer s.announcing.Unlock()
 	s.restart = restarted
-	for _, v := range s.vpnSessions {
-		if v.live && v.owes {
+	for v := range s.reflectors {
+		if v.owes {
 			v.owes = false
 			v.outbox.send(v.endOfRIB())
 		}
@@ -93,32 +112,38 @@ func (s *Speaker) restarting(n Neighbor) bool {
 }
 
 // goLive queues everything for a session that has come up, and all changes from
-// now on.
-func (s *Speaker) goLive(v *vpnSession, conn *net.TCPConn, families []Family) {
+// now on. local is our end's address.
+func (s *Speaker) goLive(v *ownSession, conn *net.TCPConn, families []Family, local netip.Addr) {
 	s.announcing.Lock()
 	defer s.announcing.Unlock()
-	v.live, v.conn, v.families, v.outbox = true, conn, families, newOutbox()
+	v.live, v.conn, v.families, v.local, v.outbox = true, conn, families, local, newOutbox()
 	s.postAll(v)
-	if v.owes = v.neighbor.Restarting && s.restart == restarting; !v.owes {
+	if v.owes = v.reflects() && v.neighbor.Restarting && s.restart == restarting; !v.owes {
 		v.outbox.send(v.endOfRIB())
 	}
 }
 
-func (s *Speaker) goDead(v *vpnSession) {
+func (s *Speaker) goDead(v *ownSession) {
 	s.announcing.Lock()
 	defer s.announcing.Unlock()
 	v.live, v.outbox = false, newOutbox()
 }
 
 // refresh sends everything again.
-func (s *Speaker) refresh(v *vpnSession) {
+func (s *Speaker) refresh(v *ownSession) {
 	s.announcing.Lock()
 	defer s.announcing.Unlock()
 	s.postAll(v)
 }
 
-// postAll queues the tables.
-func (s *Speaker) postAll(v *vpnSession) {
+// postAll queues the tables for a reflector, our own prefixes for an egress peer.
+func (s *Speaker) postAll(v *ownSession) {
+	if !v.reflects() {
+		if messages := v.originated(); len(messages) > 0 {
+			v.outbox.send(messages)
+		}
+		return
+	}
 	for rd := range s.out {
 		v.outbox.announceTable(rd)
 	}
@@ -133,7 +158,7 @@ func (s *Speaker) next(o *outbox) (parcel, bool) {
 
 // posted ends the session of a reflector for which too much waits: with a new one
 // it gets what then holds.
-func (v *vpnSession) posted() {
+func (v *ownSession) posted() {
 	if v.live && v.outbox.full() {
 		v.live = false
 		v.log.Warn("the reflector does not read: ending the session", slog.Int("waiting_routes", v.outbox.keys))
@@ -142,7 +167,7 @@ func (v *vpnSession) posted() {
 }
 
 // endOfRIB is End-of-RIB for each family (RFC 4724 §2).
-func (v *vpnSession) endOfRIB() []byte {
+func (v *ownSession) endOfRIB() []byte {
 	var messages []byte
 	for _, f := range v.families {
 		messages = appendEndOfRIB(messages, f)

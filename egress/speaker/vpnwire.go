@@ -12,9 +12,9 @@ import (
 	"hikyaku/egress/srv6"
 )
 
-// UPDATE messages with VPN routes, read and written without an object for each
-// prefix: a content server gets 800,000 of them from every reflector. Path
-// attributes are GoBGP's, which come once a message.
+// UPDATE messages, read and written without an object for each prefix: a content
+// server gets 800,000 VPN routes from every reflector, a border as many of its peers.
+// Path attributes are GoBGP's, which come once a message.
 
 const (
 	headerLength = bgp.BGP_HEADER_LENGTH
@@ -35,36 +35,53 @@ const (
 // must end, since nobody knows what was meant (RFC 7606 §3).
 var errUpdate = errors.New("malformed UPDATE")
 
-// rdPrefix is the key of a VPN route.
+// source is who sends an UPDATE.
+type source uint8
+
+const (
+	// fromReflector come VPN routes, within the AS.
+	fromReflector source = iota
+	// fromPeer come unicast routes of another AS.
+	fromPeer
+)
+
+// rdPrefix is the key of a VPN route, or a unicast one, whose distinguisher is zero.
 type rdPrefix struct {
 	rd     srv6.RouteDistinguisher
 	prefix netip.Prefix
 }
 
-// vpnUpdate is what an UPDATE says.
-type vpnUpdate struct {
+// routeUpdate is what an UPDATE says.
+type routeUpdate struct {
+	from           source
 	reach, unreach []rdPrefix
-	// attributes belong to reach.
+	nextHop        netip.Addr // of reach
+	// plain are IPv4 routes outside MP_REACH_NLRI (RFC 4271 §4.3), of peers alone.
+	plain    []rdPrefix
+	plainHop netip.Addr
+	// attributes belong to reach and plain.
 	attributes []bgp.PathAttributeInterface
-	nextHop    netip.Addr
-	// unusable: reach counts as withdrawn, for one of the faults (RFC 7606 §2).
+	// unusable: reach and plain count as withdrawn, for one of the faults (RFC 7606 §2).
 	unusable bool
 	faults   []attributeFault
 	// endOfRIB is the family whose End-of-RIB the message is, or 0.
 	endOfRIB Family
 }
 
-// parseUpdate reads the body of an UPDATE message. Routes of other families than
-// VPNv4 and VPNv6 are left out. It fails with [errUpdate].
-func parseUpdate(body []byte) (vpnUpdate, error) {
-	var u vpnUpdate
-	_, rest, ok := cutLength16(body)
+// parseUpdate reads the body of an UPDATE message. Routes of families that do not
+// come from there are left out. It fails with [errUpdate].
+func parseUpdate(body []byte, from source) (routeUpdate, error) {
+	u := routeUpdate{from: from}
+	withdrawn, rest, ok := cutLength16(body)
 	if !ok {
 		return u, fmt.Errorf("%w: withdrawn routes are longer than the message", errUpdate)
 	}
 	attributes, nlri, ok := cutLength16(rest)
 	if !ok {
 		return u, fmt.Errorf("%w: path attributes are longer than the message", errUpdate)
+	}
+	if err := u.parsePlain(withdrawn, nlri, len(attributes) == 0); err != nil {
+		return u, err
 	}
 	var seen attributeSet
 	reachable := len(nlri) > 0
@@ -96,7 +113,7 @@ func (s attributeSet) onlyUnreach() bool {
 }
 
 // parseOne takes one attribute, and tells whether it announces routes of any family.
-func (u *vpnUpdate) parseOne(raw, value []byte, seen *attributeSet) (routes bool, err error) {
+func (u *routeUpdate) parseOne(raw, value []byte, seen *attributeSet) (routes bool, err error) {
 	kind := bgp.BGPAttrType(raw[1])
 	again := seen[kind]
 	seen[kind] = true
@@ -120,7 +137,7 @@ func (u *vpnUpdate) parseOne(raw, value []byte, seen *attributeSet) (routes bool
 
 // overrun takes attributes of which the first is longer than all of them
 // (RFC 7606 §4).
-func (u *vpnUpdate) overrun(attributes []byte, seen *attributeSet) error {
+func (u *routeUpdate) overrun(attributes []byte, seen *attributeSet) error {
 	var kind bgp.BGPAttrType // 0, which is reserved, where the type is cut off
 	if len(attributes) > 1 {
 		kind = bgp.BGPAttrType(attributes[1])
@@ -134,8 +151,11 @@ func (u *vpnUpdate) overrun(attributes []byte, seen *attributeSet) error {
 }
 
 // checkWhole checks what no single attribute shows.
-func (u *vpnUpdate) checkWhole(seen *attributeSet, reachable bool) error {
-	if len(u.reach) > 0 {
+func (u *routeUpdate) checkWhole(seen *attributeSet, reachable bool) error {
+	if len(u.plain) > 0 {
+		u.takePlainHop(seen)
+	}
+	if len(u.reach) > 0 || len(u.plain) > 0 {
 		for _, kind := range []bgp.BGPAttrType{bgp.BGP_ATTR_TYPE_ORIGIN, bgp.BGP_ATTR_TYPE_AS_PATH} {
 			if !seen[kind] {
 				u.fault(kind, true, "it is missing") // RFC 7606 §3 d
@@ -181,36 +201,54 @@ func cutAttribute(b []byte) (raw, value []byte, ok bool) {
 
 // parseReach reads MP_REACH_NLRI (RFC 4760 §3), and tells whether it has routes, also
 // those of other families.
-func (u *vpnUpdate) parseReach(value []byte) (routes bool, err error) {
+func (u *routeUpdate) parseReach(value []byte) (routes bool, err error) {
 	if len(value) < 5 || len(value) < 5+int(value[3]) {
 		return false, fmt.Errorf("%w: MP_REACH_NLRI has %d bytes", errUpdate, len(value))
 	}
 	hop, rest := value[4:4+int(value[3])], value[5+int(value[3]):]
-	family, ok := vpnFamily(value)
+	family, ok := u.family(value)
 	if !ok {
 		return len(rest) > 0, nil
 	}
-	// The next hop has a distinguisher of zeros before it (RFC 4364 §4.3.2), and
-	// may have a link-local address behind it.
-	switch len(hop) {
-	case rdLength + 4:
-		u.nextHop = netip.AddrFrom4([4]byte(hop[rdLength:]))
-	case rdLength + 16, 2 * (rdLength + 16):
-		u.nextHop = netip.AddrFrom16([16]byte(hop[rdLength : rdLength+16]))
-	default:
+	if u.nextHop, ok = parseNextHop(hop, family); !ok {
 		return false, fmt.Errorf("%w: next hop of %d bytes", errUpdate, len(hop)) // RFC 7606 §7.11
 	}
-	u.reach, err = parseVPN(u.reach, rest, family)
+	if u.from == fromPeer && (u.nextHop.IsUnspecified() || u.nextHop.IsMulticast()) {
+		u.fault(bgp.BGP_ATTR_TYPE_MP_REACH_NLRI, true, "its next hop is %s", u.nextHop)
+	}
+	u.reach, err = parseRoutes(u.reach, rest, family)
 	return len(u.reach) > 0, err
+}
+
+// parseNextHop reads the next hop of MP_REACH_NLRI, and tells whether its size is one
+// of the family's. That of VPN routes has a distinguisher of zeros before it (RFC 4364
+// §4.3.2), and one of IPv6 may have a link-local address behind it (RFC 2545 §3).
+func parseNextHop(b []byte, family Family) (hop netip.Addr, ok bool) {
+	if family.VPN() {
+		switch len(b) {
+		case rdLength + 4:
+			return netip.AddrFrom4([4]byte(b[rdLength:])), true
+		case rdLength + 16, 2 * (rdLength + 16):
+			return netip.AddrFrom16([16]byte(b[rdLength : rdLength+16])), true
+		}
+		return netip.Addr{}, false
+	}
+	switch {
+	case family == IPv4Unicast && len(b) == 4:
+		return netip.AddrFrom4([4]byte(b)), true
+	case family == IPv6Unicast && (len(b) == 16 || len(b) == 2*16):
+		return netip.AddrFrom16([16]byte(b[:16])), true
+	}
+	return netip.Addr{}, false
 }
 
 // parseUnreach reads MP_UNREACH_NLRI (RFC 4760 §4). Without routes it is
 // End-of-RIB (RFC 4724 §2).
-func (u *vpnUpdate) parseUnreach(value []byte) error {
+func (u *routeUpdate) parseUnreach(value []byte) error {
 	if len(value) < 3 {
 		return fmt.Errorf("%w: MP_UNREACH_NLRI has %d bytes", errUpdate, len(value))
 	}
-	family, ok := vpnFamily(value)
+	family, ok := u.family(value)
 	if !ok {
 		return nil
 	}
@@ -219,13 +257,22 @@ func (u *vpnUpdate) parseUnreach(value []byte) error {
 		return nil
 	}
 	var err error
-	u.unreach, err = parseVPN(u.unreach, value[3:], family)
+	u.unreach, err = parseRoutes(u.unreach, value[3:], family)
 	return err
 }
 
-func vpnFamily(value []byte) (Family, bool) {
+// family is that of a multiprotocol attribute, and whether such routes come from there.
+func (u *routeUpdate) family(value []byte) (Family, bool) {
 	f, ok := familyFromGoBGP(bgp.NewFamily(binary.BigEndian.Uint16(value), value[2]))
-	return f, ok && f.VPN()
+	return f, ok && f.VPN() == (u.from == fromReflector)
+}
+
+// parseRoutes appends the routes of an NLRI field.
+func parseRoutes(list []rdPrefix, b []byte, family Family) ([]rdPrefix, error) {
+	if family.VPN() {
+		return parseVPN(list, b, family)
+	}
+	return parseUnicast(list, b, family)
 }
 
 // parseVPN appends the routes of an NLRI field (RFC 4364 §4.3.4). Each has one
@@ -242,115 +289,20 @@ func parseVPN(list []rdPrefix, b []byte, family Family) ([]rdPrefix, error) {
 			return list, fmt.Errorf("%w: a VPN route of %d bits with %d bytes left", errUpdate, b[0], len(b)-1)
 		}
 		b = b[1+labelLength:]
-		var address [16]byte
-		copy(address[:], b[rdLength:rdLength+n])
-		addr := netip.AddrFrom16(address)
-		if size == 4 {
-			addr = netip.AddrFrom4([4]byte(address[:4]))
-		}
-		list = append(list, rdPrefix{srv6.RouteDistinguisher(b[:rdLength]), netip.PrefixFrom(addr, bits).Masked()})
+		prefix := prefixOf(b[rdLength:rdLength+n], bits, size)
+		list = append(list, rdPrefix{srv6.RouteDistinguisher(b[:rdLength]), prefix})
 		b = b[rdLength+n:]
 	}
 	return list, nil
 }
 
-// wire returns the attributes of a route but the next hop as they are sent within
-// the AS.
-func (r VPNRoute) wire() ([]byte, error) {
-	if r.Attributes.LocalPref == 0 {
-		r.Attributes.LocalPref = defaultLocalPref
+// prefixOf is the prefix with these first bytes of an address that has size bytes.
+func prefixOf(b []byte, bits, size int) netip.Prefix {
+	var address [16]byte
+	copy(address[:], b)
+	addr := netip.AddrFrom16(address)
+	if size == 4 {
+		addr = netip.AddrFrom4([4]byte(address[:4]))
 	}
-	attributes, err := r.gobgp()
-	if err != nil {
-		return nil, err
-	}
-	var b []byte
-	for _, a := range attributes {
-		one, err := a.Serialize()
-		if err != nil {
-			return nil, fmt.Errorf("encoding attribute %s: %w", a.GetType(), err)
-		}
-		b = append(b, one...)
-	}
-	return b, nil
-}
-
-// appendAnnouncement appends as few UPDATE messages as hold the prefixes, which
-// are of one family. attributes is what [VPNRoute.wire] returned. It fails where
-// these leave no room for a route.
-func appendAnnouncement(b, attributes []byte, hop netip.Addr, rd srv6.RouteDistinguisher, family Family, prefixes []netip.Prefix) ([]byte, error) {
-	address := hop.AsSlice()
-	if family == VPNv6 && hop.Is4() {
-		mapped := hop.As16() // RFC 4659 §3.2.1.2
-		address = mapped[:]
-	}
-	field := binary.BigEndian.AppendUint16(nil, family.gobgp().Afi())
-	field = append(field, family.gobgp().Safi(), byte(rdLength+len(address)))
-	field = append(field, make([]byte, rdLength)...)
-	field = append(append(field, address...), 0)
-	return appendUpdates(b, bgp.BGP_ATTR_TYPE_MP_REACH_NLRI, field, attributes, rd, prefixes)
-}
-
-// appendWithdrawal appends as few UPDATE messages as withdraw the prefixes, which
-// are of one family.
-func appendWithdrawal(b []byte, rd srv6.RouteDistinguisher, family Family, prefixes []netip.Prefix) ([]byte, error) {
-	field := binary.BigEndian.AppendUint16(nil, family.gobgp().Afi())
-	return appendUpdates(b, bgp.BGP_ATTR_TYPE_MP_UNREACH_NLRI, append(field, family.gobgp().Safi()), nil, rd, prefixes)
-}
-
-// appendUpdates appends messages with one multiprotocol attribute, which begins
-// with field and comes before the others (RFC 7606 §5.1).
-func appendUpdates(b []byte, kind bgp.BGPAttrType, field, attributes []byte, rd srv6.RouteDistinguisher, prefixes []netip.Prefix) ([]byte, error) {
-	fixed := headerLength + 2 + 2 + 4 + len(field) + len(attributes)
-	const largest = 1 + labelLength + rdLength + 16
-	if fixed+largest > maxMessage {
-		return b, fmt.Errorf("path attributes of %d bytes leave no room for a route in a message of %d", len(attributes), maxMessage)
-	}
-	for len(prefixes) > 0 {
-		start := len(b)
-		b = appendHeader(b, bgp.BGP_MSG_UPDATE)
-		b = append(b, 0, 0, 0, 0, extended, byte(kind), 0, 0)
-		b = append(b, field...)
-		for len(prefixes) > 0 && len(b)-start+len(attributes)+largest <= maxMessage {
-			b = appendVPN(b, rd, prefixes[0])
-			prefixes = prefixes[1:]
-		}
-		own := b[start:]
-		binary.BigEndian.PutUint16(own[headerLength+6:], uint16(len(own)-headerLength-8))
-		b = append(b, attributes...)
-		own = b[start:]
-		binary.BigEndian.PutUint16(own[headerLength+2:], uint16(len(own)-headerLength-4))
-		binary.BigEndian.PutUint16(own[16:], uint16(len(own)))
-	}
-	return b, nil
-}
-
-// appendHeader appends a header whose length is still to be filled in.
-func appendHeader(b []byte, kind byte) []byte {
-	for range 16 {
-		b = append(b, 0xff)
-	}
-	return append(b, 0, 0, kind)
-}
-
-func appendVPN(b []byte, rd srv6.RouteDistinguisher, p netip.Prefix) []byte {
-	b = append(b, byte(8*(labelLength+rdLength)+p.Bits()), 0, 0, implicitNull<<4|1)
-	b = append(b, rd[:]...)
-	if a := p.Addr(); a.Is4() {
-		raw := a.As4()
-		return append(b, raw[:(p.Bits()+7)/8]...)
-	}
-	raw := p.Addr().As16()
-	return append(b, raw[:(p.Bits()+7)/8]...)
-}
-
-// appendEndOfRIB appends the UPDATE that ends a family's first transfer.
-func appendEndOfRIB(b []byte, family Family) []byte {
-	f := family.gobgp()
-	b = appendHeader(b, bgp.BGP_MSG_UPDATE)
-	b = append(b, 0, 0, 0, 6, byte(bgp.BGP_ATTR_FLAG_OPTIONAL), byte(bgp.BGP_ATTR_TYPE_MP_UNREACH_NLRI), 3)
-	b = append(binary.BigEndian.AppendUint16(b, f.Afi()), f.Safi())
-	const length = headerLength + 4 + 6
-	binary.BigEndian.PutUint16(b[len(b)-length+16:], length)
-	return b
+	return netip.PrefixFrom(addr, bits).Masked()
 }

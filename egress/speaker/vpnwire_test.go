@@ -63,7 +63,7 @@ func TestUpdatesAreWhatGoBGPReads(t *testing.T) {
 		var reach, unreach, theirs []netip.Prefix
 		bodies, parsed := messagesOf(t, append(announced, withdrawn...))
 		for i, body := range bodies {
-			u, err := parseUpdate(body)
+			u, err := parseUpdate(body, fromReflector)
 			if err != nil {
 				t.Fatalf("%s: %v", c.name, err)
 			}
@@ -96,7 +96,7 @@ const gracefulShutdown = 65535 << 16
 func TestEndOfRIBIsWhatGoBGPReads(t *testing.T) {
 	for _, f := range []Family{VPNv4, VPNv6} {
 		bodies, parsed := messagesOf(t, appendEndOfRIB(nil, f))
-		u, err := parseUpdate(bodies[0])
+		u, err := parseUpdate(bodies[0], fromReflector)
 		if ok, family := parsed[0].IsEndOfRib(); !ok || family != f.gobgp() || err != nil || u.endOfRIB != f {
 			t.Errorf("End-of-RIB of %s: GoBGP reads %v %s, we %s, %v", f, ok, family, u.endOfRIB, err)
 		}
@@ -126,7 +126,7 @@ func FuzzParseUpdate(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		u, err := parseUpdate(body)
+		u, err := parseUpdate(body, fromReflector)
 		if err != nil {
 			return
 		}

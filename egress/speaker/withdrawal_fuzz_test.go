@@ -154,7 +154,7 @@ func reachMessage(prefixes []netip.Prefix, attributes []byte) []byte {
 // says: withdrawals first, as they come first to the table.
 func (w *withdrawalWorld) receive(r int, body []byte, announced []netip.Prefix, med *uint32, withdrawn []netip.Prefix) {
 	w.t.Helper()
-	u, err := parseUpdate(body)
+	u, err := parseUpdate(body, fromReflector)
 	if err != nil {
 		w.t.Fatalf("the session would end: %v", err)
 	}
@@ -177,7 +177,7 @@ func (w *withdrawalWorld) modelWithdraw(r int, prefixes []netip.Prefix) {
 
 func (w *withdrawalWorld) mustReset(r int, body []byte) {
 	w.t.Helper()
-	if _, err := parseUpdate(body); err == nil {
+	if _, err := parseUpdate(body, fromReflector); err == nil {
 		w.t.Fatal("a second MP_REACH_NLRI is taken")
 	}
 	w.reset(r)
@@ -190,7 +190,7 @@ func (w *withdrawalWorld) receiveSpoiled(r int, body []byte, prefixes []netip.Pr
 	w.t.Helper()
 	at = 4 + len(reachOf(prefixes)) + at%len(w.wire[0])
 	body[at] ^= 1 << (at % 8)
-	u, err := parseUpdate(body)
+	u, err := parseUpdate(body, fromReflector)
 	if err != nil {
 		w.reset(r)
 		return
@@ -217,7 +217,7 @@ func (w *withdrawalWorld) receiveSpoiled(r int, body []byte, prefixes []netip.Pr
 	}
 }
 
-func (w *withdrawalWorld) updated(r int, u vpnUpdate) {
+func (w *withdrawalWorld) updated(r int, u routeUpdate) {
 	w.dispatcher.updated(w.t.Context(), w.sessions[r], &u)
 	w.read()
 }

@@ -18,15 +18,16 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 )
 
-// vpnSession is our end of a session with a route reflector that carries VPN
-// routes alone. GoBGP needs 500 bytes for each route received and 900 for each
-// announced, on every session; this keeps none of the former, since the VPN table
-// has them, and shares the latter ([outTable]).
+// ownSession is our end of a session with a route reflector that carries VPN
+// routes alone, or with an egress peer. GoBGP needs 500 bytes for each route
+// received and 900 for each announced, on every session; this keeps none of the
+// former, since the VPN table or the reader of events has them, and shares the
+// latter ([outTable]).
 //
-// It only opens connections: what a reflector opens itself is refused, so that no
-// two connections ever collide (RFC 4271 §6.8). Reflectors that must open them are
+// It only opens connections: what a neighbour opens itself is refused, so that no
+// two connections ever collide (RFC 4271 §6.8). Neighbours that must open them are
 // GoBGP's, see [Neighbor.Passive].
-type vpnSession struct {
+type ownSession struct {
 	speaker  *Speaker
 	neighbor Neighbor
 	log      *slog.Logger
@@ -39,7 +40,9 @@ type vpnSession struct {
 	// Of the present session:
 	conn     *net.TCPConn
 	families []Family
+	local    netip.Addr
 	outbox   *outbox
+	backlog  *backlog // of an egress peer
 	faults   faultLog
 
 	cancel context.CancelFunc
@@ -54,14 +57,14 @@ var keepalive = func() []byte {
 }()
 
 // run keeps the session up until ctx ends.
-func (v *vpnSession) run(ctx context.Context) {
+func (v *ownSession) run(ctx context.Context) {
 	defer close(v.done)
 	for ctx.Err() == nil {
 		err := v.once(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		v.log.Info("no session with reflector", slog.Any("error", err), slog.Duration("again_in", v.neighbor.ConnectRetry))
+		v.log.Info("no session with neighbour", slog.Any("error", err), slog.Duration("again_in", v.neighbor.ConnectRetry))
 		// RFC 4271 §10: up to a quarter less, so that routers do not move in step.
 		wait := v.neighbor.ConnectRetry - rand.N(v.neighbor.ConnectRetry/4)
 		select {
@@ -72,7 +75,7 @@ func (v *vpnSession) run(ctx context.Context) {
 }
 
 // once is one connection's life.
-func (v *vpnSession) once(ctx context.Context) error {
+func (v *ownSession) once(ctx context.Context) error {
 	conn, err := v.dial(ctx)
 	if err != nil {
 		return err
@@ -91,51 +94,65 @@ func (v *vpnSession) once(ctx context.Context) error {
 }
 
 // established exchanges routes until the session ends, and returns why.
-func (v *vpnSession) established(ctx context.Context, conn *net.TCPConn, r *bufio.Reader, agreed opened) error {
+func (v *ownSession) established(ctx context.Context, conn *net.TCPConn, r *bufio.Reader, agreed opened) error {
 	local := conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap().WithZone("")
 	up := PeerUp{
-		Peer: v.neighbor.Name, Address: v.neighbor.Address, AS: v.speaker.config.AS,
+		Peer: v.neighbor.Name, Address: v.neighbor.Address, AS: v.neighbor.AS,
 		RouterID: agreed.routerID, LocalAddress: local, Families: agreed.families,
 	}
 	if !v.report(ctx, sessionReport{up: &up}) {
 		return ctx.Err()
 	}
 	v.wasUp = true
-	v.faults = faultLog{log: v.log}
-	v.speaker.goLive(v, conn, agreed.families)
-	writing, cancel := context.WithCancel(ctx)
-	wrote := make(chan error, 1)
-	go func() {
-		err := v.write(writing, conn, v.outbox, agreed, local)
-		if writing.Err() != nil {
-			err = nil // it was interrupted
+	v.faults, v.backlog = faultLog{log: v.log}, newBacklog()
+	v.speaker.goLive(v, conn, agreed.families, local)
+	// What fails beside reading ends that, too.
+	reading, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	defer context.AfterFunc(reading, func() { conn.SetReadDeadline(time.Now()) })()
+	working, cancel := context.WithCancel(ctx)
+	wrote, digested := make(chan struct{}), make(chan struct{})
+	begin := func(ended chan<- struct{}, work func() error) {
+		defer close(ended)
+		if err := work(); err != nil && working.Err() == nil {
+			fail(err)
 		}
-		if err != nil {
-			conn.SetReadDeadline(time.Now()) // wakes the reader
-		}
-		wrote <- err
-	}()
-	err := v.read(ctx, conn, r, agreed)
+	}
+	go begin(wrote, func() error { return v.write(working, conn, v.outbox, agreed, local) })
+	go begin(digested, func() error { return v.digest(working) })
+	err := v.read(reading, conn, r, agreed)
+	if cause := context.Cause(reading); cause != nil && (errors.Is(err, errQuiet) || reading.Err() == err) {
+		err = cause
+	}
 	cancel()
-	if failed := interrupt(conn, wrote); failed != nil && errors.Is(err, errQuiet) {
-		err = failed
-	}
+	v.lost(ctx, err.Error())
+	interrupt(conn, wrote)
+	<-digested
 	v.speaker.goDead(v)
-	v.report(ctx, sessionReport{down: err.Error()})
-	if v.speaker.config.OnPeerDown != nil && ctx.Err() == nil {
-		down := PeerDown{Peer: v.neighbor.Name, Reason: err.Error()}
-		v.speaker.urgent.post(func(context.Context) { v.speaker.config.OnPeerDown(down) })
-	}
 	return err
 }
 
-// interrupt ends a write that waits for the reflector, and returns the writer's error.
-func interrupt(conn *net.TCPConn, wrote <-chan error) error {
+// lost says that the session has ended, past all that waits for the dispatcher.
+// Nothing of the session is reported later but one update at most, which the
+// dispatcher drops.
+func (v *ownSession) lost(ctx context.Context, reason string) {
+	if ctx.Err() != nil {
+		return // we have ended it
+	}
+	s, address := v.speaker, v.neighbor.Address
+	s.dispatcher.inbox.post(func(ctx context.Context) {
+		s.dispatcher.sessionReported(ctx, &sessionReport{address: address, down: reason})
+	})
+	s.callPeerDown(address, reason)
+}
+
+// interrupt ends a write that waits for the neighbour.
+func interrupt(conn *net.TCPConn, wrote <-chan struct{}) {
 	for {
 		conn.SetWriteDeadline(time.Now())
 		select {
-		case err := <-wrote:
-			return err
+		case <-wrote:
+			return
 		case <-time.After(10 * time.Millisecond): // it had just set a deadline of its own
 		}
 	}
@@ -145,7 +162,7 @@ func interrupt(conn *net.TCPConn, wrote <-chan error) error {
 var errQuiet = bgp.NewMessageError(bgp.BGP_ERROR_HOLD_TIMER_EXPIRED, 0, nil, "nothing came for the hold time")
 
 // read takes messages until the session ends.
-func (v *vpnSession) read(ctx context.Context, conn *net.TCPConn, r *bufio.Reader, agreed opened) error {
+func (v *ownSession) read(ctx context.Context, conn *net.TCPConn, r *bufio.Reader, agreed opened) error {
 	buffer := make([]byte, maxMessage)
 	for {
 		if agreed.holdTime > 0 && r.Buffered() < headerLength {
@@ -163,7 +180,7 @@ func (v *vpnSession) read(ctx context.Context, conn *net.TCPConn, r *bufio.Reade
 				return errQuiet
 			}
 			if errors.Is(err, io.EOF) {
-				return errors.New("the reflector closed the connection")
+				return errors.New("the neighbour closed the connection")
 			}
 			return err
 		}
@@ -174,18 +191,16 @@ func (v *vpnSession) read(ctx context.Context, conn *net.TCPConn, r *bufio.Reade
 }
 
 // received takes one message.
-func (v *vpnSession) received(ctx context.Context, kind byte, body []byte) error {
+func (v *ownSession) received(ctx context.Context, kind byte, body []byte) error {
 	switch kind {
 	case bgp.BGP_MSG_UPDATE:
-		if v.speaker.config.AnnounceOnly && len(body) > longestEndOfRIB {
-			return nil
+		switch {
+		case !v.reflects():
+			v.backlog.add(ctx, body)
+		case v.speaker.config.AnnounceOnly && len(body) > longestEndOfRIB:
+		default:
+			return v.update(ctx, body, fromReflector)
 		}
-		u, err := parseUpdate(body)
-		if err != nil {
-			return bgp.NewMessageError(bgp.BGP_ERROR_UPDATE_MESSAGE_ERROR, bgp.BGP_ERROR_SUB_MALFORMED_ATTRIBUTE_LIST, nil, err.Error())
-		}
-		v.faults.note(time.Now(), u.faults)
-		v.report(ctx, sessionReport{update: &u})
 	case bgp.BGP_MSG_NOTIFICATION:
 		return notified(body)
 	case bgp.BGP_MSG_ROUTE_REFRESH:
@@ -198,8 +213,19 @@ func (v *vpnSession) received(ctx context.Context, kind byte, body []byte) error
 	return nil
 }
 
+// update reads the body of an UPDATE and reports it.
+func (v *ownSession) update(ctx context.Context, body []byte, from source) error {
+	u, err := parseUpdate(body, from)
+	if err != nil {
+		return bgp.NewMessageError(bgp.BGP_ERROR_UPDATE_MESSAGE_ERROR, bgp.BGP_ERROR_SUB_MALFORMED_ATTRIBUTE_LIST, nil, err.Error())
+	}
+	v.faults.note(time.Now(), u.faults)
+	v.report(ctx, sessionReport{update: &u})
+	return nil
+}
+
 // write sends what is in the outbox, and keeps the session alive.
-func (v *vpnSession) write(ctx context.Context, conn *net.TCPConn, box *outbox, agreed opened, local netip.Addr) error {
+func (v *ownSession) write(ctx context.Context, conn *net.TCPConn, box *outbox, agreed opened, local netip.Addr) error {
 	w := bufio.NewWriterSize(patientWriter{conn, agreed.holdTime}, writeChunk)
 	var beat <-chan time.Time
 	if agreed.holdTime > 0 {
@@ -228,10 +254,10 @@ func (v *vpnSession) write(ctx context.Context, conn *net.TCPConn, box *outbox, 
 	}
 }
 
-// writeChunk is how much a reflector must take within the hold time, in bytes.
+// writeChunk is how much a neighbour must take within the hold time, in bytes.
 const writeChunk = 64 << 10
 
-// patientWriter writes as slowly as the reflector reads: a whole table may take
+// patientWriter writes as slowly as the neighbour reads: a whole table may take
 // longer than the hold time, but each chunk shows that it lives. Without a hold
 // time it waits for ever.
 type patientWriter struct {
@@ -255,10 +281,10 @@ func (w patientWriter) Write(p []byte) (written int, err error) {
 	return written, nil
 }
 
-// lastWord tells the reflector why the session ends: our own reason, or that we
+// lastWord tells the neighbour why the session ends: our own reason, or that we
 // stop, which makes it drop our routes. Before a restart it gets none, so that it
 // keeps them (RFC 4724 §4.2).
-func (v *vpnSession) lastWord(ctx context.Context, conn *net.TCPConn, err error) {
+func (v *ownSession) lastWord(ctx context.Context, conn *net.TCPConn, err error) {
 	code, subcode := uint8(bgp.BGP_ERROR_CEASE), uint8(bgp.BGP_ERROR_SUB_ADMINISTRATIVE_SHUTDOWN)
 	var fault *bgp.MessageError
 	switch {
@@ -270,13 +296,13 @@ func (v *vpnSession) lastWord(ctx context.Context, conn *net.TCPConn, err error)
 	if message, err := bgp.NewBGPNotificationMessage(code, subcode, nil).Serialize(); err == nil {
 		conn.SetWriteDeadline(time.Now().Add(time.Second))
 		if _, err := conn.Write(message); err != nil {
-			v.log.Debug("telling the reflector that the session ends", slog.Any("error", err))
+			v.log.Debug("telling the neighbour that the session ends", slog.Any("error", err))
 		}
 	}
 }
 
 // report hands something over to the dispatcher, in order; false when ctx ended.
-func (v *vpnSession) report(ctx context.Context, r sessionReport) bool {
+func (v *ownSession) report(ctx context.Context, r sessionReport) bool {
 	r.address = v.neighbor.Address
 	select {
 	case v.speaker.dispatcher.reports <- report{session: &r}:
@@ -287,7 +313,7 @@ func (v *vpnSession) report(ctx context.Context, r sessionReport) bool {
 }
 
 // encode returns the messages of a parcel.
-func (v *vpnSession) encode(p parcel, local netip.Addr) []byte {
+func (v *ownSession) encode(p parcel, local netip.Addr) []byte {
 	b := p.messages
 	for _, g := range p.groups {
 		more, err := g.append(b, local)

@@ -22,15 +22,15 @@ const openTime = 30 * time.Second
 // asTrans stands for AS numbers of four bytes (RFC 6793 §9).
 const asTrans = 23456
 
-// dial connects to the reflector.
-func (v *vpnSession) dial(ctx context.Context) (*net.TCPConn, error) {
+// dial connects to the neighbour.
+func (v *ownSession) dial(ctx context.Context) (*net.TCPConn, error) {
 	n := v.neighbor
 	dialer := net.Dialer{
 		Timeout:   n.ConnectRetry,
 		KeepAlive: -1, // BGP has its own
 		Control: func(_, _ string, raw syscall.RawConn) error {
 			var failed error
-			if err := raw.Control(func(fd uintptr) { failed = errors.Join(n.protect(int(fd)), limitUnsent(int(fd))) }); err != nil {
+			if err := raw.Control(func(fd uintptr) { failed = errors.Join(n.protect(int(fd)), v.limitHops(int(fd)), limitUnsent(int(fd))) }); err != nil {
 				return err
 			}
 			return failed
@@ -59,12 +59,31 @@ func (n Neighbor) protect(fd int) error {
 	if !n.TTLSecurity {
 		return nil
 	}
-	level, ttl, least := unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, unix.IPV6_MINHOPCOUNT
-	if n.Address.Is4() {
-		level, ttl, least = unix.IPPROTO_IP, unix.IP_TTL, unix.IP_MINTTL
-	}
+	level, ttl, least := n.hopOptions()
 	if err := errors.Join(unix.SetsockoptInt(fd, level, ttl, 255), unix.SetsockoptInt(fd, level, least, 255)); err != nil {
 		return fmt.Errorf("setting TTL security: %w", err)
+	}
+	return nil
+}
+
+// hopOptions are the socket options for the hop limit of packets, to send with and at
+// least to come with.
+func (n Neighbor) hopOptions() (level, ttl, least int) {
+	if n.Address.Is4() {
+		return unix.IPPROTO_IP, unix.IP_TTL, unix.IP_MINTTL
+	}
+	return unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, unix.IPV6_MINHOPCOUNT
+}
+
+// limitHops lets packets go no farther than to the egress peer.
+func (v *ownSession) limitHops(fd int) error {
+	n := v.neighbor
+	if v.reflects() || n.TTLSecurity {
+		return nil
+	}
+	level, ttl, _ := n.hopOptions()
+	if err := unix.SetsockoptInt(fd, level, ttl, max(int(n.MultihopTTL), 1)); err != nil {
+		return fmt.Errorf("setting the hop limit: %w", err)
 	}
 	return nil
 }
@@ -102,7 +121,7 @@ type opened struct {
 
 // open exchanges OPEN and KEEPALIVE (RFC 4271 §8.2.2). It answers what it refuses
 // by a NOTIFICATION.
-func (v *vpnSession) open(conn *net.TCPConn, r io.Reader) (opened, error) {
+func (v *ownSession) open(conn *net.TCPConn, r io.Reader) (opened, error) {
 	if err := conn.SetDeadline(time.Now().Add(openTime)); err != nil {
 		return opened{}, err
 	}
@@ -132,7 +151,7 @@ func (v *vpnSession) open(conn *net.TCPConn, r io.Reader) (opened, error) {
 
 // openMessage is our OPEN: multiprotocol, route refresh, four-byte AS numbers and
 // graceful restart, as what GoBGP offers on other sessions.
-func (v *vpnSession) openMessage() ([]byte, error) {
+func (v *ownSession) openMessage() ([]byte, error) {
 	n, c := v.neighbor, v.speaker.config
 	restarting := v.speaker.restarting(n)
 	// The kernel's state outlives sessions, too, so that a reflector which keeps
@@ -159,14 +178,14 @@ func (v *vpnSession) openMessage() ([]byte, error) {
 	return m.Serialize()
 }
 
-// agree checks the reflector's OPEN.
-func (v *vpnSession) agree(body []byte) (opened, error) {
+// agree checks the neighbour's OPEN.
+func (v *ownSession) agree(body []byte) (opened, error) {
 	var m bgp.BGPOpen
 	if err := m.DecodeFromBytes(body); err != nil {
 		return opened{}, err
 	}
 	c := v.speaker.config
-	if _, err := bgp.ValidateOpenMsg(&m, c.AS, c.AS, c.RouterID); err != nil {
+	if _, err := bgp.ValidateOpenMsg(&m, v.neighbor.AS, c.AS, c.RouterID); err != nil {
 		return opened{}, err
 	}
 	var capabilities []bgp.ParameterCapabilityInterface
@@ -182,7 +201,7 @@ func (v *vpnSession) agree(body []byte) (opened, error) {
 	agreed := opened{routerID: m.ID, families: sharedFamilies(v.neighbor.Families, capabilities)}
 	if !wide || len(agreed.families) == 0 {
 		return opened{}, bgp.NewMessageError(bgp.BGP_ERROR_OPEN_MESSAGE_ERROR, bgp.BGP_ERROR_SUB_UNSUPPORTED_CAPABILITY, nil,
-			fmt.Sprintf("it has no VPN family of ours (%v), or no AS numbers of four bytes", v.neighbor.Families))
+			fmt.Sprintf("it has no family of ours (%v), or no AS numbers of four bytes", v.neighbor.Families))
 	}
 	agreed.holdTime = min(v.neighbor.HoldTime, time.Duration(m.HoldTime)*time.Second)
 	return agreed, nil
@@ -226,10 +245,10 @@ func nextMessage(r io.Reader, buffer []byte) (kind byte, body []byte, err error)
 	return header[18], buffer[headerLength:n], nil
 }
 
-// notified is the reflector's reason to end the session.
+// notified is the neighbour's reason to end the session.
 func notified(body []byte) error {
 	if len(body) < 2 {
-		return errors.New("the reflector ended the session")
+		return errors.New("the neighbour ended the session")
 	}
-	return fmt.Errorf("the reflector ended the session: %s", bgp.NewNotificationErrorCode(body[0], body[1]))
+	return fmt.Errorf("the neighbour ended the session: %s", bgp.NewNotificationErrorCode(body[0], body[1]))
 }
