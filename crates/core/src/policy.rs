@@ -64,7 +64,8 @@ pub struct PolicyConfig {
     /// A client is steered onto another path, or gets several, where that surely gains more than this share;
     /// from 0 to 1. Default 0.05.
     pub min_gain_path: f64,
-    /// Responses by a route that are needed before it is compared with others. Default 4.
+    /// Responses by a route from which on the bounds of what it gains are taken as they are; with fewer, two at
+    /// least, they lie farther off in proportion. Default 4.
     pub min_samples_path: u32,
     /// How long a route that stalled is avoided at first; at least `1s`. Default `10s`.
     #[serde(with = "duration")]

@@ -19,6 +19,14 @@ pub struct RouteGain {
     pub high: f32,
 }
 
+impl RouteGain {
+    /// The lower bound where the samples are but `evidence` (above 0, at most 1) of those that it takes.
+    pub(super) fn low_at(&self, evidence: f32) -> f32 {
+        let [expected, low] = [self.expected, self.low].map(f32::ln_1p);
+        (expected - (expected - low) / evidence).exp_m1()
+    }
+}
+
 /// What tells two routes apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

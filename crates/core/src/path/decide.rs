@@ -231,20 +231,15 @@ impl Rules<'_> {
     /// Whether a kept route is known still, and not expected to be worse than the usual one.
     fn holds(&self, kept: Route, usual: Route) -> bool {
         let gain = self.gain(kept, usual, Sure::Expected);
-        self.knows(kept) && gain.is_none_or(|gain| gain.expected > 0.0)
+        self.evidence(&[kept]) > 0.0 && gain.is_none_or(|gain| gain.expected > 0.0)
     }
 
     /// The best of the routes that are surely better than `current` by enough.
     fn surely_better(&self, current: Route, options: Singles) -> Option<Steady> {
-        if !self.knows(current) {
-            return None;
-        }
-        let others = options
-            .iter()
-            .filter(|route| *route != current && self.knows(*route));
+        let others = options.iter().filter(|route| *route != current);
         let better = others.filter_map(|route| {
             let gain = self.gain(route, current, Sure::Bounds)?;
-            (gain.low > self.policy.min_gain_path as f32).then_some((route, gain))
+            self.is_proof(gain, route, current).then_some((route, gain))
         });
         let (route, gain) = better.reduce(|best, next| {
             let gain = self.gain(next.0, best.0, Sure::Expected);
@@ -305,7 +300,7 @@ impl Rules<'_> {
     fn aggregated(&self, single: Steady, kept: Kept) -> Option<Steady> {
         let route = Route::Aggregated;
         let stalled = matches!(single.reason, RouteReason::Stalled { .. });
-        if !self.is_open(route) || !self.knows(route) || (stalled && !kept.aggregated) {
+        if !self.is_open(route) || (stalled && !kept.aggregated) {
             return None;
         }
         let over = single.route;
@@ -315,9 +310,9 @@ impl Rules<'_> {
             return Some(Steady { route, reason });
         }
         let gain = self.gain(route, over, Sure::Bounds)?;
-        let enough = self.knows(over) && gain.low > self.policy.min_gain_path as f32;
         let reason = RouteReason::Better { over, gain };
-        enough.then_some(Steady { route, reason })
+        self.is_proof(gain, route, over)
+            .then_some(Steady { route, reason })
     }
 
     /// The route that gets a session which is drawn to explore: one that is little known, or may be better.
@@ -360,9 +355,27 @@ impl Rules<'_> {
     }
 
     fn knows(&self, route: Route) -> bool {
-        let samples = self.quality(route).samples(self.criterion);
+        self.evidence(&[route]) >= 1.0
+    }
+
+    /// How many samples there are of the least known of these routes, as a share of those that it takes; 0
+    /// if they are fewer than tell anything.
+    fn evidence(&self, routes: &[Route]) -> f32 {
+        let samples = |route: &Route| self.quality(*route).samples(self.criterion);
+        let needed = self.policy.min_samples_path as f32;
         // Half a sample for those that have faded a little.
-        samples + 0.5 >= self.policy.min_samples_path as f32
+        let least = routes.iter().map(samples).fold(needed, f32::min) + 0.5;
+        if least < FEWEST.min(needed) {
+            return 0.0;
+        }
+        (least / needed).min(1.0)
+    }
+
+    /// Whether a gain is enough to change routes for. Fewer samples have to differ more: their bound lies
+    /// farther off, in proportion.
+    fn is_proof(&self, gain: RouteGain, route: Route, over: Route) -> bool {
+        let evidence = self.evidence(&[route, over]);
+        evidence > 0.0 && gain.low_at(evidence) > self.policy.min_gain_path as f32
     }
 
     fn gain(&self, route: Route, over: Route, sure: Sure) -> Option<RouteGain> {
@@ -384,6 +397,8 @@ const fn fixed(route: Route, reason: RouteReason, group: Group) -> RouteDecision
     }
 }
 
+/// Samples of a route below which nothing is concluded from them.
+const FEWEST: f32 = 2.0;
 /// A client's own samples with which others can be compared.
 const COMPARABLE: f32 = 1.0;
 /// Keep the draws independent of each other and of the choice of transport.
