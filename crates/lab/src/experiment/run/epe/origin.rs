@@ -18,8 +18,9 @@ use super::super::error::{Attempt, RunError};
 use crate::experiment::files::LIVE_FILE;
 use crate::link::Netns;
 
-/// Between two pieces of the stream.
-const PERIOD: Duration = Duration::from_millis(5);
+/// Between two pieces of the stream: as long as `iperf3 -b` waits, so that gaps can be compared with those of
+/// streams that it makes.
+const PERIOD: Duration = Duration::from_millis(1);
 
 /// What it has.
 #[derive(Clone, Copy, Debug)]
