@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 pub use candidates::{Candidates, Mode, Singles};
 pub use compare::{Measure, RouteGain};
 pub use decide::{RouteDecision, decide_route};
-pub use explain::{RouteSummary, RoutesExplanation, explain_routes};
+pub use explain::{KnownPaths, RouteSummary, RoutesExplanation, explain_routes};
 pub use key::PathKey;
 pub use names::PathNames;
 pub use observation::PathObservation;

@@ -1,5 +1,7 @@
 //! The choice of a route, by rules in the order in which they hold.
 
+mod why;
+
 use super::compare::{Sure, compare};
 use super::record::Kept;
 use super::{
@@ -9,6 +11,8 @@ use super::{
 use crate::decide::{Group, Session, is_held_back};
 use crate::mix::draw;
 use crate::policy::{PathPolicy, PolicyConfig};
+
+pub(super) use why::Verdict;
 
 /// The route of a client's responses of one content class, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,20 +49,17 @@ pub fn decide_route(
         session,
         seed,
     };
-    rules
-        .pinned()
-        .or_else(|| rules.only())
-        .or_else(|| rules.held_back())
-        .unwrap_or_else(|| rules.best())
+    rules.decision()
 }
 
-struct Rules<'a> {
-    view: &'a RouteView,
-    criterion: Criterion,
-    candidates: &'a Candidates,
-    policy: &'a PolicyConfig,
-    session: Session,
-    seed: u64,
+/// The arguments of [`decide_route`].
+pub(super) struct Rules<'a> {
+    pub(super) view: &'a RouteView,
+    pub(super) criterion: Criterion,
+    pub(super) candidates: &'a Candidates,
+    pub(super) policy: &'a PolicyConfig,
+    pub(super) session: Session,
+    pub(super) seed: u64,
 }
 
 /// A route that is kept to unless it is an experiment.
@@ -69,6 +70,13 @@ struct Steady {
 }
 
 impl Rules<'_> {
+    pub(super) fn decision(&self) -> RouteDecision {
+        self.pinned()
+            .or_else(|| self.only())
+            .or_else(|| self.held_back())
+            .unwrap_or_else(|| self.best())
+    }
+
     fn pinned(&self) -> Option<RouteDecision> {
         let candidates = self.candidates;
         let (route, reason) = match (&self.policy.path, candidates.mode) {
@@ -268,35 +276,8 @@ impl Rules<'_> {
         best.unwrap_or(usual)
     }
 
-    fn why_usual(&self, usual: Route, options: Singles) -> RouteReason {
-        let others = || options.iter().filter(|route| *route != usual);
-        let samples = |route| self.quality(route).samples(self.criterion);
-        let gains = others()
-            .filter(|route| self.knows(*route))
-            .filter_map(|route| {
-                let gain = self.gain(route, usual, Sure::Bounds)?;
-                Some((route, gain))
-            });
-        let best = gains.reduce(|best, next| {
-            if next.1.expected > best.1.expected {
-                next
-            } else {
-                best
-            }
-        });
-        match best {
-            Some((best, gain)) if self.knows(usual) => RouteReason::NoGain { best, gain },
-            _ => RouteReason::TooFewSamples {
-                samples: others()
-                    .map(samples)
-                    .fold(0.0, f32::max)
-                    .min(samples(usual)),
-                needed: self.policy.min_samples_path,
-            },
-        }
-    }
-
-    /// Several paths together, where they are kept or surely better than the best single one.
+    /// Several paths together, where they are kept or surely better than the best single one; that one,
+    /// where several were compared with it and nothing else tells more of why it is taken.
     fn aggregated(&self, single: Steady, kept: Kept) -> Option<Steady> {
         let route = Route::Aggregated;
         let stalled = matches!(single.reason, RouteReason::Stalled { .. });
@@ -310,9 +291,12 @@ impl Rules<'_> {
             return Some(Steady { route, reason });
         }
         let gain = self.gain(route, over, Sure::Bounds)?;
-        let reason = RouteReason::Better { over, gain };
-        self.is_proof(gain, route, over)
-            .then_some(Steady { route, reason })
+        let (route, reason) = if self.is_proof(gain, route, over) {
+            (route, RouteReason::Better { over, gain })
+        } else {
+            (over, self.why_single(over, single.reason, (route, gain))?)
+        };
+        Some(Steady { route, reason })
     }
 
     /// The route that gets a session which is drawn to explore: one that is little known, or may be better.
@@ -383,7 +367,7 @@ impl Rules<'_> {
         compare(self.criterion, route, over, self.policy, sure)
     }
 
-    fn quality(&self, route: Route) -> &RouteQuality {
+    pub(super) fn quality(&self, route: Route) -> &RouteQuality {
         self.view.quality(route, self.candidates.plain_is)
     }
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::decide::{Rules, Verdict};
 use super::{
-    Candidates, Criterion, PathNames, Route, RouteDecision, RouteQuality, RouteView, decide_route,
+    Candidates, Criterion, Measure, PathNames, PathSet, Route, RouteDecision, RouteQuality,
+    RouteView,
 };
 use crate::decide::{Group, Session};
 use crate::estimate::LossBounds;
@@ -33,8 +35,8 @@ pub struct RoutesExplanation {
     pub reason_code: String,
     /// The choice with its reason as a sentence.
     pub reason: String,
-    /// Each route that may be chosen, plain first; several paths also where only connections with MPTCP
-    /// may have them, once they are known.
+    /// Each route with what speaks for or against it: plain first, then the agent's paths but the one that
+    /// plain takes, then several together where the client has MPTCP or something is known of them.
     pub routes: Vec<RouteSummary>,
 }
 
@@ -64,29 +66,54 @@ pub struct RouteSummary {
     pub avoided_for: Option<Duration>,
     /// It is used only while the others stall.
     pub backup: bool,
+    /// A stable name of what speaks for or against it.
+    pub verdict_code: String,
+    /// The same for people.
+    pub verdict: String,
+}
+
+/// The agent's paths, as far as an explanation tells of them.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownPaths<'a> {
+    /// Their names.
+    pub names: &'a PathNames,
+    /// Those that the agent has.
+    pub present: PathSet,
+    /// Those of them that can be used, for clients that they reach.
+    pub up: PathSet,
 }
 
 /// Explains what is decided for a client and a content class now. The arguments are those of
-/// [`decide_route`], with the paths' names.
+/// [`decide_route`](super::decide_route), with the agent's paths.
 #[must_use]
 pub fn explain_routes(
     view: &RouteView,
     (class, wants): (&str, Criterion),
     candidates: &Candidates,
-    names: &PathNames,
+    paths: KnownPaths<'_>,
     policy: &PolicyConfig,
     (session, seed): (Session, u64),
 ) -> RoutesExplanation {
-    let decision = decide_route(view, wants, candidates, policy, session, seed);
-    // What connections with MPTCP have shown is of interest for one without as well.
-    let known = view.quality(Route::Aggregated, None).samples(wants) > 0.0;
-    let several = (known || candidates.aggregates()).then_some(Route::Aggregated);
-    let routes = candidates.singles().iter().chain(several);
-    let summary = |route: Route| RouteSummary {
-        route: route.display(names).to_string(),
-        chosen: route == decision.route,
-        backup: candidates.is_backup(route),
-        ..RouteSummary::of(view.quality(route, candidates.plain_is), wants)
+    let rules = Rules {
+        view,
+        criterion: wants,
+        candidates,
+        policy,
+        session,
+        seed,
+    };
+    let decision = rules.decision();
+    let names = paths.names;
+    let summary = |route: Route| {
+        let (verdict_code, verdict) = paths.verdict(&rules, route, &decision);
+        RouteSummary {
+            route: route.display(names).to_string(),
+            chosen: route == decision.route,
+            backup: candidates.is_backup(route),
+            verdict_code: verdict_code.to_owned(),
+            verdict,
+            ..RouteSummary::of(rules.quality(route), wants)
+        }
     };
     RoutesExplanation {
         class: class.to_owned(),
@@ -94,8 +121,101 @@ pub fn explain_routes(
         plain_is: candidates
             .plain_is
             .map(|path| Route::Steered(path).display(names).to_string()),
-        routes: routes.map(summary).collect(),
+        routes: routes(&rules, paths.present).map(summary).collect(),
         ..RoutesExplanation::of(decision, names)
+    }
+}
+
+/// The routes that an explanation is about.
+fn routes(rules: &Rules<'_>, present: PathSet) -> impl Iterator<Item = Route> {
+    let candidates = rules.candidates;
+    let singles = candidates.singles();
+    let steered = move |path| {
+        let route = Route::Steered(path);
+        let is_plain = candidates.plain_is == Some(path);
+        let is_told = singles.contains(route) || (present.contains(path) && !is_plain);
+        is_told.then_some(route)
+    };
+    // What connections with MPTCP have shown is of interest for one without as well.
+    let several = rules.quality(Route::Aggregated).samples(rules.criterion) > 0.0;
+    let several = several || candidates.aggregates();
+    std::iter::once(Route::Plain)
+        .chain(PathSet::ALL.iter().filter_map(steered))
+        .chain(several.then_some(Route::Aggregated))
+}
+
+impl KnownPaths<'_> {
+    /// What speaks for or against a route: its code, and for people.
+    fn verdict(
+        self,
+        rules: &Rules<'_>,
+        route: Route,
+        decision: &RouteDecision,
+    ) -> (&'static str, String) {
+        if let Route::Steered(path) = route {
+            if !self.up.contains(path) {
+                return ("not_up", "not up".to_owned());
+            }
+            if !rules.candidates.paths.contains(path) {
+                return ("unreachable", "does not reach the client".to_owned());
+            }
+        }
+        let verdict = rules.verdict(route, decision);
+        (verdict.code(), self.told(rules, route, verdict))
+    }
+
+    fn told(self, rules: &Rules<'_>, route: Route, verdict: Verdict) -> String {
+        match verdict {
+            Verdict::Chosen => "chosen".to_owned(),
+            Verdict::Otherwise => "chosen in sessions that do not explore".to_owned(),
+            Verdict::RuledOut => "ruled out by policy".to_owned(),
+            Verdict::NoMptcp => "only for connections with MPTCP".to_owned(),
+            Verdict::HeldBack => "not compared, since the client is held back".to_owned(),
+            Verdict::Avoided { left } => format!("avoided for {}", human::time(left)),
+            Verdict::Backup => "backup, taken only while the others stall".to_owned(),
+            Verdict::TooFewSamples {
+                of,
+                samples,
+                needed,
+            } => {
+                let of = match of == route {
+                    true => String::new(),
+                    false => format!(" of {}", of.display(self.names)),
+                };
+                format!("too few samples{of}: {samples:.0} of {needed}")
+            }
+            Verdict::NotBetter { than, gain } => {
+                let figures = [route, than].map(|of| figure(rules.quality(of), gain.by));
+                let than = than.display(self.names);
+                let figures = match figures {
+                    [Some(this), Some(that)] => format!("{this} against {that}"),
+                    _ => return format!("not surely better than {than}: {gain}"),
+                };
+                if gain.expected <= 0.0 {
+                    return format!("not better than {than}: {figures}");
+                }
+                let least = human::percent(rules.policy.min_gain_path);
+                format!("not surely {least} better than {than}: {figures} ({gain})")
+            }
+            Verdict::Stalling => "better, and compared again after the stall".to_owned(),
+        }
+    }
+}
+
+/// What a route is compared by, for people; `None` where it is not known.
+fn figure(quality: &RouteQuality, by: Measure) -> Option<String> {
+    match by {
+        Measure::Goodput => Some(human::rate(quality.goodput()?).to_string()),
+        Measure::Rtt => Some(format!("RTT {}", human::time(quality.rtt()?))),
+        Measure::Loss => Some(format!("loss {}", human::loss(quality.loss()?.mean))),
+        Measure::Stalls => quality.stalls_per_hour().map(stalls_told),
+    }
+}
+
+fn stalls_told(per_hour: f32) -> String {
+    match per_hour {
+        0.0 => "no stalls".to_owned(),
+        _ => format!("{per_hour:.1} stalls an hour"),
     }
 }
 
@@ -127,6 +247,8 @@ impl RouteSummary {
             stalls_per_hour: quality.stalls_per_hour(),
             avoided_for: quality.avoided_for,
             backup: false,
+            verdict_code: String::new(),
+            verdict: String::new(),
         }
     }
 }
@@ -159,20 +281,13 @@ impl fmt::Display for RouteSummary {
             self.rtt.map(|rtt| format!("RTT {}", human::time(rtt))),
             self.loss
                 .map(|loss| format!("loss {}", human::loss(loss.mean))),
-            self.stalls_per_hour.map(|stalls| match stalls {
-                0.0 => "no stalls".to_owned(),
-                _ => format!("{stalls:.1} stalls an hour"),
-            }),
+            self.stalls_per_hour.map(stalls_told),
             Some(format!("{:.0} samples", self.samples)),
             self.age
                 .map(|age| format!("last used {} ago", human::time(age))),
-            self.avoided_for
-                .map(|left| format!("avoided for {}", human::time(left))),
-            self.backup.then(|| "backup".to_owned()),
-            self.chosen.then(|| "chosen".to_owned()),
         ];
         let facts: Vec<String> = facts.into_iter().flatten().collect();
-        f.write_str(&facts.join(", "))
+        write!(f, "{}; {}", facts.join(", "), self.verdict)
     }
 }
 

@@ -1,3 +1,4 @@
+mod explained;
 mod kept;
 mod properties;
 mod simulation;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use super::{
     Candidates, Criterion, Mode, PathId, PathNames, PathObservation, PathSet, PathTable,
-    PathTableConfig, Route, RouteDecision, decide_route, explain_routes,
+    PathTableConfig, Route, RouteDecision, decide_route,
 };
 use crate::decide::{Group, Session};
 use crate::policy::PolicyConfig;
@@ -578,36 +579,4 @@ fn tables_are_bounded_and_forget() {
     assert!(world.goodput(CLIENT, PLAIN).is_some());
     world.table.forget(Scope::All);
     assert!(world.table.is_empty());
-}
-
-#[test]
-fn explanations_read_well() {
-    let mut world = World::new();
-    let mut names = PathNames::default();
-    names.update(&["transit-a", "transit-b", "peer-c"]);
-    world.candidates.backup.insert(THIRD);
-    world.see(CLIENT, PLAIN, 16, 14, 40);
-    world.see(CLIENT, STEERED, 8, 28, 30);
-    world.pass(90);
-    world.table.stalled(
-        addr(CLIENT),
-        AS,
-        SEVERAL.carrier(None),
-        &world.candidates,
-        world.now,
-    );
-    let explained = explain_routes(
-        &world.table.view(addr(CLIENT), AS, world.now),
-        ("bulk", Criterion::Goodput),
-        &world.candidates,
-        &names,
-        &world.policy,
-        (Session(1), 1),
-    );
-    assert_eq!(explained.to_string(), include_str!("tests/explained.txt"));
-    let json = serde_json::to_string(&explained).unwrap();
-    assert_eq!(
-        serde_json::from_str::<super::RoutesExplanation>(&json).unwrap(),
-        explained
-    );
 }

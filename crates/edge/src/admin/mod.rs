@@ -280,7 +280,8 @@ fn client(address: &str, shared: &Shared) -> Response<Body> {
         );
     };
     let open = shared.connections.of(address);
-    let open = open.iter().filter_map(|one| one.look()).collect();
+    let open: Vec<_> = open.iter().filter_map(|one| one.look()).collect();
+    let mptcp = open.iter().any(|one| !one.subflows.is_empty());
     let mut explanation = shared.clients.explain(address).with_open(open);
     let available = shared.available_connections();
     if available > 1 {
@@ -290,7 +291,7 @@ fn client(address: &str, shared: &Shared) -> Response<Body> {
     }
     if let Some(egress) = &shared.egress {
         let session = shared.clients.preview(address).session;
-        explanation = explanation.with_routes(egress.explain(address, session));
+        explanation = explanation.with_routes(egress.explain(address, mptcp, session));
     }
     let Ok(mut value) = serde_json::to_value(&explanation) else {
         return problem(StatusCode::INTERNAL_SERVER_ERROR, "writing the explanation");

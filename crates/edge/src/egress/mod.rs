@@ -255,22 +255,30 @@ impl Egress {
         self.table.lock().delivers(client, carrier, now);
     }
 
-    /// What is known of a client's routes, and what would be decided for each class; nothing where no path
-    /// reaches it.
-    pub(crate) fn explain(&self, client: IpAddr, session: Session) -> Vec<RoutesExplanation> {
+    /// What is known of a client's routes, and what would be decided for each class, for a connection of
+    /// MPTCP if it has one open or had one lately; nothing while the agent has not been asked for it.
+    pub(crate) fn explain(
+        &self,
+        client: IpAddr,
+        mptcp: bool,
+        session: Session,
+    ) -> Vec<RoutesExplanation> {
         let client = client.to_canonical();
         let Some(reach) = self.lookups.known(client) else {
             return Vec::new();
         };
         let rules = self.rules.load();
         let view = self.table.lock().view(client, reach.asn, self.clock.now());
+        let state = self.state();
+        let had = view.quality(Route::Aggregated, None).age.is_some();
+        let aggregate = (mptcp || had) && self.hints.are_obeyed();
         let explained = |class: ClassId| {
-            let candidates = self.candidates(&rules, client, Some(reach), class, false);
+            let candidates = self.candidates(&rules, client, Some(reach), class, aggregate);
             explain_routes(
                 &view,
                 (rules.classes.name(class), rules.classes.wants(class)),
                 &candidates,
-                self.state().names(),
+                state.known_paths(),
                 &rules.policy,
                 (session, SEED),
             )

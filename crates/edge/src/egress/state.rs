@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use hikyaku_core::path::{Candidates, Mode, PathId, PathNames, PathSet};
+use hikyaku_core::path::{Candidates, KnownPaths, Mode, PathId, PathNames, PathSet};
 
 use super::wire::{Lookup, Path, PathState, Policy, Snapshot};
 
@@ -127,6 +127,20 @@ impl State {
         }
     }
 
+    /// The paths as explanations tell of them.
+    pub(super) fn known_paths(&self) -> KnownPaths<'_> {
+        KnownPaths {
+            names: &self.names,
+            present: self.those(|_| true),
+            up: self.those(is_up),
+        }
+    }
+
+    fn those(&self, wanted: impl Fn(&Path) -> bool) -> PathSet {
+        let of = self.paths().filter(|(_, path)| wanted(path));
+        of.map(|(id, _)| id).collect()
+    }
+
     /// What may be chosen for a client and a class of content, with MPTCP or not; `named` is what
     /// `policy.path` names.
     pub(crate) fn candidates(
@@ -137,11 +151,6 @@ impl State {
         aggregate: bool,
         named: Option<&str>,
     ) -> Candidates {
-        let usable = |path: &Path| path.state == PathState::Up && path.mark != 0;
-        let set = |wanted: &dyn Fn(&Path) -> bool| -> PathSet {
-            let of = self.paths().filter(|(_, path)| wanted(path));
-            of.map(|(id, _)| id).collect()
-        };
         if !self.usable {
             return Candidates::default();
         }
@@ -156,10 +165,10 @@ impl State {
             ids.collect()
         };
         let by_policy = policy.map_or(PathSet::EMPTY, |policy| named_in(&policy.backup));
-        let backup = set(&|path| path.backup);
+        let backup = self.those(|path| path.backup);
         Candidates {
             plain_is: reach.plain_is,
-            paths: reach.paths.and(set(&usable)),
+            paths: reach.paths.and(self.those(is_up)),
             backup: backup.iter().chain(by_policy.iter()).collect(),
             aggregate,
             mode: policy.map_or(Mode::Adaptive, |policy| policy.mode),
@@ -170,6 +179,11 @@ impl State {
             named: named.and_then(|name| self.names.id(name)),
         }
     }
+}
+
+/// Whether it may be used for clients that it reaches.
+fn is_up(path: &Path) -> bool {
+    path.state == PathState::Up && path.mark != 0
 }
 
 #[cfg(test)]

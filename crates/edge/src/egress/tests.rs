@@ -1,6 +1,7 @@
 //! Connections' routes against an agent that is none, over a real Unix socket.
 
 mod agent;
+mod explained;
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use super::{
 use crate::path::Blame;
 
 impl World {
-    fn stall(&mut self, client: &str, route: Route) -> Blame {
+    pub(super) fn stall(&mut self, client: &str, route: Route) -> Blame {
         let carrier = route.carrier(self.candidates.plain_is);
         let (candidates, now) = (self.candidates, self.now);
         self.table
