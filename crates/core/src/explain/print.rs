@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Clear, Explanation, Level, Path, TransportLevel};
+use crate::arm::Transport;
 use crate::connections::ConnectionsSummary;
 use crate::estimate::LossBounds;
 use crate::human;
@@ -113,13 +114,19 @@ impl Path {
             &format_args!("RTT {rtt}, {rate}, {:.0} samples", self.samples),
         )?;
         row(f, "loss", &format_args!("{tcp} on TCP, {quic} on QUIC"))?;
-        let begin = |known: Option<Known>| or_dash(known.map(begin));
-        let (tcp, quic) = (begin(self.known.tcp), begin(self.known.quic));
-        row(
-            f,
-            "begin with",
-            &format_args!("{tcp} on TCP, {quic} on QUIC"),
-        )
+        let begins = Transport::ALL.into_iter().filter_map(|transport| {
+            let name = match transport {
+                Transport::Tcp => "TCP",
+                Transport::Quic => "QUIC",
+            };
+            let known = (*self.known.get(transport))?;
+            Some(format!("{} on {name}", begin(known)))
+        });
+        let begins: Vec<String> = begins.collect();
+        if begins.is_empty() {
+            return Ok(());
+        }
+        row(f, "begin with", &begins.join(", "))
     }
 }
 

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::{Explanation, explain};
 use crate::arm::{Arm, ByTransport, Congestion, CongestionSet, Version};
+use crate::known::Known;
 use crate::model::tests::synthetic;
 use crate::policy::PolicyConfig;
 use crate::sample::{Observation, Outcome, PathSample, UdpEvent};
 use crate::table::{ClientTable, TableConfig};
-use crate::units::{Rate, Timestamp};
+use crate::units::{ByteSize, Rate, Timestamp};
 
 const START: u64 = 1_800_000_000;
 
@@ -110,5 +111,31 @@ fn it_goes_through_json() {
             serde_json::from_str::<Explanation>(&json).unwrap(),
             explanation
         );
+    }
+}
+
+#[test]
+fn what_a_connection_begins_with_is_told_where_it_is_known() {
+    let known = Some(Known {
+        bdp: ByteSize::from_bytes(120_000),
+        min_rtt: Duration::from_millis(20),
+    });
+    let line = "begin with    20 packets of 120 kB on ";
+    let cases = [
+        (None, None, None),
+        (None, known, Some(format!("{line}QUIC"))),
+        (known, None, Some(format!("{line}TCP"))),
+        (
+            known,
+            known,
+            Some(format!("{line}TCP, 20 packets of 120 kB on QUIC")),
+        ),
+    ];
+    for (tcp, quic, want) in cases {
+        let mut explanation = explained(&["192.0.2.1"], &[], "192.0.2.1");
+        explanation.path.known = ByTransport { tcp, quic };
+        let text = explanation.to_string();
+        let found = text.lines().find(|line| line.starts_with("begin with"));
+        assert_eq!(found, want.as_deref());
     }
 }
