@@ -48,19 +48,19 @@ pub(crate) struct RouteCounts {
 pub(crate) struct Goodputs {
     /// How many.
     pub(crate) responses: u64,
-    /// Of the natural logarithms of bit/s.
-    sum: f64,
+    /// Sum of the natural logarithms of bit/s.
+    pub(crate) log_sum: f64,
 }
 
 impl Goodputs {
     fn add(&mut self, goodput: Rate) {
         self.responses += 1;
-        self.sum += (goodput.bits_per_sec() as f64).ln();
+        self.log_sum += (goodput.bits_per_sec() as f64).ln();
     }
 
     /// Their geometric mean; `None` without any.
     pub(crate) fn mean(&self) -> Option<Rate> {
-        let mean = || Rate::from_bits_per_sec((self.sum / self.responses as f64).exp() as u64);
+        let mean = || Rate::from_bits_per_sec((self.log_sum / self.responses as f64).exp() as u64);
         (self.responses > 0).then(mean)
     }
 }

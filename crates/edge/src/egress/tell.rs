@@ -1,7 +1,10 @@
 //! What is told of egress paths: metrics and the admin API.
 
+use std::sync::atomic::AtomicU64;
+
 use hikyaku_core::path::Route;
 use hikyaku_core::units::Rate;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -156,6 +159,7 @@ impl Egress {
                 .map(|(reason, count)| (vec![("reason", reason)], count))
                 .collect(),
         );
+        self.register_compared(registry);
         let connected = Gauge::<i64>::default();
         connected.set(i64::from(self.is_connected()));
         registry.register(
@@ -170,5 +174,31 @@ impl Egress {
                 .set(i64::from(path.state == PathState::Up));
         }
         registry.register("egress_path_up", "Whether a path may be used", up);
+    }
+    /// Adds what choosing routes gains: by count and sum of logarithms, which give the geometric mean over any
+    /// time.
+    fn register_compared(&self, registry: &mut Registry) {
+        let compared = ["held_back", "others"]
+            .into_iter()
+            .zip(self.counts.compared());
+        let responses = Family::<Vec<(&'static str, &'static str)>, Counter>::default();
+        let goodput = Family::<_, Counter<f64, AtomicU64>>::default();
+        for (group, goodputs) in compared {
+            let labels = vec![("group", group)];
+            let count = responses.get_or_create(&labels);
+            count.inc_by(goodputs.responses);
+            let sum = goodput.get_or_create(&labels);
+            sum.inc_by(goodputs.log_sum);
+        }
+        registry.register(
+            "route_compared_responses",
+            "Responses whose goodput tells what choosing the way gains",
+            responses,
+        );
+        registry.register(
+            "route_compared_log_goodput",
+            "Sum of the natural logarithms of their goodputs in bit/s",
+            goodput,
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 mod agent;
 mod explained;
+mod told;
 
 use std::net::IpAddr;
 use std::sync::Arc;
