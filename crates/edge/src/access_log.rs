@@ -1,7 +1,7 @@
 //! The access log: one line a response, written by a thread of its own.
 
 use std::fs::OpenOptions;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -9,7 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use hikyaku_core::arm::Version;
-use hikyaku_core::units::Timestamp;
+use hikyaku_core::human;
+use hikyaku_core::units::{ByteSize, Timestamp};
 use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
@@ -102,7 +103,29 @@ impl Entry<'_> {
         match format {
             AccessFormat::Json => serde_json::to_string(self).unwrap_or_default(),
             AccessFormat::Combined => self.combined(),
+            AccessFormat::Short => self.short(),
         }
+    }
+
+    /// For people: `09:15:00  h3  200  GET /index.html  4.7 kB in 0.91 ms  127.0.0.1`.
+    fn short(&self) -> String {
+        const FORMAT: &[BorrowedFormatItem<'_>] = format_description!("[hour]:[minute]:[second]");
+        let time = self.time.utc().format(FORMAT).unwrap_or_default();
+        let (version, method, client) = (self.version.name(), self.method, self.client);
+        let status = self
+            .status
+            .map_or_else(|| "---".to_owned(), |s| s.to_string());
+        let path = escape(self.path);
+        let size = human::size(ByteSize::from_bytes(self.bytes));
+        let duration = human::time(Duration::from_micros(self.duration_us));
+        let mut line =
+            format!("{time}  {version}  {status}  {method} {path}  {size} in {duration}  {client}");
+        match &self.error {
+            Some(error) => line.extend(["  ", &escape(error)]),
+            None if !self.complete => line.push_str("  incomplete"),
+            None => {}
+        }
+        line
     }
 
     /// The combined log format, and then: duration in seconds, version, smallest
@@ -179,14 +202,20 @@ pub(crate) struct AccessLog {
 }
 
 impl AccessLog {
-    /// Opens the log.
+    /// Opens the log, in the form that its reader is likely to want if none is given: short lines on a
+    /// terminal, else JSON.
     ///
     /// # Errors
     /// When its file can't be opened for writing.
     pub(crate) fn open(
         target: &AccessTarget,
-        format: AccessFormat,
+        format: Option<AccessFormat>,
     ) -> Result<Self, AccessLogError> {
+        let is_read = *target == AccessTarget::Stdout && io::stdout().is_terminal();
+        let format = format.unwrap_or(match is_read {
+            true => AccessFormat::Short,
+            false => AccessFormat::Json,
+        });
         let out: Box<dyn Write + Send> = match target {
             AccessTarget::Off => {
                 return Ok(Self {
@@ -266,6 +295,61 @@ fn write_lines(lines: &Receiver<String>, mut out: impl Write) {
             }
             thread::sleep(PAUSE);
             batch.extend(lines.try_iter());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_lines_tell_what_people_look_for() {
+        let entry = |status, complete, error: Option<&str>| Entry {
+            time: Time(Timestamp::from_secs(1_800_000_000)),
+            client: IpAddr::from([192, 0, 2, 1]),
+            port: 4433,
+            method: "GET",
+            host: "example.org",
+            path: "/a\n.html?q=1",
+            version: Version::H3,
+            status,
+            bytes: 47_290,
+            complete,
+            duration_us: 12_340,
+            goodput_bps: 0,
+            congestion: "floor",
+            min_rtt_us: 0,
+            srtt_us: 0,
+            packets_sent: 0,
+            packets_lost: 0,
+            delivery_rate_bps: None,
+            app_limited: false,
+            decision: "h3",
+            reason: "too_few_samples",
+            group: "plain",
+            route: None,
+            route_reason: None,
+            error: error.map(str::to_owned),
+            referer: "",
+            user_agent: "",
+        };
+        let what = "GET /a\\u{a}.html?q=1  47 kB in 12 ms  192.0.2.1";
+        // status, complete, error, the line behind time and version
+        let cases = [
+            (Some(200), true, None, format!("200  {what}")),
+            (Some(200), false, None, format!("200  {what}  incomplete")),
+            (None, false, None, format!("---  {what}  incomplete")),
+            (
+                Some(502),
+                true,
+                Some("no answer"),
+                format!("502  {what}  no answer"),
+            ),
+        ];
+        for (status, complete, error, want) in cases {
+            let line = entry(status, complete, error).line(AccessFormat::Short);
+            assert_eq!(line, format!("08:00:00  h3  {want}"));
         }
     }
 }

@@ -203,9 +203,9 @@ pub struct LogConfig {
     /// Where the access log goes: `off`, `stdout`, or a file, which is opened anew on
     /// SIGHUP. Default `stdout`.
     pub access: AccessTarget,
-    /// Its form: `json` or `combined` (as nginx and Apache, with the transport's
-    /// figures at the end of the line). Default `json`.
-    pub format: AccessFormat,
+    /// Its form: `json`, `combined` (as nginx and Apache, with the transport's figures at the
+    /// end of the line) or `short` (for people). Default: `short` on a terminal, else `json`.
+    pub format: Option<AccessFormat>,
     /// What else is logged, to standard error: `error`, `warn`, `info`, `debug`, or a
     /// filter such as `info,hikyaku_edge::quic=debug`. Default `info`.
     pub level: String,
@@ -215,7 +215,7 @@ impl Default for LogConfig {
     fn default() -> Self {
         Self {
             access: AccessTarget::Stdout,
-            format: AccessFormat::Json,
+            format: None,
             level: "info".to_owned(),
         }
     }
@@ -251,6 +251,8 @@ pub enum AccessFormat {
     Json,
     /// The combined log format.
     Combined,
+    /// A short line, for people.
+    Short,
 }
 
 /// Admin page, API and metrics.
