@@ -424,4 +424,15 @@ fn the_subflows_of_mptcp_are_told() {
         let grown: Vec<bool> = pairs.map(|(before, later)| before != later).collect();
         (grown == [true, true]).then_some(())
     });
+    let backup = |known: &Value| {
+        let subflows = subflows(known).unwrap_or_default();
+        let backup = subflows.iter().map(|subflow| subflow["backup"].as_bool());
+        backup.collect::<Vec<_>>()
+    };
+    assert_eq!(backup(&known), [Some(false); 2], "{known:#}");
+    world.ip("server", "mptcp endpoint change 2001:db8:5::b1 backup");
+    eventually("the second is backup", || {
+        let backup = backup(&world.admin("/v1/clients/2001:db8:9::1"));
+        (backup == [Some(false), Some(true)]).then_some(())
+    });
 }

@@ -43,6 +43,9 @@ pub struct SubflowState {
     pub remote: SocketAddr,
     /// The egress path of the server's address; `None` where that is of none alone.
     pub path: Option<String>,
+    /// It carries data only while no other can, as either end has asked; `None` where the kernel does not
+    /// tell.
+    pub backup: Option<bool>,
     /// TCP's state (RFC 9293 §3.3.2), as `established`.
     pub state: String,
     /// Bytes that the client has acknowledged on it.
@@ -103,6 +106,9 @@ impl fmt::Display for SubflowState {
         write!(f, "subflow {local} to {remote}")?;
         if let Some(path) = &self.path {
             write!(f, " by {path}")?;
+        }
+        if self.backup == Some(true) {
+            f.write_str(", backup")?;
         }
         let acked = human::size(self.acked);
         write!(f, ": {state}, {acked} acknowledged")?;
@@ -187,6 +193,7 @@ mod tests {
             local: "[2001:db8:5::b1]:443".parse().unwrap(),
             remote: "[2001:db8:9::1]:4433".parse().unwrap(),
             path: Some("transit-b".to_owned()),
+            backup: Some(true),
             state: "established".to_owned(),
             acked: ByteSize::from_bytes(12_000_000),
             in_flight: ByteSize::from_bytes(90_000),
@@ -198,12 +205,13 @@ mod tests {
         assert_eq!(
             whole.to_string(),
             format!(
-                "{ends} by transit-b: established, 12 MB acknowledged, 90 kB in flight, RTT 20 ms, \
+                "{ends} by transit-b, backup: established, 12 MB acknowledged, 90 kB in flight, RTT 20 ms, \
                  window 120 kB, 3 timeouts in a row"
             )
         );
         let new = SubflowState {
             path: None,
+            backup: None,
             state: "syn-received".to_owned(),
             acked: ByteSize::from_bytes(0),
             in_flight: ByteSize::from_bytes(0),

@@ -8,6 +8,7 @@ use hikyaku_core::units::{ByteSize, Rate};
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
 
+use super::diag::Diagnostics;
 use super::{Flight, Snapshot, SubflowFlight, Window};
 use crate::sys::{self, Subflow, TcpInfo};
 
@@ -92,17 +93,23 @@ fn of_tcp(info: &TcpInfo) -> Snapshot {
 
 /// Reads what each subflow of an MPTCP connection does, without the paths that they take.
 pub(super) fn subflow_states(stream: &TcpStream) -> Vec<SubflowState> {
-    let subflows = sys::mptcp_subflows(stream).map(|(_, subflows)| subflows);
-    subflows.iter().flatten().filter_map(state_of).collect()
+    let Ok((_, subflows)) = sys::mptcp_subflows(stream) else {
+        return Vec::new();
+    };
+    let diagnostics = Diagnostics::open().ok();
+    let state = |subflow| state_of(subflow, diagnostics.as_ref());
+    subflows.iter().filter_map(state).collect()
 }
 
-fn state_of(subflow: &Subflow) -> Option<SubflowState> {
+fn state_of(subflow: &Subflow, diagnostics: Option<&Diagnostics>) -> Option<SubflowState> {
     let info = &subflow.tcp;
+    let (local, remote) = (subflow.local?, subflow.remote?);
     let packets = |count: u32| ByteSize::from_bytes(u64::from(count) * u64::from(info.snd_mss));
     Some(SubflowState {
-        local: subflow.local?,
-        remote: subflow.remote?,
+        local,
+        remote,
         path: None,
+        backup: diagnostics.and_then(|diagnostics| diagnostics.is_backup(local, remote)),
         state: state_name(info.state).to_owned(),
         acked: ByteSize::from_bytes(info.bytes_acked),
         in_flight: packets(info.unacked),

@@ -5,6 +5,7 @@
 //! task that drives the connection, then waits for the peer's acknowledgement, reads the
 //! transport's counters, and reports.
 
+mod diag;
 mod exchange;
 mod info;
 mod io;
