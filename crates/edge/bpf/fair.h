@@ -205,7 +205,7 @@ static __always_inline void show_fair(struct sock *sk, struct flow *flow)
 	/* What every sender may send at once (RFC 6928 §2), and what each of its acknowledgements
 	 * allows, would only come later for being paced. */
 	if (flow->inner <= 2 * LEAST_WINDOW && in_slow_start(flow, tp))
-		set_pace(sk, ~0ULL);
+		set_pace(sk, pace_of(tp, tp->snd_cwnd, 1000));
 	else
 		set_pace(sk, pace_of(tp, tp->snd_cwnd,
 				     flow->inner < tp->snd_ssthresh / 2 ? 150 : 120));

@@ -1,6 +1,9 @@
 /* What is kept of a socket, and what all three congestion controls do alike. */
 #pragma once
 
+/* 100 ms, in eighths of a microsecond. */
+enum { UNKNOWN_SRTT = 800000 };
+
 /* Packets, in sixteenths, weighted by age. */
 struct count {
 	__u32 acked;
@@ -154,13 +157,16 @@ static __always_inline struct flow *begin(struct sock *sk)
 	return flow;
 }
 
-/* Bytes a second that send `window` packets in `100 / percent` of a round trip. */
+/* Bytes a second that send `window` packets in `100 / percent` of a round trip.
+ *
+ * A subflow that joins begins before its handshake is measured. MPTCP shares data out by averages of the
+ * subflows' rates: one without limit overflows them, and a far too high one keeps all data to itself for
+ * a second. One that is too low is corrected as soon as the subflow has nothing more to send. */
 static __always_inline __u64 pace_of(struct tcp_sock *tp, __u64 window, __u32 percent)
 {
 	__u64 rate = (__u64)tp->mss_cache * 80000 * percent * max64(window, tp->packets_out);
-	__u32 srtt = tp->srtt_us;
 
-	return srtt ? rate / srtt : ~0ULL;
+	return rate / (tp->srtt_us ? tp->srtt_us : UNKNOWN_SRTT);
 }
 
 static __always_inline void set_pace(struct sock *sk, __u64 rate)
