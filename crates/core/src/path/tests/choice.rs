@@ -1,0 +1,343 @@
+//! Which route is chosen, and what it takes to change it.
+
+use super::*;
+
+#[test]
+fn what_is_surely_better_is_chosen() {
+    use Criterion::{Goodput, Rtt, Stall};
+    // name, wants, [(route, responses, Mbit/s, RTT in ms)], route, reason
+    type Case<'a> = (
+        &'a str,
+        Criterion,
+        &'a [(Route, usize, u64, u64)],
+        Route,
+        &'a str,
+    );
+    let cases: &[Case<'_>] = &[
+        ("nothing is known", Goodput, &[], PLAIN, "too_few_samples"),
+        (
+            "plain alone is known",
+            Goodput,
+            &[(PLAIN, 20, 10, 30)],
+            PLAIN,
+            "too_few_samples",
+        ),
+        (
+            "the other alone is known",
+            Goodput,
+            &[(STEERED, 20, 10, 30)],
+            PLAIN,
+            "too_few_samples",
+        ),
+        (
+            "one response is too few, however fast",
+            Goodput,
+            &[(PLAIN, 20, 10, 30), (STEERED, 1, 90, 30)],
+            PLAIN,
+            "too_few_samples",
+        ),
+        (
+            "two are enough where they differ very much",
+            Goodput,
+            &[(PLAIN, 20, 10, 30), (STEERED, 2, 20, 30)],
+            STEERED,
+            "more_goodput",
+        ),
+        (
+            "but not for what eight would prove",
+            Goodput,
+            &[(PLAIN, 20, 10, 30), (STEERED, 2, 14, 30)],
+            PLAIN,
+            "too_few_samples",
+        ),
+        (
+            "as eight do",
+            Goodput,
+            &[(PLAIN, 20, 10, 30), (STEERED, 8, 14, 30)],
+            STEERED,
+            "more_goodput",
+        ),
+        (
+            "the other is twice as fast",
+            Goodput,
+            &[(PLAIN, 20, 10, 30), (STEERED, 8, 20, 30)],
+            STEERED,
+            "more_goodput",
+        ),
+        (
+            "a gain that is not sure",
+            Goodput,
+            &[(PLAIN, 20, 20, 30), (STEERED, 4, 23, 30)],
+            PLAIN,
+            "no_gain",
+        ),
+        (
+            "a gain that is too small",
+            Goodput,
+            &[(PLAIN, 99, 100, 30), (STEERED, 99, 103, 30)],
+            PLAIN,
+            "no_gain",
+        ),
+        (
+            "several are better than the best single one",
+            Goodput,
+            &[
+                (PLAIN, 20, 10, 30),
+                (STEERED, 16, 20, 30),
+                (SEVERAL, 16, 30, 30),
+            ],
+            SEVERAL,
+            "more_goodput",
+        ),
+        (
+            "several are better than plain, but not than the best single one",
+            Goodput,
+            &[
+                (PLAIN, 20, 10, 30),
+                (STEERED, 16, 20, 30),
+                (SEVERAL, 16, 20, 30),
+            ],
+            STEERED,
+            "more_goodput",
+        ),
+        (
+            "interactive content wants the shorter one, however slow",
+            Rtt,
+            &[(PLAIN, 20, 100, 60), (STEERED, 20, 10, 30)],
+            STEERED,
+            "shorter_rtt",
+        ),
+        (
+            "bulk content does not",
+            Goodput,
+            &[(PLAIN, 20, 100, 60), (STEERED, 20, 10, 30)],
+            PLAIN,
+            "no_gain",
+        ),
+        (
+            "live content without stalls wants the shorter one",
+            Stall,
+            &[(PLAIN, 20, 20, 60), (STEERED, 20, 15, 30)],
+            STEERED,
+            "shorter_rtt",
+        ),
+        (
+            "but enough goodput before that",
+            Stall,
+            &[(PLAIN, 20, 20, 60), (STEERED, 20, 4, 30)],
+            PLAIN,
+            "no_gain",
+        ),
+        (
+            "so that a longer one may be better",
+            Stall,
+            &[(PLAIN, 20, 4, 30), (STEERED, 20, 20, 60)],
+            STEERED,
+            "more_goodput",
+        ),
+    ];
+    for (name, wants, seen, route, code) in cases {
+        let mut world = World::new();
+        for &(route, times, mbps, rtt) in *seen {
+            world.see(CLIENT, route, times, mbps, rtt);
+        }
+        let decision = world.decide(CLIENT, *wants);
+        let got = (decision.route, decision.reason.code());
+        assert_eq!(got, (*route, *code), "{name}: {decision:?}");
+    }
+}
+
+#[test]
+fn routes_of_one_rtt_differ_by_loss() {
+    let mut world = World::new();
+    for (route, lost) in [(PLAIN, 14), (STEERED, 0)] {
+        for _ in 0..20 {
+            let seen = PathObservation {
+                packets_lost: lost,
+                ..response(20, 30)
+            };
+            world.learn(CLIENT, route, &seen);
+        }
+    }
+    let decision = world.decide(CLIENT, Criterion::Rtt);
+    assert_eq!(
+        (decision.route, decision.reason.code()),
+        (STEERED, "less_loss")
+    );
+}
+
+#[test]
+fn operators_have_the_last_word() {
+    let all = World::new().candidates;
+    let of = |mode, paths: &[PathId]| Candidates {
+        mode,
+        allowed: paths.iter().copied().collect(),
+        ..all
+    };
+    let named = |path| Candidates {
+        named: Some(path),
+        ..all
+    };
+    let alone = Candidates {
+        paths: PathSet::EMPTY,
+        aggregate: false,
+        ..all
+    };
+    // name, policy.path, candidates, route, reason
+    type Case<'a> = (&'a str, &'a str, Candidates, Route, &'a str);
+    let cases: &[Case<'_>] = &[
+        ("all pinned to plain", "plain", all, PLAIN, "pinned"),
+        ("to a path", "transit-b", named(OTHER), STEERED, "pinned"),
+        (
+            "to the path that plain takes, which BGP may change",
+            "transit-a",
+            named(BEST),
+            Route::Steered(BEST),
+            "pinned",
+        ),
+        (
+            "to one that there is not",
+            "transit-z",
+            all,
+            PLAIN,
+            "pinned_missing",
+        ),
+        (
+            "to one that is down",
+            "transit-b",
+            Candidates {
+                paths: [BEST].into_iter().collect(),
+                ..named(OTHER)
+            },
+            PLAIN,
+            "pinned_missing",
+        ),
+        ("to several", "aggregate", all, SEVERAL, "pinned"),
+        ("without MPTCP", "aggregate", alone, PLAIN, "pinned_missing"),
+        (
+            "policy: plain",
+            "adaptive",
+            of(Mode::Plain, &[]),
+            PLAIN,
+            "policy",
+        ),
+        (
+            "policy: several",
+            "adaptive",
+            of(Mode::Aggregated, &[]),
+            SEVERAL,
+            "policy",
+        ),
+        (
+            "policy: one path",
+            "adaptive",
+            Candidates {
+                aggregate: false,
+                ..of(Mode::Steered, &[THIRD])
+            },
+            Route::Steered(THIRD),
+            "policy",
+        ),
+        (
+            "policy: the better of two",
+            "adaptive",
+            of(Mode::Steered, &[OTHER, THIRD]),
+            STEERED,
+            "no_gain",
+        ),
+        (
+            "policy: of these paths",
+            "adaptive",
+            of(Mode::Adaptive, &[BEST, THIRD]),
+            PLAIN,
+            "no_gain",
+        ),
+        ("no path", "adaptive", alone, PLAIN, "only"),
+    ];
+    for (name, path, candidates, route, code) in cases {
+        let mut world = World::with(PolicyConfig {
+            path: path.parse().unwrap(),
+            exploration: 0.0,
+            holdback: 0.0,
+            ..PolicyConfig::default()
+        });
+        world.see(CLIENT, PLAIN, 20, 10, 30);
+        world.see(CLIENT, STEERED, 20, 20, 30);
+        world.see(CLIENT, Route::Steered(THIRD), 20, 5, 30);
+        world.candidates = *candidates;
+        let decision = world.decide(CLIENT, Criterion::Goodput);
+        let got = (decision.route, decision.reason.code());
+        assert_eq!(got, (*route, *code), "{name}: {decision:?}");
+    }
+}
+
+#[test]
+fn the_hold_back_group_stays_on_plain() {
+    let mut world = World::with(PolicyConfig {
+        holdback: 1.0,
+        ..PolicyConfig::default()
+    });
+    world.see(CLIENT, PLAIN, 20, 10, 30);
+    world.see(CLIENT, STEERED, 20, 20, 30);
+    let decision = world.decide(CLIENT, Criterion::Goodput);
+    assert_eq!((decision.route, decision.group), (PLAIN, Group::HoldBack));
+}
+
+#[test]
+fn what_was_chosen_is_kept_until_it_is_expected_to_be_worse() {
+    let mut world = World::new();
+    world.see(CLIENT, PLAIN, 16, 10, 30);
+    world.see(CLIENT, STEERED, 16, 20, 30);
+    assert_eq!(
+        world.decide(CLIENT, Criterion::Goodput).reason.code(),
+        "more_goodput"
+    );
+    // Twelve hours later plain has faded, and hardly anything could be proved against it.
+    world.pass(12 * 3600);
+    world.see(CLIENT, STEERED, 16, 20, 30);
+    let decision = world.decide(CLIENT, Criterion::Goodput);
+    assert_eq!((decision.route, decision.reason.code()), (STEERED, "kept"));
+    // It gets worse than plain was: back at once, without proof.
+    world.see(CLIENT, STEERED, 48, 9, 30);
+    assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, PLAIN);
+    // Other criteria were not kept on anything.
+    assert_eq!(world.decide(CLIENT, Criterion::Rtt).route, PLAIN);
+}
+
+#[test]
+fn several_are_left_when_they_harm() {
+    let mut world = World::new();
+    world.see(CLIENT, PLAIN, 16, 20, 30);
+    world.see(CLIENT, SEVERAL, 16, 30, 30);
+    assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, SEVERAL);
+    // A client without MPTCP does not change that for its neighbours.
+    world.candidates.aggregate = false;
+    assert_eq!(world.decide(NEIGHBOUR, Criterion::Goodput).route, PLAIN);
+    world.candidates.aggregate = true;
+    world.see(CLIENT, SEVERAL, 16, 21, 30);
+    let decision = world.decide(CLIENT, Criterion::Goodput);
+    assert_eq!((decision.route, decision.reason.code()), (SEVERAL, "kept"));
+    world.see(CLIENT, SEVERAL, 48, 18, 30);
+    assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, PLAIN);
+}
+
+#[test]
+fn backups_are_never_explored() {
+    let mut world = World::with(PolicyConfig {
+        exploration: 1.0,
+        holdback: 0.0,
+        ..PolicyConfig::default()
+    });
+    world.candidates.aggregate = false;
+    world.candidates.backup.insert(OTHER);
+    let unknown = world.decide(CLIENT, Criterion::Goodput);
+    assert_eq!(unknown.route, PLAIN, "there is nothing to compare with");
+    world.see(CLIENT, PLAIN, 2, 10, 30);
+    let decision = world.decide(CLIENT, Criterion::Goodput);
+    assert_eq!(
+        (decision.route, decision.group),
+        (Route::Steered(THIRD), Group::Explore)
+    );
+    world.candidates.backup.insert(THIRD);
+    assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, PLAIN);
+}
