@@ -2,6 +2,10 @@
 //! it the tests that do say so and pass.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
 
+mod interrupted;
+mod peers;
+mod told;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
@@ -80,6 +84,27 @@ fn by_arm(runs: Vec<Run>) -> BTreeMap<String, Vec<Run>> {
     }
     arms
 }
+
+/// An experiment of a few seconds.
+const SLOW: &str = r#"
+title = "Slow downloads"
+question = "Do they survive a kill?"
+backend = "link"
+repeats = 12
+timeout = "30s"
+
+[link]
+rate = "4Mbps"
+one_way_delay = "5ms"
+
+[workload]
+files = [{ name = "file.bin", size = "200kB" }]
+
+[[arm]]
+name = "h2"
+set = { "policy.version" = "h2" }
+http = "2"
+"#;
 
 #[test]
 fn fixed_arms_use_their_version_and_pay_for_the_link() {
@@ -274,93 +299,6 @@ fn every_client_of_a_crowd_is_measured_beside_itself_alone() {
 }
 
 #[test]
-fn peers_are_measured_where_they_are_installed() {
-    let Some(_alone) = alone("peers_are_measured_where_they_are_installed") else {
-        return;
-    };
-    let arms = by_arm(quick("peers"));
-    let installed = |program: &str| Command::new(program).arg("-v").output().is_ok();
-    for peer in ["nginx", "haproxy", "caddy", "h2o"] {
-        if installed(peer) {
-            assert!(arms[peer][0].label("http").is_some(), "{peer}");
-        } else {
-            eprintln!("SKIPPED: {peer} is not on PATH");
-            assert!(!arms.contains_key(peer), "{peer}");
-        }
-    }
-}
-
-/// nginx takes its sockets' congestion control from the namespace, which the runs of one
-/// lane share.
-#[test]
-fn each_run_of_a_peer_has_its_congestion_control() {
-    let test = "each_run_of_a_peer_has_its_congestion_control";
-    let Some(_alone) = alone(test) else {
-        return;
-    };
-    if Command::new("nginx").arg("-v").output().is_err() {
-        eprintln!("SKIPPED: {test}: nginx is not on PATH");
-        return;
-    }
-    let offered = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
-    if !offered.unwrap().contains("bbr") {
-        eprintln!("SKIPPED: {test}: this kernel has no BBR");
-        return;
-    }
-    let out = tempfile::tempdir().unwrap();
-    let file = out.path().join("peer.toml");
-    let experiment = r#"
-title = "nginx with both congestion controls"
-question = "Does each run have its own?"
-backend = "link"
-repeats = 3
-timeout = "60s"
-link = { rate = "50Mbps", queue = "40ms", one_way_delay = "20ms", loss = "5%" }
-axes = { congestion = ["cubic", "bbr"] }
-workload = { files = [{ name = "image.png", size = "1MB" }] }
-arm = [{ name = "nginx", server = "nginx" }]
-figure = [{ kind = "table", title = "Load times" }]
-"#;
-    fs::write(&file, experiment).unwrap();
-    let records = out.path().join("records");
-    let [file, out] = [&file, &records].map(|path| path.to_str().unwrap());
-    done(&["run", file, "--lanes", "1", "--out", out]);
-    let runs = hikyaku_lab::experiment::counted(read(&records.join("runs.jsonl")).unwrap());
-    let times = |congestion: &str| -> Vec<f64> {
-        let of = |run: &&Run| run.cell.to_string().contains(congestion);
-        let runs = runs.iter().filter(of);
-        runs.map(|run| run.metric("load_ms").unwrap()).collect()
-    };
-    let (cubic, bbr) = (times("cubic"), times("bbr"));
-    assert_eq!((cubic.len(), bbr.len()), (3, 3));
-    // CUBIC takes ten times as long here.
-    let slowest = bbr.iter().copied().fold(0.0, f64::max);
-    assert!(
-        cubic.iter().all(|time| *time > 2.0 * slowest),
-        "{cubic:?}, {bbr:?}"
-    );
-}
-
-#[test]
-fn a_browser_loads_the_page() {
-    let Some(_alone) = alone("a_browser_loads_the_page") else {
-        return;
-    };
-    if Command::new("chromium").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: a_browser_loads_the_page: chromium is not on PATH");
-        return;
-    }
-    let arms = by_arm(quick("browser"));
-    assert!(arms["h2"].iter().all(|run| run.label("http") == Some("2")));
-    // It has learnt of HTTP/3 in the session before.
-    let later = arms["h3"].last().unwrap();
-    assert_eq!(
-        (later.label("http_first"), later.label("http")),
-        (Some("3"), Some("3"))
-    );
-}
-
-#[test]
 fn a_floor_is_set_on_real_connections() {
     let Some(_alone) = alone("a_floor_is_set_on_real_connections") else {
         return;
@@ -409,242 +347,4 @@ fn what_was_measured_becomes_a_model() {
     assert!(said.contains("96 responses over 8 paths"), "{said}");
     let said = done(&["fit", data, "--check-only", model]);
     assert!(said.contains("cubic, one size"), "{said}");
-}
-
-/// An experiment of a few seconds.
-const SLOW: &str = r#"
-title = "Slow downloads"
-question = "Do they survive a kill?"
-backend = "link"
-repeats = 12
-timeout = "30s"
-
-[link]
-rate = "4Mbps"
-one_way_delay = "5ms"
-
-[workload]
-files = [{ name = "file.bin", size = "200kB" }]
-
-[[arm]]
-name = "h2"
-set = { "policy.version" = "h2" }
-http = "2"
-"#;
-
-/// Namespaces of the process `pid`.
-fn namespaces(pid: u32) -> BTreeSet<String> {
-    let names = fs::read_dir("/run/netns").into_iter().flatten();
-    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names
-        .filter(|name| name.starts_with(&format!("hkyk-{pid}-")))
-        .collect()
-}
-
-/// Temporary directories of the process `pid`.
-fn scratch(pid: u32) -> Vec<PathBuf> {
-    let entries = fs::read_dir(std::env::temp_dir()).unwrap();
-    let paths = entries.map(|entry| entry.unwrap().path());
-    let prefix = format!("hikyaku-lab-{pid}-");
-    paths
-        .filter(|path| {
-            let name = path.file_name().unwrap_or_default();
-            name.to_string_lossy().starts_with(&prefix)
-        })
-        .collect()
-}
-
-fn lines(path: &Path) -> usize {
-    fs::read_to_string(path).unwrap_or_default().lines().count()
-}
-
-fn wait_for(what: &str, mut test: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !test() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "never: {what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// Runs [`SLOW`] on two lanes until it has some records, and then sends it a signal, or
-/// several. Gives its process id and exit status, 128 and the signal's number if it died
-/// of one.
-fn interrupted(file: &Path, out: &Path, signals: &[Signal]) -> (u32, Option<i32>) {
-    let arguments = [
-        "run",
-        file.to_str().unwrap(),
-        "--lanes",
-        "2",
-        "--out",
-        out.to_str().unwrap(),
-    ];
-    let mut child = lab(&arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let pid = child.id();
-    let runs = out.join("runs.jsonl");
-    wait_for("some records", || lines(&runs) >= 3);
-    for &signal in signals {
-        kill_process(Pid::from_child(&child), signal).unwrap();
-        thread::sleep(Duration::from_millis(50));
-    }
-    let status = child.wait().unwrap();
-    let died = status.signal().map(|signal| 128 + signal);
-    (pid, status.code().or(died))
-}
-
-#[test]
-fn a_killed_measurement_goes_on_and_leaves_nothing_behind() {
-    let Some(_alone) = alone("a_killed_measurement_goes_on_and_leaves_nothing_behind") else {
-        return;
-    };
-    let directory = tempfile::tempdir().unwrap();
-    let (file, out) = (
-        directory.path().join("slow.toml"),
-        directory.path().join("out"),
-    );
-    fs::write(&file, SLOW).unwrap();
-    let runs = out.join("runs.jsonl");
-    let (pid, _) = interrupted(&file, &out, &[Signal::KILL]);
-    assert!(!namespaces(pid).is_empty(), "a kill leaves namespaces");
-    assert_eq!(scratch(pid).len(), 1, "and its temporary directory");
-    assert!(lab(&["clean"]).status().unwrap().success());
-    assert_eq!(namespaces(pid), BTreeSet::new());
-    assert_eq!(scratch(pid), Vec::<PathBuf>::new());
-
-    let kept = read(&runs).unwrap();
-    let mut append = fs::OpenOptions::new().append(true).open(&runs).unwrap();
-    append
-        .write_all(b"{\"experiment\":\"slow\",\"cell\"")
-        .unwrap();
-    let arguments = [
-        "run",
-        file.to_str().unwrap(),
-        "--out",
-        out.to_str().unwrap(),
-    ];
-    let output = lab(&arguments).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
-    // What the machine disturbed is in the records, and is measured again, up to three times.
-    let good = kept
-        .iter()
-        .filter(|run| run.disturbed.is_none() || run.attempt == 2);
-    let done: BTreeSet<u32> = good.map(|run| run.repeat).collect();
-    let left = format!("{} runs to go", 12 - done.len());
-    assert!(text(&output).contains(&left), "{left}: {}", text(&output));
-    let all = read(&runs).unwrap();
-    assert_eq!(all[..kept.len()], kept[..]);
-    let repeats: BTreeSet<u32> = all.iter().map(|run| run.repeat).collect();
-    assert_eq!(repeats, (0..12).collect());
-
-    // And now there is nothing more to do.
-    let output = lab(&arguments).output().unwrap();
-    assert!(text(&output).contains("0 runs to go"), "{}", text(&output));
-    assert_eq!(read(&runs).unwrap(), all);
-}
-
-#[test]
-fn a_signal_ends_it_cleanly() {
-    let Some(_alone) = alone("a_signal_ends_it_cleanly") else {
-        return;
-    };
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("slow.toml");
-    // No machine is so busy that it ends by itself before it is told to.
-    let endless = SLOW.replace("repeats = 12", "repeats = 1000");
-    fs::write(&file, endless).unwrap();
-    // It may end before the second signal comes.
-    let cases: [(&[Signal], &[i32]); 3] = [
-        (&[Signal::INT], &[130]),
-        (&[Signal::HUP], &[129]),
-        (&[Signal::INT, Signal::TERM], &[130, 143]),
-    ];
-    for (i, (signals, codes)) in cases.into_iter().enumerate() {
-        let out = directory.path().join(i.to_string());
-        let (pid, status) = interrupted(&file, &out, signals);
-        assert!(codes.contains(&status.unwrap()), "{signals:?}: {status:?}");
-        assert_eq!(namespaces(pid), BTreeSet::new(), "{signals:?}");
-        assert_eq!(scratch(pid), Vec::<PathBuf>::new(), "{signals:?}");
-        let runs = read(&out.join("runs.jsonl")).unwrap();
-        let failed = runs.iter().filter(|run| run.outcome == Outcome::Failed);
-        assert_eq!(failed.count(), 0, "{signals:?}");
-        let bytes = fs::read(out.join("runs.jsonl")).unwrap();
-        assert_eq!(bytes.last(), Some(&b'\n'));
-    }
-}
-
-#[test]
-fn what_is_wrong_is_told() {
-    let directory = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| {
-        let path = directory.path().join(name);
-        fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_owned()
-    };
-    let good = write("good.toml", SLOW);
-    let axis = write(
-        "axis.toml",
-        &format!("{SLOW}\n[axes]\nlatency = [\"1ms\"]\n"),
-    );
-    let unit = write("unit.toml", &SLOW.replace("4Mbps", "4Mb"));
-    let key = write("key.toml", &format!("{SLOW}\nverison = \"h2\"\n"));
-    let simulated = write(
-        "simulated.toml",
-        &SLOW.replace("\"link\"", "\"simulation\""),
-    );
-    let cases: &[(&[&str], &str)] = &[
-        (&["nothing"], "there is no experiment `nothing`"),
-        (&["/nowhere.toml"], "reading the experiment /nowhere.toml"),
-        (&[&axis], "unknown variant `latency`"),
-        (&[&unit], "reading a rate from `4Mb`: unknown unit"),
-        (&[&key], "unknown field `verison`"),
-        (&[&simulated], "run it by `hikyaku lab sim`"),
-        (&[&good, "--arms", "h4"], "there is no arm `h4`"),
-        (
-            &[&good, "model", "--out", "x"],
-            "`--out` is the place of one experiment",
-        ),
-        (&[&good, &good], "is named twice"),
-        (&[&good, "--quick"], "there is no [quick] part"),
-        (&[&good, "--lanes", "0"], "0 is not in 1..=250"),
-    ];
-    for (arguments, want) in cases {
-        let output = lab(&["run"])
-            .args(*arguments)
-            .current_dir(&directory)
-            .output()
-            .unwrap();
-        assert!(!output.status.success(), "{arguments:?}");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains(want), "{arguments:?}: {said}");
-        assert!(said.starts_with("error: "), "{arguments:?}: {said}");
-    }
-}
-
-#[test]
-fn the_list_names_every_experiment() {
-    let output = lab(&["list", "--json"]).output().unwrap();
-    let lines: Vec<serde_json::Value> = String::from_utf8(output.stdout)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let names: BTreeSet<&str> = lines
-        .iter()
-        .map(|line| line["name"].as_str().unwrap())
-        .collect();
-    for name in [
-        "model",
-        "version-sweep",
-        "conns-rtt",
-        "udp-blackhole",
-        "fairness",
-        "peers",
-    ] {
-        assert!(names.contains(name), "{name}");
-    }
-    let table = text(&lab(&["list"]).output().unwrap());
-    assert_eq!(table.lines().count(), names.len());
 }
