@@ -172,13 +172,22 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 		c.Neighbors = append(c.Neighbors, n)
 	}
 	b.later = func(f func(context.Context)) { go b.post(ctx, func() { f(ctx) }) }
+	var s *speaker.Speaker
+	started := make(chan struct{})
 	if b.opts.DryRun == nil {
-		c.OnPeerDown = func(down speaker.PeerDown) { b.peerDown(ctx, down) }
+		c.OnPeerDown = func(down speaker.PeerDown) {
+			select {
+			case <-started:
+				b.peerDown(ctx, s, down)
+			case <-ctx.Done():
+			}
+		}
 	}
-	s, err := speaker.Start(ctx, c)
+	s, err = speaker.Start(ctx, c)
 	if err != nil {
 		return nil, err
 	}
+	close(started)
 	go b.watchNextHops(ctx)
 	b.speaker = s
 	if b.opts.DryRun != nil {
@@ -218,9 +227,10 @@ func (b *Border) families(p *config.Peer) []speaker.Family {
 	return families
 }
 
-// peerDown closes a peer's SID the moment its session ends, whatever the loop is
-// doing. The loop then does so in its turn.
-func (b *Border) peerDown(ctx context.Context, down speaker.PeerDown) {
+// peerDown closes a peer's SID and takes its path from servers the moment its session
+// ends, whatever the loop is doing: reflectors pass the path's marker on before the
+// withdrawals of 200,000 routes reach them. The loop then does both in its turn.
+func (b *Border) peerDown(ctx context.Context, s *speaker.Speaker, down speaker.PeerDown) {
 	p := b.planner.Config(down.Peer)
 	if p == nil {
 		return
@@ -228,10 +238,13 @@ func (b *Border) peerDown(ctx context.Context, down speaker.PeerDown) {
 	if err := b.tables.Drop(ctx, border.Drop(p)); err != nil {
 		b.log.Error("closing the SID of a lost peer", "peer", p.Name, "sid", p.SID, "error", err)
 	}
+	if err := s.WithdrawVPN(p.RD, []netip.Prefix{border.Marker(p.SID)}); err != nil {
+		b.log.Error("taking the path of a lost peer from servers", "peer", p.Name, "sid", p.SID, "error", err)
+	}
 }
 
-// closedEarly repairs what peerDown has done to a peer whose SID the loop had
-// meanwhile opened for a new session. It comes behind the loss, so that a SID which is
+// closedEarly repairs what peerDown has done to a peer that the loop had meanwhile
+// taken into use for a new session. It comes behind the loss, so that a SID which is
 // still open for the session that ended is not taken for that.
 func (b *Border) closedEarly(ctx context.Context, name string) {
 	var open bool
@@ -244,7 +257,9 @@ func (b *Border) closedEarly(ctx context.Context, name string) {
 	}
 	if err := b.repair(ctx); err != nil {
 		b.log.Error("opening the SID of a peer that is back", "peer", name, "error", err)
+		return
 	}
+	b.locked(func() { b.planner.MarkAgain(name) })
 }
 
 func (b *Border) handle(event speaker.Event) {

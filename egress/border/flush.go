@@ -48,6 +48,13 @@ func (p *Planner) mayMark(state *peer) bool {
 	return state.usable() && state.sid == open && !state.marked
 }
 
+// MarkAgain has a peer's [Marker] announced anew: it was withdrawn without the planner.
+func (p *Planner) MarkAgain(name string) {
+	if state := p.peers[name]; state != nil {
+		state.marked = false
+	}
+}
+
 func (p *Planner) mayOpen(state *peer) bool {
 	return state.usable() && state.sid != open && state.leftover == 0
 }

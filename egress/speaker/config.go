@@ -107,7 +107,8 @@ type Config struct {
 	// OnPeerDown, when set, is called the moment a session ends, before its
 	// withdrawals are worked out and whatever the reader of Events is doing. It
 	// runs in its own goroutine, one call at a time; do a single kernel operation
-	// in it. The [PeerDown] event comes as well, and [PeerDownCalled] behind both.
+	// in it, and withdraw a few routes. The [PeerDown] event comes as well, and
+	// [PeerDownCalled] behind both.
 	OnPeerDown func(PeerDown)
 	// Logger receives what the speaker and GoBGP say. Default: slog.Default().
 	Logger *slog.Logger
