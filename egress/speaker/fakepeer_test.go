@@ -31,7 +31,9 @@ type fakePeer struct {
 	mu      sync.Mutex
 	updates []*bgp.BGPUpdate
 	closed  bool
-	changed chan struct{} // has a value when updates or closed changed
+	// lastWord is the NOTIFICATION that came, if any.
+	lastWord *bgp.BGPNotification
+	changed  chan struct{} // has a value when updates or closed changed
 }
 
 // dialPeer connects from local to a passive speaker until it is accepted.
@@ -138,6 +140,8 @@ func (p *fakePeer) receive() {
 			p.closed = true
 		} else if u, ok := m.Body.(*bgp.BGPUpdate); ok {
 			p.updates = append(p.updates, u)
+		} else if n, ok := m.Body.(*bgp.BGPNotification); ok {
+			p.lastWord = n
 		}
 		p.mu.Unlock()
 		select {

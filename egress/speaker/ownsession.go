@@ -217,7 +217,7 @@ func (v *ownSession) received(ctx context.Context, kind byte, body []byte) error
 func (v *ownSession) update(ctx context.Context, body []byte, from source) error {
 	u, err := parseUpdate(body, from)
 	if err != nil {
-		return bgp.NewMessageError(bgp.BGP_ERROR_UPDATE_MESSAGE_ERROR, bgp.BGP_ERROR_SUB_MALFORMED_ATTRIBUTE_LIST, nil, err.Error())
+		return notification(err)
 	}
 	v.faults.note(time.Now(), u.faults)
 	v.report(ctx, sessionReport{update: &u})
@@ -286,14 +286,15 @@ func (w patientWriter) Write(p []byte) (written int, err error) {
 // keeps them (RFC 4724 §4.2).
 func (v *ownSession) lastWord(ctx context.Context, conn *net.TCPConn, err error) {
 	code, subcode := uint8(bgp.BGP_ERROR_CEASE), uint8(bgp.BGP_ERROR_SUB_ADMINISTRATIVE_SHUTDOWN)
+	var data []byte
 	var fault *bgp.MessageError
 	switch {
 	case errors.As(err, &fault) && ctx.Err() == nil:
-		code, subcode = fault.TypeCode, fault.SubTypeCode
+		code, subcode, data = fault.TypeCode, fault.SubTypeCode, fault.Data
 	case ctx.Err() == nil || v.speaker.leaving.Load():
 		return
 	}
-	if message, err := bgp.NewBGPNotificationMessage(code, subcode, nil).Serialize(); err == nil {
+	if message, err := bgp.NewBGPNotificationMessage(code, subcode, data).Serialize(); err == nil {
 		conn.SetWriteDeadline(time.Now().Add(time.Second))
 		if _, err := conn.Write(message); err != nil {
 			v.log.Debug("telling the neighbour that the session ends", slog.Any("error", err))

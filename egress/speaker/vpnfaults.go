@@ -1,9 +1,11 @@
 package speaker
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
@@ -74,6 +76,34 @@ func (r attributeRule) fits(n int) bool {
 		return n > 0 && n%r.size == 0
 	}
 	return r.size == anySize || n == r.size
+}
+
+// unrecognizedError is the error of an UPDATE with a well-known attribute that nobody
+// here knows: its routes may not be what they seem.
+type unrecognizedError struct{ raw []byte }
+
+func (e unrecognizedError) Error() string {
+	return fmt.Sprintf("%s: attribute %d is not known, and not optional", errUpdate, e.raw[1])
+}
+
+func (e unrecognizedError) Unwrap() error { return errUpdate }
+
+// notification is what the neighbour is told of an error of [parseUpdate].
+func notification(err error) error {
+	var unrecognized unrecognizedError
+	if errors.As(err, &unrecognized) {
+		return bgp.NewMessageError(bgp.BGP_ERROR_UPDATE_MESSAGE_ERROR, bgp.BGP_ERROR_SUB_UNRECOGNIZED_WELL_KNOWN_ATTRIBUTE,
+			slices.Clone(unrecognized.raw), err.Error()) // RFC 4271 §6.3
+	}
+	return bgp.NewMessageError(bgp.BGP_ERROR_UPDATE_MESSAGE_ERROR, bgp.BGP_ERROR_SUB_MALFORMED_ATTRIBUTE_LIST, nil, err.Error())
+}
+
+// recognize fails for a well-known attribute that is not known (RFC 4271 §6.3).
+func recognize(raw []byte) error {
+	if _, known := bgp.PathAttrFlags[bgp.BGPAttrType(raw[1])]; known || bgp.BGPAttrFlag(raw[0])&bgp.BGP_ATTR_FLAG_OPTIONAL != 0 {
+		return nil
+	}
+	return unrecognizedError{raw}
 }
 
 // parseAttribute takes an attribute other than MP_REACH_NLRI and MP_UNREACH_NLRI.

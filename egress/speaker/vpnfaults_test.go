@@ -47,6 +47,7 @@ var (
 	goodUnreach = attribute(optional, unreachKind, slices.Concat([]byte{0, 1, 128}, faultRoute)...)
 	goodOrigin  = attribute(wellKnown, 1, 0)
 	goodPath    = attribute(wellKnown, 2, 2, 1, 0, 0, 0xfc, 0x59)
+	goodPref    = attribute(wellKnown, 5, 0, 0, 0, 100)
 )
 
 // outcome is what becomes of an UPDATE (RFC 7606 §2).
@@ -124,8 +125,13 @@ func TestMalformedAttributes(t *testing.T) {
 		{"4: three bytes are no attribute with extended length", []byte{optional | 0x10, 4, 0}, withdrawn},
 		{"3 j: MP_UNREACH_NLRI that runs over the end", []byte{optional, unreachKind, 9, 0, 1, 128}, reset},
 		{"an unknown optional attribute", attribute(optional, 200, 1), accepted},
+		{"RFC 4271 6.3: an unknown well-known attribute", attribute(wellKnown, 200, 1), reset},
 	} {
-		got, u := outcomeOf(updateBody(goodReach, goodOrigin, goodPath, c.extra))
+		pref := goodPref
+		if len(c.extra) > 1 && c.extra[1] == goodPref[1] {
+			pref = nil
+		}
+		got, u := outcomeOf(updateBody(goodReach, goodOrigin, goodPath, pref, c.extra))
 		if got != c.want {
 			t.Errorf("%s: %s, want %s; faults %+v", c.name, got, c.want, u.faults)
 		}
@@ -143,23 +149,24 @@ func TestMalformedUpdates(t *testing.T) {
 		body []byte
 		want outcome
 	}{
-		{"3 d: without ORIGIN", updateBody(goodReach, goodPath), withdrawn},
-		{"3 d: without AS_PATH", updateBody(goodReach, goodOrigin), withdrawn},
-		{"RFC 4760 3: without NEXT_HOP", updateBody(goodReach, goodOrigin, goodPath), accepted},
+		{"3 d: without ORIGIN", updateBody(goodReach, goodPath, goodPref), withdrawn},
+		{"3 d: without AS_PATH", updateBody(goodReach, goodOrigin, goodPref), withdrawn},
+		{"RFC 4271 5.1.5: without LOCAL_PREF", updateBody(goodReach, goodOrigin, goodPath), withdrawn},
+		{"RFC 4760 3: without NEXT_HOP", updateBody(goodReach, goodOrigin, goodPath, goodPref), accepted},
 		{"RFC 4760 4: a withdrawal needs no attributes", updateBody(goodUnreach), accepted},
-		{"7.1: ORIGIN 3", updateBody(goodReach, attribute(wellKnown, 1, 3), goodPath), withdrawn},
-		{"7.1: ORIGIN of no bytes", updateBody(goodReach, attribute(wellKnown, 1), goodPath), withdrawn},
-		{"7.1: ORIGIN of 2 bytes", updateBody(goodReach, attribute(wellKnown, 1, 0, 0), goodPath), withdrawn},
-		{"3 c: ORIGIN that is optional", updateBody(goodReach, attribute(transitive, 1, 0), goodPath), withdrawn},
+		{"7.1: ORIGIN 3", updateBody(goodReach, attribute(wellKnown, 1, 3), goodPath, goodPref), withdrawn},
+		{"7.1: ORIGIN of no bytes", updateBody(goodReach, attribute(wellKnown, 1), goodPath, goodPref), withdrawn},
+		{"7.1: ORIGIN of 2 bytes", updateBody(goodReach, attribute(wellKnown, 1, 0, 0), goodPath, goodPref), withdrawn},
+		{"3 c: ORIGIN that is optional", updateBody(goodReach, attribute(transitive, 1, 0), goodPath, goodPref), withdrawn},
 		{"3 g: the first ORIGIN counts, which is malformed",
-			updateBody(goodReach, attribute(wellKnown, 1, 3), goodOrigin, goodPath), withdrawn},
-		{"7.2: an empty AS_PATH", updateBody(goodReach, goodOrigin, attribute(wellKnown, 2)), accepted},
-		{"7.2: a segment of unknown type", updateBody(goodReach, goodOrigin, attribute(wellKnown, 2, 5, 1, 0, 0, 0, 1)), withdrawn},
-		{"7.2: a segment that is too long", updateBody(goodReach, goodOrigin, attribute(wellKnown, 2, 2, 2, 0, 0, 0, 1)), withdrawn},
-		{"7.2: one byte behind the segments", updateBody(goodReach, goodOrigin, attribute(wellKnown, 2, 2, 1, 0, 0, 0, 1, 2)), withdrawn},
-		{"7.2: a segment without AS numbers", updateBody(goodReach, goodOrigin, attribute(wellKnown, 2, 2, 0)), withdrawn},
+			updateBody(goodReach, attribute(wellKnown, 1, 3), goodOrigin, goodPath, goodPref), withdrawn},
+		{"7.2: an empty AS_PATH", updateBody(goodReach, goodPref, goodOrigin, attribute(wellKnown, 2)), accepted},
+		{"7.2: a segment of unknown type", updateBody(goodReach, goodPref, goodOrigin, attribute(wellKnown, 2, 5, 1, 0, 0, 0, 1)), withdrawn},
+		{"7.2: a segment that is too long", updateBody(goodReach, goodPref, goodOrigin, attribute(wellKnown, 2, 2, 2, 0, 0, 0, 1)), withdrawn},
+		{"7.2: one byte behind the segments", updateBody(goodReach, goodPref, goodOrigin, attribute(wellKnown, 2, 2, 1, 0, 0, 0, 1, 2)), withdrawn},
+		{"7.2: a segment without AS numbers", updateBody(goodReach, goodPref, goodOrigin, attribute(wellKnown, 2, 2, 0)), withdrawn},
 		{"3 c: MP_REACH_NLRI that is transitive",
-			updateBody(attribute(transitive, reachKind, slices.Concat(reachField, faultRoute)...), goodOrigin, goodPath), withdrawn},
+			updateBody(attribute(transitive, reachKind, slices.Concat(reachField, faultRoute)...), goodOrigin, goodPath, goodPref), withdrawn},
 		{"3 c: MP_UNREACH_NLRI that is transitive",
 			updateBody(attribute(transitive, unreachKind, slices.Concat([]byte{0, 1, 128}, faultRoute)...)), withdrawn},
 		{"5.2: a malformed attribute and no route", updateBody(attribute(wellKnown, 1, 3)), reset},
@@ -208,7 +215,7 @@ func TestMalformedAttributeWithdrawsAndTheSessionStays(t *testing.T) {
 		t.Fatalf("learned %+v", e)
 	}
 	again := attribute(optional, reachKind, slices.Concat(reachField, appendVPN(nil, id.RD, prefix[0]))...)
-	send(updateMessage(again, attribute(wellKnown, 1, 3), goodPath)) // ORIGIN 3
+	send(updateMessage(again, attribute(wellKnown, 1, 3), goodPath, goodPref)) // ORIGIN 3
 	if e := expect[VPNWithdrawn](s); e.RD != id.RD || !slices.Equal(e.Prefixes, prefix) {
 		t.Fatalf("withdrawn %+v", e)
 	}
@@ -216,10 +223,25 @@ func TestMalformedAttributeWithdrawsAndTheSessionStays(t *testing.T) {
 	expect[VPNLearned](s)
 }
 
+func TestUnknownWellKnownAttributeIsSentBack(t *testing.T) {
+	_, _, p := startWithOwnSession(t, nil)
+	unknown := attribute(wellKnown, 200, 1, 2)
+	if _, err := p.conn.Write(updateMessage(goodReach, goodOrigin, goodPath, goodPref, unknown)); err != nil {
+		t.Fatal(err)
+	}
+	p.waitForEnd()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// RFC 4271 §6.3: UPDATE Message Error, Unrecognized Well-known Attribute, and the attribute.
+	if n := p.lastWord; n == nil || n.ErrorCode != 3 || n.ErrorSubcode != 2 || !bytes.Equal(n.Data, unknown) {
+		t.Errorf("the neighbour was told %+v", n)
+	}
+}
+
 func TestFaultsAreCountedAndSeldomLogged(t *testing.T) {
 	var lines bytes.Buffer
 	l := faultLog{log: slog.New(slog.NewTextHandler(&lines, nil)).With("neighbour", "rr")}
-	_, u := outcomeOf(updateBody(goodReach, attribute(wellKnown, 1, 3), goodPath, attribute(wellKnown, aggregateKind, 0)))
+	_, u := outcomeOf(updateBody(goodReach, attribute(wellKnown, 1, 3), goodPath, goodPref, attribute(wellKnown, aggregateKind, 0)))
 	at := time.Unix(0, 0)
 	for range 100 {
 		l.note(at, u.faults)

@@ -130,6 +130,9 @@ func (u *routeUpdate) parseOne(raw, value []byte, seen *attributeSet) (routes bo
 	case again:
 		u.fault(kind, false, "it is there already") // RFC 7606 §3 g
 	default:
+		if err := recognize(raw); err != nil {
+			return false, err
+		}
 		u.parseAttribute(raw, value)
 	}
 	return false, nil
@@ -150,13 +153,20 @@ func (u *routeUpdate) overrun(attributes []byte, seen *attributeSet) error {
 	return nil
 }
 
+// mandatory are the attributes that routes must have beside a next hop (RFC 4271 §5):
+// within an AS LOCAL_PREF, too (§5.1.5).
+var mandatory = [...][]bgp.BGPAttrType{
+	fromReflector: {bgp.BGP_ATTR_TYPE_ORIGIN, bgp.BGP_ATTR_TYPE_AS_PATH, bgp.BGP_ATTR_TYPE_LOCAL_PREF},
+	fromPeer:      {bgp.BGP_ATTR_TYPE_ORIGIN, bgp.BGP_ATTR_TYPE_AS_PATH},
+}
+
 // checkWhole checks what no single attribute shows.
 func (u *routeUpdate) checkWhole(seen *attributeSet, reachable bool) error {
 	if len(u.plain) > 0 {
 		u.takePlainHop(seen)
 	}
 	if len(u.reach) > 0 || len(u.plain) > 0 {
-		for _, kind := range []bgp.BGPAttrType{bgp.BGP_ATTR_TYPE_ORIGIN, bgp.BGP_ATTR_TYPE_AS_PATH} {
+		for _, kind := range mandatory[u.from] {
 			if !seen[kind] {
 				u.fault(kind, true, "it is missing") // RFC 7606 §3 d
 			}
