@@ -21,6 +21,11 @@ func (e *engine) metrics() http.Handler {
 var (
 	sessionUp = prometheus.NewDesc("hikyaku_egress_session_up",
 		"1 while the BGP session is established.", []string{"session", "kind"}, nil)
+	sessionEnds = prometheus.NewDesc("hikyaku_egress_session_ends_total",
+		"Times that the BGP session has ended.", []string{"session", "kind"}, nil)
+	sessionFaults = prometheus.NewDesc("hikyaku_egress_session_faults_total",
+		"Malformed path attributes that the neighbour has sent, by what becomes of them (RFC 7606).",
+		[]string{"session", "kind", "action"}, nil)
 	pathState = prometheus.NewDesc("hikyaku_egress_path_state",
 		"1 for the state that the path is in.", []string{"path", "state"}, nil)
 	pathRoutes = prometheus.NewDesc("hikyaku_egress_path_routes",
@@ -34,7 +39,7 @@ type collector struct{ engine *engine }
 
 // Describe implements [prometheus.Collector].
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sessionUp, pathState, pathRoutes, readiness} {
+	for _, d := range []*prometheus.Desc{sessionUp, sessionEnds, sessionFaults, pathState, pathRoutes, readiness} {
 		out <- d
 	}
 }
@@ -44,11 +49,17 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
+	counter := func(d *prometheus.Desc, value uint64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)
+	}
 	e := c.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, s := range e.sessions.list(e.role.routes) {
 		gauge(sessionUp, number(s.Up), s.Name, s.Kind)
+		counter(sessionEnds, s.Ends, s.Name, s.Kind)
+		counter(sessionFaults, s.Faults.Withdrawn, s.Name, s.Kind, "withdrawn")
+		counter(sessionFaults, s.Faults.Discarded, s.Name, s.Kind, "discarded")
 	}
 	for _, p := range e.allPaths() {
 		for _, state := range []api.PathState{api.Up, api.Draining, api.Down} {

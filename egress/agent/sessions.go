@@ -57,7 +57,13 @@ func (s *sessions) handle(event speaker.Event, now time.Time) {
 		if state := s.byName[e.Peer]; state != nil {
 			state.Up, state.Since, state.EndOfRIB = false, now, false
 			state.Error = strings.TrimSpace("the session ended: " + e.Reason)
+			state.Ends++
 			s.changed[e.Peer] = true
+		}
+	case speaker.Faulty:
+		if state := s.byName[e.Peer]; state != nil {
+			state.Faults.Withdrawn += e.Withdrawn
+			state.Faults.Discarded += e.Discarded
 		}
 	case speaker.EndOfRIB:
 		if state := s.byName[e.Peer]; state != nil {

@@ -158,8 +158,21 @@ type Session struct {
 	EndOfRIB bool `json:"end_of_rib"`
 	// Routes that it has sent and not withdrawn.
 	Routes Routes `json:"routes"`
+	// Ends counts how often it has ended since the agent started.
+	Ends uint64 `json:"ends"`
+	// Faults of what the neighbour has sent.
+	Faults Faults `json:"faults"`
 	// Error is why it is down, a sentence; absent while it is up.
 	Error string `json:"error,omitempty"`
+}
+
+// Faults counts malformed path attributes since the agent started, by what becomes of
+// them (RFC 7606 §2). Where GoBGP keeps the session they are not counted.
+type Faults struct {
+	// Withdrawn: the routes that came with them are taken as withdrawn.
+	Withdrawn uint64 `json:"withdrawn"`
+	// Discarded: they were left out, and the routes are used.
+	Discarded uint64 `json:"discarded"`
 }
 
 // Mode is how connections to a client use the paths.

@@ -126,10 +126,15 @@ func (d *dispatcher) sessionReported(ctx context.Context, r *sessionReport) {
 	case r.up != nil:
 		d.up(ctx, s, *r.up)
 	case r.update != nil && !s.up: // of a session that has just ended
-	case r.update != nil && !s.reflects(d.config.AS):
-		d.peerUpdated(ctx, s, r.update)
 	case r.update != nil:
-		d.updated(ctx, s, r.update)
+		if len(r.update.faults) > 0 {
+			d.emit(ctx, countFaults(s.neighbor.Name, r.update.faults))
+		}
+		if s.reflects(d.config.AS) {
+			d.updated(ctx, s, r.update)
+		} else {
+			d.peerUpdated(ctx, s, r.update)
+		}
 	default:
 		s.reason = r.down
 		d.down(ctx, s)

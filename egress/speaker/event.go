@@ -55,6 +55,15 @@ type Withdrawn struct {
 	Prefixes []netip.Prefix
 }
 
+// Faulty says that path attributes of an UPDATE were malformed (RFC 7606). It comes
+// before what becomes of the UPDATE's routes, and for sessions of our own alone.
+type Faulty struct {
+	Peer string
+	// Withdrawn and Discarded count the attributes for which routes are taken as
+	// withdrawn, and those that were left out.
+	Withdrawn, Discarded uint64
+}
+
 // EndOfRIB says that the neighbour has sent all its routes of a family once
 // (RFC 4724 §2).
 type EndOfRIB struct {
@@ -95,6 +104,7 @@ func (PeerDown) event()       {}
 func (PeerDownCalled) event() {}
 func (Learned) event()        {}
 func (Withdrawn) event()      {}
+func (Faulty) event()         {}
 func (EndOfRIB) event()       {}
 func (VPNLearned) event()     {}
 func (VPNWithdrawn) event()   {}

@@ -156,6 +156,19 @@ func (u *routeUpdate) fault(kind bgp.BGPAttrType, withdraws bool, reason string,
 	u.unusable = u.unusable || withdraws
 }
 
+// countFaults is the event of an UPDATE with faults.
+func countFaults(peer string, faults []attributeFault) Faulty {
+	event := Faulty{Peer: peer}
+	for _, f := range faults {
+		if f.withdraws {
+			event.Withdrawn++
+		} else {
+			event.Discarded++
+		}
+	}
+	return event
+}
+
 // faultLog counts the faults of a session, and logs some of them.
 type faultLog struct {
 	log *slog.Logger
@@ -170,13 +183,13 @@ type faultLog struct {
 const faultInterval = 10 * time.Second
 
 func (l *faultLog) note(now time.Time, faults []attributeFault) {
+	counted := countFaults("", faults)
+	l.withdrawn += counted.Withdrawn
+	l.discarded += counted.Discarded
 	for _, f := range faults {
 		action := "attribute discarded"
 		if f.withdraws {
 			action = "routes taken as withdrawn"
-			l.withdrawn++
-		} else {
-			l.discarded++
 		}
 		if now.Before(l.quietUntil) {
 			continue

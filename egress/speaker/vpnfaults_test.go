@@ -216,6 +216,9 @@ func TestMalformedAttributeWithdrawsAndTheSessionStays(t *testing.T) {
 	}
 	again := attribute(optional, reachKind, slices.Concat(reachField, appendVPN(nil, id.RD, prefix[0]))...)
 	send(updateMessage(again, attribute(wellKnown, 1, 3), goodPath, goodPref)) // ORIGIN 3
+	if e := expect[Faulty](s); e.Withdrawn != 1 || e.Discarded != 0 {
+		t.Fatalf("faulty %+v", e)
+	}
 	if e := expect[VPNWithdrawn](s); e.RD != id.RD || !slices.Equal(e.Prefixes, prefix) {
 		t.Fatalf("withdrawn %+v", e)
 	}
@@ -254,7 +257,7 @@ func TestFaultsAreCountedAndSeldomLogged(t *testing.T) {
 	if len(logged) != 2 {
 		t.Fatalf("%d lines in two intervals:\n%s", len(logged), lines.String())
 	}
-	for _, want := range []string{"neighbour=rr", "attribute=BGP_ATTR_TYPE_ORIGIN", `reason="its value is 3"`, "withdrawn=51", "discarded=50"} {
+	for _, want := range []string{"neighbour=rr", "attribute=BGP_ATTR_TYPE_ORIGIN", `reason="its value is 3"`, "withdrawn=51", "discarded=51"} {
 		if !strings.Contains(logged[1], want) {
 			t.Errorf("%s is missing in: %s", want, logged[1])
 		}
