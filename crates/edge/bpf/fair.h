@@ -203,7 +203,7 @@ static __always_inline void show_fair(struct sock *sk, struct flow *flow)
 
 	show(tp, flow->probe ? flow->inner + flow->inner / 4 : flow->inner);
 	/* What every sender may send at once (RFC 6928 §2), and what each of its acknowledgements
-	 * allows, would only come later for being paced. */
+	 * allows, would only come later for being paced: a tenth of a round trip is little. */
 	if (flow->inner <= 2 * LEAST_WINDOW && in_slow_start(flow, tp))
 		set_pace(sk, pace_of(tp, tp->snd_cwnd, 1000));
 	else
