@@ -86,6 +86,7 @@ impl Conn {
     pub(crate) fn resumed(&self, silent: Duration, false_alarm: bool) {
         if let Some(route) = &self.route {
             route.resumed(silent, false_alarm);
+            tracing::debug!(client = %self.client(), ?silent, false_alarm, "the path answers again");
         }
     }
 

@@ -38,6 +38,9 @@ const PATIENCE_LIFE: Duration = Duration::from_secs(10);
 const AT_ONCE: u64 = 4;
 /// and those that may have waited for more.
 const DELAYED: u64 = 2;
+/// Part of srtt, one in so many, within which nothing is acknowledged that needed two round trips over
+/// another path, unless that is eight times shorter.
+const SOON_DIVISOR: u32 = 4;
 /// For so long after an alarm senders are busy with what it took.
 const RECOVERY: Duration = Duration::from_secs(1);
 /// The time between two alarms of one silence doubles so often.
@@ -169,11 +172,13 @@ struct Alarm {
 }
 
 impl Alarm {
-    /// Whether it is certain that the path delivered: a single packet may be one that the receiver had,
-    /// and told of late.
-    fn was_false(&self, flight: &Flight) -> bool {
+    /// Whether it is certain that the path delivered what is acknowledged `at`: a single packet may be one
+    /// that the receiver had, and told of late. What was sent again fills another path's gaps, too, but two
+    /// of its round trips later: one to be told of them, one for what fills them.
+    fn was_false(&self, at: Instant, flight: &Flight) -> bool {
         let came = flight.former.saturating_sub(self.former);
-        came >= AT_ONCE * flight.packet && flight.resent == self.resent
+        let unmixed = flight.resent == self.resent || at < self.raised + flight.srtt / SOON_DIVISOR;
+        came >= AT_ONCE * flight.packet && unmixed
     }
 }
 
@@ -266,7 +271,7 @@ impl Watch {
         }
         Some(Signal::Resumed {
             silent,
-            false_alarm: alarm.was_false(flight),
+            false_alarm: alarm.was_false(at, flight),
         })
     }
 

@@ -319,6 +319,39 @@ fn repairs_are_silent_for_a_round_trip() {
 }
 
 #[test]
+fn what_comes_at_once_is_of_the_former_path_though_something_was_sent_again() {
+    // The last acknowledgement for now comes at 199, the alarm at 211, and at 213 something is sent again.
+    let start = Instant::now();
+    let false_alarm = |resumed: u32| {
+        let mut watch = Watch::new(start, MS * ACK_DELAY);
+        (0..400).find_map(|now: u32| {
+            let acked = match now {
+                200.. if now < resumed => 180,
+                _ => now - RTT.min(now),
+            };
+            let flight = Flight {
+                sent: now.into(),
+                in_flight: (now - acked).into(),
+                acked: acked.into(),
+                acked_at: (now >= resumed).then_some(start + MS * resumed),
+                srtt: MS * RTT,
+                rttvar: MS / 2,
+                packet: 1,
+                repairing: false,
+                former: acked.into(),
+                resent: u64::from(now >= 213),
+            };
+            match watch.look(start + MS * now, &flight) {
+                Some(Signal::Resumed { false_alarm, .. }) => Some(false_alarm),
+                _ => None,
+            }
+        })
+    };
+    assert_eq!(false_alarm(214), Some(true));
+    assert_eq!(false_alarm(235), Some(false), "it may be the other path's");
+}
+
+#[test]
 fn what_comes_after_the_other_path_was_taken_is_no_false_alarm() {
     // From 550 on everything takes another path of the same length.
     let link = Link::new(BULK, |sent| {
