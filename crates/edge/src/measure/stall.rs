@@ -6,7 +6,8 @@
 //! do is costly when they are wrong, and since they know one packet only. Here packets are looked at
 //! together. A silence is a stall when
 //!
-//! - nothing was acknowledged for [`LEAST_PATIENCE`], or longer where an alarm costs more, and
+//! - nothing was acknowledged for a third of srtt within [`LEAST_PATIENCE`] and [`PAUSE`], or longer where an
+//!   alarm costs more, and
 //! - several packets are overdue, each counted from its own sending: by srtt + max(4 rttvar,
 //!   patience). One packet lost at the end of a response is no stall.
 //! - Receivers acknowledge every second packet at once (RFC 9000 §13.2.2, RFC 5681 §4.2), or every
@@ -30,6 +31,10 @@ use std::time::{Duration, Instant};
 
 /// Silence that is nothing at first: schedulers, aggregation on radio links.
 const LEAST_PATIENCE: Duration = Duration::from_millis(7);
+/// A third of srtt is nothing, either, up to this: a path that is left for a moment only gets its packets
+/// late and out of order, which costs a transfer a tenth of its goodput. A black hole is left two round
+/// trips and this later.
+const PAUSE: Duration = Duration::from_millis(14);
 /// Silence that is never nothing; other timers have acted by then.
 const MOST_PATIENCE: Duration = Duration::from_millis(200);
 /// For how long a false alarm counts.
@@ -135,7 +140,7 @@ pub(crate) struct Watch {
     looked: Instant,
     /// When something was last in flight.
     active: Instant,
-    /// Silence that is nothing, and since when it is longer than at first.
+    /// Silence that is nothing over a short path, and since when it is longer than at first.
     patience: (Duration, Instant),
     given_up: Option<GivenUp>,
     alarm: Option<Alarm>,
@@ -243,7 +248,7 @@ impl Watch {
         }
         let [shortest, longest] = INTERVAL;
         let regular = self.looked + (flight.srtt / 4).clamp(shortest, longest);
-        let due = self.progress + self.patience.0;
+        let due = self.progress + self.patience(flight);
         match self.alarm {
             None if flight.in_flight > 0 => regular.min(due.max(self.looked + SILENT_INTERVAL)),
             _ => regular,
@@ -276,10 +281,12 @@ impl Watch {
     }
 
     fn judge(&mut self, now: Instant, flight: &Flight) -> Option<Signal> {
-        let (patience, _) = self.patience;
         let silent = now.saturating_duration_since(self.progress);
         let tardy = now.saturating_duration_since(self.looked) > TARDY;
-        if silent < patience || tardy || self.alarm.is_some_and(|alarm| now < alarm.again) {
+        if silent < self.patience(flight)
+            || tardy
+            || self.alarm.is_some_and(|alarm| now < alarm.again)
+        {
             return None;
         }
         let late = self.late(flight);
@@ -336,10 +343,15 @@ impl Watch {
         }
     }
 
+    /// Silence that is nothing now.
+    fn patience(&self, flight: &Flight) -> Duration {
+        self.patience.0.max((flight.srtt / 3).min(PAUSE))
+    }
+
     /// What makes a packet overdue that was sent so long ago.
     fn late(&self, flight: &Flight) -> Duration {
         match self.alarm {
-            None => flight.srtt + self.patience.0.max(4 * flight.rttvar),
+            None => flight.srtt + self.patience(flight).max(4 * flight.rttvar),
             // Over a path that may be longer, and may have been taken late.
             Some(_) => 2 * flight.srtt + MOST_PATIENCE,
         }

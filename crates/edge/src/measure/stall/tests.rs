@@ -319,6 +319,39 @@ fn repairs_are_silent_for_a_round_trip() {
 }
 
 #[test]
+fn a_long_path_may_pause() {
+    // Nothing is acknowledged for 13 ms, which over 20 ms of RTT would be a black hole.
+    let pause = |now: u32| (300..313).contains(&now);
+    let alarms = |rtt: u32| {
+        let start = Instant::now();
+        let mut watch = Watch::new(start, MS * ACK_DELAY);
+        let signals = (0..400).filter_map(|now: u32| {
+            let acked = if pause(now) { 299 } else { now };
+            let acked = 4 * u64::from(acked.saturating_sub(rtt));
+            let sent = 4 * u64::from(now);
+            let flight = Flight {
+                sent,
+                in_flight: sent - acked,
+                acked,
+                acked_at: None,
+                srtt: MS * rtt,
+                rttvar: MS / 2,
+                packet: 1,
+                repairing: false,
+                former: acked,
+                resent: 0,
+            };
+            watch.look(start + MS * now, &flight)
+        });
+        signals
+            .filter(|signal| matches!(signal, Signal::Stalled(_)))
+            .count()
+    };
+    assert_eq!(alarms(RTT), 1);
+    assert_eq!(alarms(42), 0);
+}
+
+#[test]
 fn what_comes_at_once_is_of_the_former_path_though_something_was_sent_again() {
     // The last acknowledgement for now comes at 199, the alarm at 211, and at 213 something is sent again.
     let start = Instant::now();
