@@ -55,7 +55,8 @@ static __always_inline __u64 overflowed(struct flow *flow)
 {
 	__u64 flight = path_flight(flow);
 
-	if (!flight || flow->round > flow->startup_round + OVERFLOW_ROUNDS)
+	/* Before RTTs have risen the rate is that of half the window: slow start had sent it a round ago. */
+	if (!flight || !risen(flow) || flow->round > flow->startup_round + OVERFLOW_ROUNDS)
 		return flow->inner;
 	return min64(flow->inner, max64(flight, LEAST_WINDOW));
 }
