@@ -49,14 +49,21 @@ static __always_inline __u64 path_flight(struct flow *flow)
 	return (path_rate(flow) * rtt) >> 24;
 }
 
+/* Whether slow start has filled the path. Before RTTs have risen the rate is that of half the window, which
+ * was sent a round ago. Where there were losses without a queue slow start ends when the rate no
+ * longer grows, which a window that grows slowly would feign. */
+static __always_inline bool overflowing(struct flow *flow)
+{
+	return !flow->forgiven && risen(flow);
+}
+
 /* The window that a loss answers to. Slow start has sent up to twice of what fits into path and queue when
  * it is told of the overflow: 0.7 of that would overflow them again. */
 static __always_inline __u64 overflowed(struct flow *flow)
 {
 	__u64 flight = path_flight(flow);
 
-	/* Before RTTs have risen the rate is that of half the window: slow start had sent it a round ago. */
-	if (!flight || !risen(flow) || flow->round > flow->startup_round + OVERFLOW_ROUNDS)
+	if (!flight || !overflowing(flow) || flow->round > flow->startup_round + OVERFLOW_ROUNDS)
 		return flow->inner;
 	return min64(flow->inner, max64(flight, LEAST_WINDOW));
 }
@@ -244,7 +251,7 @@ static __always_inline __u32 growth(struct flow *flow, struct tcp_sock *tp, __u3
 	if (!flow->startup || !in_slow_start(flow, tp))
 		return acked;
 	flow->startup_round = flow->round;
-	if (!risen(flow))
+	if (!overflowing(flow))
 		return acked;
 	flow->held_back += acked;
 	acked = flow->held_back / GROWTH_DIVISOR;
