@@ -193,7 +193,7 @@ func (e *engine) take(event speaker.Event) {
 	case speaker.PeerUp:
 		e.log.Info("session is up", "session", event.Peer, "address", event.Address, "asn", event.AS)
 	case speaker.PeerDown:
-		e.log.Warn("session is down", "session", event.Peer, "reason", event.Reason)
+		e.log.Warn("session is down", "session", event.Peer, "cause", event.Cause, "reason", event.Reason)
 	case speaker.EndOfRIB:
 		e.log.Info("neighbour has sent everything", "session", event.Peer, "family", event.Family, "implied", event.Implied)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"hikyaku/egress/api"
+	"hikyaku/egress/speaker"
 )
 
 // metrics is the Prometheus view of the agent.
@@ -22,7 +23,7 @@ var (
 	sessionUp = prometheus.NewDesc("hikyaku_egress_session_up",
 		"1 while the BGP session is established.", []string{"session", "kind"}, nil)
 	sessionEnds = prometheus.NewDesc("hikyaku_egress_session_ends_total",
-		"Times that the BGP session has ended.", []string{"session", "kind"}, nil)
+		"Times that the BGP session has ended, by why.", []string{"session", "kind", "cause"}, nil)
 	sessionFaults = prometheus.NewDesc("hikyaku_egress_session_faults_total",
 		"Malformed path attributes that the neighbour has sent, by what becomes of them (RFC 7606).",
 		[]string{"session", "kind", "action"}, nil)
@@ -57,7 +58,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	defer e.mu.Unlock()
 	for _, s := range e.sessions.list(e.role.routes) {
 		gauge(sessionUp, number(s.Up), s.Name, s.Kind)
-		counter(sessionEnds, s.Ends, s.Name, s.Kind)
+		for _, cause := range speaker.EndCauses {
+			counter(sessionEnds, *endsBy(&s.Ends, cause), s.Name, s.Kind, string(cause))
+		}
 		counter(sessionFaults, s.Faults.Withdrawn, s.Name, s.Kind, "withdrawn")
 		counter(sessionFaults, s.Faults.Discarded, s.Name, s.Kind, "discarded")
 	}

@@ -57,7 +57,7 @@ func (s *sessions) handle(event speaker.Event, now time.Time) {
 		if state := s.byName[e.Peer]; state != nil {
 			state.Up, state.Since, state.EndOfRIB = false, now, false
 			state.Error = strings.TrimSpace("the session ended: " + e.Reason)
-			state.Ends++
+			*endsBy(&state.Ends, e.Cause)++
 			s.changed[e.Peer] = true
 		}
 	case speaker.Faulty:
@@ -72,6 +72,23 @@ func (s *sessions) handle(event speaker.Event, now time.Time) {
 			s.changed[e.Peer] = true
 		}
 	}
+}
+
+// endsBy is the counter for a cause.
+func endsBy(ends *api.Ends, cause speaker.EndCause) *uint64 {
+	switch cause {
+	case speaker.EndHoldTimer:
+		return &ends.HoldTimer
+	case speaker.EndUpdateError:
+		return &ends.UpdateError
+	case speaker.EndMessageError:
+		return &ends.MessageError
+	case speaker.EndNotification:
+		return &ends.Notification
+	case speaker.EndLocal:
+		return &ends.Local
+	}
+	return &ends.Connection
 }
 
 // ready tells whether a session is up and all that are have sent everything once.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"net/netip"
 	"strings"
 	"testing"
@@ -27,7 +28,9 @@ func TestFaultsAndEndsAreCounted(t *testing.T) {
 		speaker.Faulty{Peer: "rr1", Withdrawn: 2, Discarded: 1},
 		speaker.Faulty{Peer: "rr1", Withdrawn: 1},
 		speaker.Faulty{Peer: "unknown", Withdrawn: 1},
-		speaker.PeerDown{Peer: "rr1", Reason: "it was enough"},
+		speaker.PeerDown{Peer: "rr1", Cause: speaker.EndUpdateError, Reason: "it was enough"},
+		speaker.PeerDown{Peer: "rr1", Cause: speaker.EndHoldTimer},
+		speaker.PeerDown{Peer: "rr1", Cause: speaker.EndUpdateError},
 	} {
 		e.sessions.handle(event, time.Unix(1, 0))
 	}
@@ -42,16 +45,43 @@ func TestFaultsAndEndsAreCounted(t *testing.T) {
 		for _, m := range family.GetMetric() {
 			name := strings.TrimPrefix(family.GetName(), "hikyaku_egress_session_")
 			for _, label := range m.GetLabel() {
-				if label.GetName() == "action" {
+				if label.GetName() == "action" || label.GetName() == "cause" {
 					name += " " + label.GetValue()
 				}
 			}
 			got[name] = m.GetCounter().GetValue()
 		}
 	}
-	for name, want := range map[string]float64{"ends_total": 1, "faults_total withdrawn": 3, "faults_total discarded": 1} {
-		if got[name] != want {
+	for name, want := range map[string]float64{
+		"ends_total hold_timer": 1, "ends_total update_error": 2, "ends_total message_error": 0, "ends_total notification": 0,
+		"ends_total connection": 0, "ends_total local": 0, "faults_total withdrawn": 3, "faults_total discarded": 1,
+	} {
+		if value, ok := got[name]; !ok || value != want {
 			t.Errorf("%s is %v, want %v", name, got[name], want)
 		}
+	}
+}
+
+// Each cause has a field of the API by its name.
+func TestEachCauseHasItsCounter(t *testing.T) {
+	var ends api.Ends
+	for i, cause := range speaker.EndCauses {
+		*endsBy(&ends, cause) = uint64(i + 1)
+	}
+	text, err := json.Marshal(ends)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[speaker.EndCause]int
+	if err := json.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
+	}
+	for i, cause := range speaker.EndCauses {
+		if fields[cause] != i+1 {
+			t.Errorf("%s is %d, want %d", cause, fields[cause], i+1)
+		}
+	}
+	if len(fields) != len(speaker.EndCauses) {
+		t.Errorf("fields are %v, causes %v", fields, speaker.EndCauses)
 	}
 }

@@ -158,16 +158,37 @@ type Session struct {
 	EndOfRIB bool `json:"end_of_rib"`
 	// Routes that it has sent and not withdrawn.
 	Routes Routes `json:"routes"`
-	// Ends counts how often it has ended since the agent started.
-	Ends uint64 `json:"ends"`
+	// Ends counts how often it has ended.
+	Ends Ends `json:"ends"`
 	// Faults of what the neighbour has sent.
 	Faults Faults `json:"faults"`
 	// Error is why it is down, a sentence; absent while it is up.
 	Error string `json:"error,omitempty"`
 }
 
+// Ends counts the ends of a session since the agent started, by why. Attempts that led
+// to no session are none.
+type Ends struct {
+	// HoldTimer: nothing came from the neighbour for the hold time (RFC 4271 §6.5), or it
+	// took nothing for that long (RFC 9687).
+	HoldTimer uint64 `json:"hold_timer"`
+	// UpdateError: we refused an UPDATE (RFC 4271 §6.3), whose routes could not be told
+	// (RFC 7606 §3), or with a well-known attribute that is not known.
+	UpdateError uint64 `json:"update_error"`
+	// MessageError: we refused another message (RFC 4271 §6.1, §6.6).
+	MessageError uint64 `json:"message_error"`
+	// Notification: the neighbour sent a NOTIFICATION (RFC 4271 §4.5).
+	Notification uint64 `json:"notification"`
+	// Connection: the TCP connection was closed or broke.
+	Connection uint64 `json:"connection"`
+	// Local: the agent ended it otherwise, as with a reflector that does not read.
+	Local uint64 `json:"local"`
+}
+
 // Faults counts malformed path attributes since the agent started, by what becomes of
-// them (RFC 7606 §2). Where GoBGP keeps the session they are not counted.
+// them (RFC 7606 §2). Where GoBGP keeps the session they are not counted, nor at a border
+// those of reflectors, whose routes it does not read. An UPDATE that ends the session
+// counts in [Ends] alone.
 type Faults struct {
 	// Withdrawn: the routes that came with them are taken as withdrawn.
 	Withdrawn uint64 `json:"withdrawn"`

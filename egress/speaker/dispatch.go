@@ -47,7 +47,7 @@ type sessionReport struct {
 	up      *PeerUp
 	update  *routeUpdate
 	// down is why the session ended.
-	down string
+	down ending
 }
 
 // session is what is known of one neighbour.
@@ -64,7 +64,12 @@ type session struct {
 	number   int
 	families []Family
 	ended    []Family // families whose End-of-RIB was reported
-	reason   string
+	end      ending   // of the last session
+	faults   faultLog
+}
+
+func newSession(n Neighbor, c Config) *session {
+	return &session{neighbor: n, faults: faultLog{log: n.logger(c)}}
 }
 
 func newDispatcher(config Config) *dispatcher {
@@ -128,7 +133,7 @@ func (d *dispatcher) sessionReported(ctx context.Context, r *sessionReport) {
 	case r.update != nil && !s.up: // of a session that has just ended
 	case r.update != nil:
 		if len(r.update.faults) > 0 {
-			d.emit(ctx, countFaults(s.neighbor.Name, r.update.faults))
+			d.faulty(ctx, s, r.update.faults)
 		}
 		if s.reflects(d.config.AS) {
 			d.updated(ctx, s, r.update)
@@ -136,19 +141,19 @@ func (d *dispatcher) sessionReported(ctx context.Context, r *sessionReport) {
 			d.peerUpdated(ctx, s, r.update)
 		}
 	default:
-		s.reason = r.down
+		s.end = r.down
 		d.down(ctx, s)
 	}
 }
 
 // sessionEnded is the hook's news.
-func (d *dispatcher) sessionEnded(ctx context.Context, address netip.Addr, reason string) {
+func (d *dispatcher) sessionEnded(ctx context.Context, address netip.Addr, why ending) {
 	s := d.sessions[address]
 	if s == nil {
 		return
 	}
 	s.hookLead++
-	s.reason = reason
+	s.end = why
 	if s.hookLead > 0 {
 		d.down(ctx, s)
 	}
@@ -178,7 +183,7 @@ func (d *dispatcher) stateChanged(ctx context.Context, e *apiutil.WatchEventMess
 		s.established = false
 		s.hookLead--
 		if s.hookLead < 0 {
-			s.reason = e.Peer.State.DisconnectMessage
+			s.end = endingByGoBGP(e.Peer.State.DisconnectMessage)
 			d.down(ctx, s)
 		}
 	}
@@ -208,7 +213,7 @@ func (d *dispatcher) down(ctx context.Context, s *session) {
 		return
 	}
 	s.up = false
-	d.emit(ctx, PeerDown{Peer: s.neighbor.Name, Reason: s.reason})
+	d.emit(ctx, PeerDown{Peer: s.neighbor.Name, Cause: s.end.cause, Reason: s.end.reason})
 	if s.reflects(d.config.AS) {
 		d.emitVPN(ctx, d.vpn.down(s.neighbor.Name))
 		d.waitForReflectors(ctx)
@@ -272,7 +277,7 @@ func (d *dispatcher) forget(ctx context.Context, address netip.Addr) {
 	if s == nil {
 		return
 	}
-	s.reason = "neighbour removed"
+	s.end = endRemoved
 	d.down(ctx, s)
 	if s.reflects(d.config.AS) {
 		d.emitVPN(ctx, d.vpn.forget(s.neighbor.Name))

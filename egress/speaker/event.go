@@ -29,7 +29,9 @@ type PeerUp struct {
 // withdrawn, without a [Withdrawn] for each. VPN routes are withdrawn by
 // [VPNWithdrawn], see [Config.StaleTime].
 type PeerDown struct {
-	Peer   string
+	Peer  string
+	Cause EndCause
+	// Reason says more, for people.
 	Reason string
 }
 
@@ -56,7 +58,8 @@ type Withdrawn struct {
 }
 
 // Faulty says that path attributes of an UPDATE were malformed (RFC 7606). It comes
-// before what becomes of the UPDATE's routes, and for sessions of our own alone.
+// before what becomes of the UPDATE's routes, and for sessions of our own alone. Of an
+// UPDATE that ends its session there is none: see [EndUpdateError].
 type Faulty struct {
 	Peer string
 	// Withdrawn and Discarded count the attributes for which routes are taken as

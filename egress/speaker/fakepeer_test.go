@@ -25,6 +25,8 @@ type fakePeer struct {
 
 	// observe, when set, gets the updates instead of the list.
 	observe func(*bgp.BGPUpdate)
+	// capabilities are offered besides the usual ones.
+	capabilities []bgp.ParameterCapabilityInterface
 	// opened is the speaker's OPEN.
 	opened *bgp.BGPOpen
 
@@ -45,6 +47,17 @@ func dialPeer(t testing.TB, local netip.Addr, speaker netip.AddrPort, as uint32,
 // dialObserver is dialPeer for a peer that hands on what it receives.
 func dialObserver(t testing.TB, local netip.Addr, speaker netip.AddrPort, as uint32, observe func(*bgp.BGPUpdate), families ...bgp.Family) *fakePeer {
 	t.Helper()
+	p := dialSilent(t, local, speaker, as, nil, families...)
+	p.observe = observe
+	go p.receive()
+	go p.keepAlive()
+	return p
+}
+
+// dialSilent is dialPeer for a peer that says and reads nothing beyond OPEN, with further
+// capabilities.
+func dialSilent(t testing.TB, local netip.Addr, speaker netip.AddrPort, as uint32, more []bgp.ParameterCapabilityInterface, families ...bgp.Family) *fakePeer {
+	t.Helper()
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(local, 0))}
 	var last error
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
@@ -53,10 +66,8 @@ func dialObserver(t testing.TB, local netip.Addr, speaker netip.AddrPort, as uin
 			last = err
 			continue
 		}
-		p := &fakePeer{t: t, conn: conn, observe: observe, changed: make(chan struct{}, 1)}
+		p := &fakePeer{t: t, conn: conn, capabilities: more, changed: make(chan struct{}, 1)}
 		if last = p.open(local, as, families); last == nil {
-			go p.receive()
-			go p.keepAlive()
 			t.Cleanup(func() { conn.Close() })
 			return p
 		}
@@ -67,7 +78,7 @@ func dialObserver(t testing.TB, local netip.Addr, speaker netip.AddrPort, as uin
 }
 
 func (p *fakePeer) open(id netip.Addr, as uint32, families []bgp.Family) error {
-	capabilities := []bgp.ParameterCapabilityInterface{bgp.NewCapFourOctetASNumber(as)}
+	capabilities := append([]bgp.ParameterCapabilityInterface{bgp.NewCapFourOctetASNumber(as)}, p.capabilities...)
 	for _, f := range families {
 		capabilities = append(capabilities, bgp.NewCapMultiProtocol(f))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"sync/atomic"
 )
 
 // downHook is a slog.Handler that passes GoBGP's log on, and listens for the one
@@ -15,7 +16,7 @@ import (
 // comes; TestPeerDownIsAheadOfWithdrawals then fails.
 type downHook struct {
 	next slog.Handler
-	down func(peer netip.Addr, fsm *fsmIdentity, reason string)
+	down func(peer netip.Addr, fsm *fsmIdentity, why ending)
 	// made hears of each state machine that GoBGP makes: it gives every one a
 	// logger of its own.
 	made func(peer netip.Addr, fsm *fsmIdentity)
@@ -25,20 +26,29 @@ type downHook struct {
 
 // fsmIdentity tells a state machine from an earlier one of the same neighbour,
 // which may still be ending when the neighbour is added again.
-type fsmIdentity struct{ _ byte }
+type fsmIdentity struct {
+	// silent: the hold timer has expired, which the reason leaves out where a graceful
+	// restart begins.
+	silent atomic.Bool
+}
 
 const (
-	peerDownMessage = "Peer Down"
-	peerKey         = "Key"
-	reasonKey       = "Reason"
+	peerDownMessage  = "Peer Down"
+	holdTimerMessage = "hold timer expired"
+	peerKey          = "Key"
+	reasonKey        = "Reason"
 )
 
-// Enabled lets level Info through to Handle whatever the operator wants to read.
+// Enabled lets what the hook listens for through to Handle whatever the operator wants
+// to read.
 func (h downHook) Enabled(ctx context.Context, level slog.Level) bool {
-	return level == slog.LevelInfo || h.next.Enabled(ctx, level)
+	return level == slog.LevelInfo || level == slog.LevelWarn || h.next.Enabled(ctx, level)
 }
 
 func (h downHook) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == holdTimerMessage && h.fsm != nil {
+		h.fsm.silent.Store(true)
+	}
 	if r.Message == peerDownMessage && h.fsm != nil {
 		reason := ""
 		r.Attrs(func(a slog.Attr) bool {
@@ -47,7 +57,10 @@ func (h downHook) Handle(ctx context.Context, r slog.Record) error {
 			}
 			return true
 		})
-		h.down(h.peer, h.fsm, reason)
+		if h.fsm.silent.Swap(false) && reason == gobgpGracefulRestart {
+			reason = gobgpHoldTimer
+		}
+		h.down(h.peer, h.fsm, endingByGoBGP(reason))
 	}
 	if !h.next.Enabled(ctx, r.Level) {
 		return nil

@@ -248,7 +248,7 @@ func nextMessage(r io.Reader, buffer []byte) (kind byte, body []byte, err error)
 // notified is the neighbour's reason to end the session.
 func notified(body []byte) error {
 	if len(body) < 2 {
-		return errors.New("the neighbour ended the session")
+		return errNotified
 	}
-	return fmt.Errorf("the neighbour ended the session: %s", bgp.NewNotificationErrorCode(body[0], body[1]))
+	return fmt.Errorf("%w: %s", errNotified, bgp.NewNotificationErrorCode(body[0], body[1]))
 }

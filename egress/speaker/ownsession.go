@@ -43,7 +43,8 @@ type ownSession struct {
 	local    netip.Addr
 	outbox   *outbox
 	backlog  *backlog // of an egress peer
-	faults   faultLog
+	// fail ends the session for an error; guarded as live is.
+	fail context.CancelCauseFunc
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -104,11 +105,11 @@ func (v *ownSession) established(ctx context.Context, conn *net.TCPConn, r *bufi
 		return ctx.Err()
 	}
 	v.wasUp = true
-	v.faults, v.backlog = faultLog{log: v.log}, newBacklog()
-	v.speaker.goLive(v, conn, agreed.families, local)
+	v.backlog = newBacklog()
 	// What fails beside reading ends that, too.
 	reading, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
+	v.speaker.goLive(v, conn, agreed.families, local, fail)
 	defer context.AfterFunc(reading, func() { conn.SetReadDeadline(time.Now()) })()
 	working, cancel := context.WithCancel(ctx)
 	wrote, digested := make(chan struct{}), make(chan struct{})
@@ -121,11 +122,12 @@ func (v *ownSession) established(ctx context.Context, conn *net.TCPConn, r *bufi
 	go begin(wrote, func() error { return v.write(working, conn, v.outbox, agreed, local) })
 	go begin(digested, func() error { return v.digest(working) })
 	err := v.read(reading, conn, r, agreed)
-	if cause := context.Cause(reading); cause != nil && (errors.Is(err, errQuiet) || reading.Err() == err) {
+	interrupted := errors.Is(err, errQuiet) || errors.Is(err, net.ErrClosed) || reading.Err() == err
+	if cause := context.Cause(reading); cause != nil && interrupted {
 		err = cause
 	}
 	cancel()
-	v.lost(ctx, err.Error())
+	v.lost(ctx, endingBy(err))
 	interrupt(conn, wrote)
 	<-digested
 	v.speaker.goDead(v)
@@ -135,15 +137,15 @@ func (v *ownSession) established(ctx context.Context, conn *net.TCPConn, r *bufi
 // lost says that the session has ended, past all that waits for the dispatcher.
 // Nothing of the session is reported later but one update at most, which the
 // dispatcher drops.
-func (v *ownSession) lost(ctx context.Context, reason string) {
+func (v *ownSession) lost(ctx context.Context, why ending) {
 	if ctx.Err() != nil {
 		return // we have ended it
 	}
 	s, address := v.speaker, v.neighbor.Address
 	s.dispatcher.inbox.post(func(ctx context.Context) {
-		s.dispatcher.sessionReported(ctx, &sessionReport{address: address, down: reason})
+		s.dispatcher.sessionReported(ctx, &sessionReport{address: address, down: why})
 	})
-	s.callPeerDown(address, reason)
+	s.callPeerDown(address, why)
 }
 
 // interrupt ends a write that waits for the neighbour.
@@ -157,9 +159,6 @@ func interrupt(conn *net.TCPConn, wrote <-chan struct{}) {
 		}
 	}
 }
-
-// errQuiet ends a session on which nothing came for the hold time.
-var errQuiet = bgp.NewMessageError(bgp.BGP_ERROR_HOLD_TIMER_EXPIRED, 0, nil, "nothing came for the hold time")
 
 // read takes messages until the session ends.
 func (v *ownSession) read(ctx context.Context, conn *net.TCPConn, r *bufio.Reader, agreed opened) error {
@@ -175,8 +174,7 @@ func (v *ownSession) read(ctx context.Context, conn *net.TCPConn, r *bufio.Reade
 		}
 		kind, body, err := nextMessage(r, buffer)
 		if err != nil {
-			var timeout net.Error
-			if errors.As(err, &timeout) && timeout.Timeout() {
+			if timedOut(err) {
 				return errQuiet
 			}
 			if errors.Is(err, io.EOF) {
@@ -219,7 +217,6 @@ func (v *ownSession) update(ctx context.Context, body []byte, from source) error
 	if err != nil {
 		return notification(err)
 	}
-	v.faults.note(time.Now(), u.faults)
 	v.report(ctx, sessionReport{update: &u})
 	return nil
 }
@@ -274,6 +271,9 @@ func (w patientWriter) Write(p []byte) (written int, err error) {
 		}
 		n, err := w.conn.Write(chunk)
 		written += n
+		if timedOut(err) {
+			return written, errUntaken
+		}
 		if err != nil {
 			return written, err
 		}

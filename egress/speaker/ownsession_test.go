@@ -56,8 +56,8 @@ func TestSilentReflectorIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect[PeerUp](s)
-	if down := expect[PeerDown](s); !strings.Contains(down.Reason, "hold time") {
-		t.Errorf("session ended because: %s", down.Reason)
+	if down := expect[PeerDown](s); down.Cause != EndHoldTimer || !strings.Contains(down.Reason, "hold time") {
+		t.Errorf("session ended with %+v", down)
 	}
 }
 
@@ -204,8 +204,8 @@ func TestMalformedUpdateEndsTheSession(t *testing.T) {
 	if _, err := p.conn.Write(m); err != nil {
 		t.Fatal(err)
 	}
-	if down := expect[PeerDown](s); !strings.Contains(down.Reason, "malformed UPDATE") {
-		t.Errorf("session ended because: %s", down.Reason)
+	if down := expect[PeerDown](s); down.Cause != EndUpdateError || !strings.Contains(down.Reason, "malformed UPDATE") {
+		t.Errorf("session ended with %+v", down)
 	}
 	p.waitForEnd()
 }

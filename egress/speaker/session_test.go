@@ -177,7 +177,7 @@ func TestLineAndReportsInAnyOrder(t *testing.T) {
 				case "d":
 					d.report(t.Context(), stateReport(address, bgp.BGP_FSM_IDLE))
 				case "h":
-					d.sessionEnded(t.Context(), address, "line")
+					d.sessionEnded(t.Context(), address, ending{EndConnection, "line"})
 				case "r":
 					d.report(t.Context(), report{paths: []*apiutil.Path{{PeerAddress: address, Nlri: nlri}}})
 				}

@@ -134,7 +134,7 @@ func (s *Speaker) AddNeighbor(n Neighbor) error {
 	s.names.Store(n.Address, n.Name)
 	// The dispatcher must know it before the first report comes.
 	d := s.dispatcher
-	d.inbox.post(func(context.Context) { d.sessions[n.Address] = &session{neighbor: n} })
+	d.inbox.post(func(context.Context) { d.sessions[n.Address] = newSession(n, s.config) })
 	if s.config.ownSession(n) {
 		s.startSession(n)
 	} else if err := s.gobgp.AddPeer(s.ctx, &api.AddPeerRequest{Peer: peerConfig(n)}); err != nil {
@@ -203,18 +203,18 @@ func (s *Speaker) run(f func(context.Context)) {
 }
 
 // sessionEnded is called from GoBGP's session, which must not wait.
-func (s *Speaker) sessionEnded(address netip.Addr, fsm *fsmIdentity, reason string) {
+func (s *Speaker) sessionEnded(address netip.Addr, fsm *fsmIdentity, why ending) {
 	if present, ok := s.machines.Load(address); !ok || present != fsm {
 		return
 	}
 	d := s.dispatcher
-	d.inbox.post(func(ctx context.Context) { d.sessionEnded(ctx, address, reason) })
-	s.callPeerDown(address, reason)
+	d.inbox.post(func(ctx context.Context) { d.sessionEnded(ctx, address, why) })
+	s.callPeerDown(address, why)
 }
 
 // callPeerDown has OnPeerDown called. The dispatcher must have been told of the
 // session's end.
-func (s *Speaker) callPeerDown(address netip.Addr, reason string) {
+func (s *Speaker) callPeerDown(address netip.Addr, why ending) {
 	if s.config.OnPeerDown == nil {
 		return
 	}
@@ -223,7 +223,7 @@ func (s *Speaker) callPeerDown(address netip.Addr, reason string) {
 		if !ok {
 			return
 		}
-		s.config.OnPeerDown(PeerDown{Peer: name.(string), Reason: reason})
+		s.config.OnPeerDown(PeerDown{Peer: name.(string), Cause: why.cause, Reason: why.reason})
 		d := s.dispatcher
 		d.inbox.post(func(ctx context.Context) { d.emit(ctx, PeerDownCalled{Peer: name.(string)}) })
 	})

@@ -3,10 +3,8 @@ package speaker
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 )
@@ -154,48 +152,4 @@ func (u *routeUpdate) flagsFit(raw []byte) bool {
 func (u *routeUpdate) fault(kind bgp.BGPAttrType, withdraws bool, reason string, args ...any) {
 	u.faults = append(u.faults, attributeFault{kind: kind, reason: fmt.Sprintf(reason, args...), withdraws: withdraws})
 	u.unusable = u.unusable || withdraws
-}
-
-// countFaults is the event of an UPDATE with faults.
-func countFaults(peer string, faults []attributeFault) Faulty {
-	event := Faulty{Peer: peer}
-	for _, f := range faults {
-		if f.withdraws {
-			event.Withdrawn++
-		} else {
-			event.Discarded++
-		}
-	}
-	return event
-}
-
-// faultLog counts the faults of a session, and logs some of them.
-type faultLog struct {
-	log *slog.Logger
-	// withdrawn and discarded count faults, by what became of them.
-	withdrawn, discarded uint64
-	// quietUntil is when the next one is logged.
-	quietUntil time.Time
-}
-
-// faultInterval is how often faults of a session are logged: one that a reflector
-// passes on may come with each of its routes.
-const faultInterval = 10 * time.Second
-
-func (l *faultLog) note(now time.Time, faults []attributeFault) {
-	counted := countFaults("", faults)
-	l.withdrawn += counted.Withdrawn
-	l.discarded += counted.Discarded
-	for _, f := range faults {
-		action := "attribute discarded"
-		if f.withdraws {
-			action = "routes taken as withdrawn"
-		}
-		if now.Before(l.quietUntil) {
-			continue
-		}
-		l.quietUntil = now.Add(faultInterval)
-		l.log.Warn("malformed path attribute", slog.String("attribute", f.kind.String()), slog.String("reason", f.reason),
-			slog.String("action", action), slog.Uint64("withdrawn", l.withdrawn), slog.Uint64("discarded", l.discarded))
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
@@ -245,21 +244,28 @@ func TestFaultsAreCountedAndSeldomLogged(t *testing.T) {
 	var lines bytes.Buffer
 	l := faultLog{log: slog.New(slog.NewTextHandler(&lines, nil)).With("neighbour", "rr")}
 	_, u := outcomeOf(updateBody(goodReach, attribute(wellKnown, 1, 3), goodPath, goodPref, attribute(wellKnown, aggregateKind, 0)))
-	at := time.Unix(0, 0)
-	for range 100 {
-		l.note(at, u.faults)
-		at = at.Add(faultInterval / 50)
+	counted := countFaults("rr", u.faults)
+	for i := range 100 {
+		if logged := l.note(counted, u.faults[0]); logged != (i == 0) {
+			t.Fatalf("update %d was logged: %t", i, logged)
+		}
 	}
-	if l.withdrawn != 100 || l.discarded != 100 {
-		t.Errorf("counted %d and %d, want 100 each", l.withdrawn, l.discarded)
+	// The interval ends with what came in it, the next one, which is empty, without a word.
+	if first, second := l.resume(), l.resume(); !first || second {
+		t.Errorf("the first interval ends with a line: %t, the second: %t", first, second)
+	}
+	if !l.note(counted, u.faults[0]) {
+		t.Error("a fault after a quiet interval was not logged")
 	}
 	logged := strings.Split(strings.TrimSpace(lines.String()), "\n")
-	if len(logged) != 2 {
-		t.Fatalf("%d lines in two intervals:\n%s", len(logged), lines.String())
+	if len(logged) != 3 {
+		t.Fatalf("%d lines, want 3:\n%s", len(logged), lines.String())
 	}
-	for _, want := range []string{"neighbour=rr", "attribute=BGP_ATTR_TYPE_ORIGIN", `reason="its value is 3"`, "withdrawn=51", "discarded=51"} {
-		if !strings.Contains(logged[1], want) {
-			t.Errorf("%s is missing in: %s", want, logged[1])
+	for i, want := range []string{"withdrawn=1 discarded=1", "withdrawn=100 discarded=100", "withdrawn=101 discarded=101"} {
+		for _, want := range []string{"neighbour=rr", "attribute=BGP_ATTR_TYPE_ORIGIN", `reason="its value is 3"`, want} {
+			if !strings.Contains(logged[i], want) {
+				t.Errorf("%s is missing in: %s", want, logged[i])
+			}
 		}
 	}
 }

@@ -2,7 +2,7 @@ package speaker
 
 import (
 	"context"
-	"log/slog"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -22,11 +22,7 @@ func (c Config) ownSession(n Neighbor) bool {
 func (s *Speaker) startSession(n Neighbor) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	v := &ownSession{speaker: s, neighbor: n, cancel: cancel, done: make(chan struct{}), outbox: newOutbox()}
-	component := "peer"
-	if v.reflects() {
-		component = "reflector"
-	}
-	v.log = s.config.Logger.With(slog.String("component", component), slog.String("neighbour", n.Name))
+	v.log = n.logger(s.config)
 	s.announcing.Lock()
 	s.ownSessions[n.Name] = v
 	if n.Restarting && n.GracefulRestart > 0 && s.restart == notRestarting {
@@ -112,11 +108,12 @@ func (s *Speaker) restarting(n Neighbor) bool {
 }
 
 // goLive queues everything for a session that has come up, and all changes from
-// now on. local is our end's address.
-func (s *Speaker) goLive(v *ownSession, conn *net.TCPConn, families []Family, local netip.Addr) {
+// now on. local is our end's address; fail ends the session for an error.
+func (s *Speaker) goLive(v *ownSession, conn *net.TCPConn, families []Family, local netip.Addr, fail context.CancelCauseFunc) {
 	s.announcing.Lock()
 	defer s.announcing.Unlock()
 	v.live, v.conn, v.families, v.local, v.outbox = true, conn, families, local, newOutbox()
+	v.fail = fail
 	s.postAll(v)
 	if v.owes = v.reflects() && v.neighbor.Restarting && s.restart == restarting; !v.owes {
 		v.outbox.send(v.endOfRIB())
@@ -161,7 +158,7 @@ func (s *Speaker) next(o *outbox) (parcel, bool) {
 func (v *ownSession) posted() {
 	if v.live && v.outbox.full() {
 		v.live = false
-		v.log.Warn("the reflector does not read: ending the session", slog.Int("waiting_routes", v.outbox.keys))
+		v.fail(fmt.Errorf("%w: %d routes wait for it", errUnread, v.outbox.keys))
 		v.conn.Close()
 	}
 }
