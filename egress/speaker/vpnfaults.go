@@ -27,13 +27,15 @@ type attributeRule struct {
 	discards bool
 	// read: its value is of use to us, so that it is decoded, which checks it further.
 	read bool
+	// ignored: it does not count whatever it is, and so is never malformed.
+	ignored bool
 }
 
 // anySize is the size of attributes that their decoder alone checks.
 const anySize = -1
 
-// attributeRules are those of sessions with AS numbers of four bytes. Attributes
-// without one are left out.
+// attributeRules are those of sessions with AS numbers of four bytes. Attributes without
+// one are left out, and only their flags are checked.
 var attributeRules = [...]map[bgp.BGPAttrType]attributeRule{fromReflector: internalRules, fromPeer: externalRules()}
 
 // externalRules are those of sessions with other ASes, where attributes that are for
@@ -43,7 +45,7 @@ func externalRules() map[bgp.BGPAttrType]attributeRule {
 	for _, kind := range []bgp.BGPAttrType{
 		bgp.BGP_ATTR_TYPE_LOCAL_PREF, bgp.BGP_ATTR_TYPE_ORIGINATOR_ID, bgp.BGP_ATTR_TYPE_CLUSTER_LIST, bgp.BGP_ATTR_TYPE_PREFIX_SID,
 	} {
-		delete(rules, kind)
+		rules[kind] = attributeRule{ignored: true}
 	}
 	rules[bgp.BGP_ATTR_TYPE_NEXT_HOP] = attributeRule{size: 4, read: true}
 	rules[bgp.BGP_ATTR_TYPE_EXTENDED_COMMUNITIES] = attributeRule{size: 8, repeats: true}
@@ -63,6 +65,9 @@ var internalRules = map[bgp.BGPAttrType]attributeRule{
 	bgp.BGP_ATTR_TYPE_ORIGINATOR_ID:            {size: 4, read: true},                // §7.9
 	bgp.BGP_ATTR_TYPE_CLUSTER_LIST:             {size: 4, repeats: true},             // §7.10
 	bgp.BGP_ATTR_TYPE_EXTENDED_COMMUNITIES:     {size: 8, repeats: true, read: true}, // §7.14
+	bgp.BGP_ATTR_TYPE_AS4_PATH:                 {ignored: true},                      // RFC 6793 §4.1
+	bgp.BGP_ATTR_TYPE_AS4_AGGREGATOR:           {ignored: true},                      // RFC 6793 §4.1
+	bgp.BGP_ATTR_TYPE_AIGP:                     {ignored: true},                      // RFC 7311 §3.2
 	bgp.BGP_ATTR_TYPE_IP6_EXTENDED_COMMUNITIES: {size: 20, repeats: true},            // §7.15
 	bgp.BGP_ATTR_TYPE_LARGE_COMMUNITY:          {size: 12, repeats: true},            // RFC 8092 §6
 	bgp.BGP_ATTR_TYPE_PREFIX_SID:               {size: anySize, read: true},          // RFC 9252 §7
@@ -96,19 +101,11 @@ func notification(err error) error {
 	return bgp.NewMessageError(bgp.BGP_ERROR_UPDATE_MESSAGE_ERROR, bgp.BGP_ERROR_SUB_MALFORMED_ATTRIBUTE_LIST, nil, err.Error())
 }
 
-// recognize fails for a well-known attribute that is not known (RFC 4271 §6.3).
-func recognize(raw []byte) error {
-	if _, known := bgp.PathAttrFlags[bgp.BGPAttrType(raw[1])]; known || bgp.BGPAttrFlag(raw[0])&bgp.BGP_ATTR_FLAG_OPTIONAL != 0 {
-		return nil
-	}
-	return unrecognizedError{raw}
-}
-
 // parseAttribute takes an attribute other than MP_REACH_NLRI and MP_UNREACH_NLRI.
 func (u *routeUpdate) parseAttribute(raw, value []byte) {
 	kind := bgp.BGPAttrType(raw[1])
 	rule, known := attributeRules[u.from][kind]
-	if !known || !u.flagsFit(raw) {
+	if rule.ignored || !u.flagsFit(raw) || !known {
 		return
 	}
 	if !rule.fits(len(value)) {
@@ -122,10 +119,7 @@ func (u *routeUpdate) parseAttribute(raw, value []byte) {
 		u.fault(kind, true, "its value is %d", value[0]) // RFC 7606 §7.1
 		return
 	}
-	attribute, err := bgp.GetPathAttribute(raw)
-	if err == nil {
-		err = attribute.DecodeFromBytes(raw)
-	}
+	attribute, err := decode(raw)
 	if err != nil {
 		u.fault(kind, true, "%s", err)
 		return
@@ -137,15 +131,19 @@ func (u *routeUpdate) parseAttribute(raw, value []byte) {
 	u.attributes = append(u.attributes, attribute)
 }
 
-// flagsFit checks the bits Optional and Transitive (RFC 7606 §3 c).
-func (u *routeUpdate) flagsFit(raw []byte) bool {
-	const checked = bgp.BGP_ATTR_FLAG_OPTIONAL | bgp.BGP_ATTR_FLAG_TRANSITIVE
-	kind, flags := bgp.BGPAttrType(raw[1]), bgp.BGPAttrFlag(raw[0])
-	if want := bgp.PathAttrFlags[kind]; flags&checked != want {
-		u.fault(kind, true, "its flags are %#02x instead of %#02x", uint8(flags&checked), uint8(want))
-		return false
+// decode reads an attribute whose flags fit. GoBGP also refuses Partial, and bits that
+// have no meaning: those are taken off.
+func decode(raw []byte) (bgp.PathAttributeInterface, error) {
+	const kept = checkedFlags | bgp.BGP_ATTR_FLAG_EXTENDED_LENGTH
+	if flags := raw[0] & byte(kept); flags != raw[0] {
+		raw = slices.Clone(raw)
+		raw[0] = flags
 	}
-	return true
+	attribute, err := bgp.GetPathAttribute(raw)
+	if err == nil {
+		err = attribute.DecodeFromBytes(raw)
+	}
+	return attribute, err
 }
 
 // fault notes what is wrong with an attribute.
