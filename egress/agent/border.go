@@ -171,7 +171,7 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 		}
 		c.Neighbors = append(c.Neighbors, n)
 	}
-	b.later = func(f func(context.Context)) { go b.post(ctx, func() { f(ctx) }) }
+	b.later = func(f func(context.Context)) { go b.post(ctx, f) }
 	var s *speaker.Speaker
 	started := make(chan struct{})
 	if b.opts.DryRun == nil {
@@ -208,7 +208,7 @@ func (b *Border) watchNextHops(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			b.post(ctx, func() { b.locked(b.planner.ResolveAgain) })
+			b.post(ctx, func(context.Context) { b.locked(b.planner.ResolveAgain) })
 		}
 	}
 }

@@ -82,7 +82,7 @@ type engine struct {
 	features kernel.Features
 	started  time.Time
 
-	calls chan func()
+	calls chan func(context.Context) // with the loop's context
 	links chan kernel.Link
 
 	// mu guards the planner, which only the loop changes, and all below.
@@ -156,7 +156,7 @@ func (e *engine) next(ctx context.Context, patience <-chan time.Time) error {
 		}
 		e.take(event)
 	case call := <-e.calls:
-		call()
+		call(ctx)
 	case link := <-e.links:
 		e.linkChanged(ctx, link)
 	case <-patience:
@@ -242,7 +242,7 @@ func (e *engine) step(ctx context.Context, name string) {
 		}
 		f.wait, f.last = min(max(2*f.wait, firstRetry), lastRetry), now
 		e.failed[name] = f
-		time.AfterFunc(f.wait, func() { e.post(ctx, func() { e.again(ctx, name) }) })
+		time.AfterFunc(f.wait, func() { e.post(ctx, func(ctx context.Context) { e.again(ctx, name) }) })
 	})
 }
 
@@ -261,8 +261,10 @@ func (e *engine) repair(ctx context.Context) error {
 	return e.tables.Reset(ctx, want)
 }
 
-// post gives the loop something to do.
-func (e *engine) post(ctx context.Context, f func()) bool {
+// post gives the loop something to do, with the loop's context: what it takes from the
+// planner counts as done, so it must not end with who asked for it. It waits until ctx
+// ends, and tells whether the loop has taken it.
+func (e *engine) post(ctx context.Context, f func(context.Context)) bool {
 	select {
 	case e.calls <- f:
 		return true
@@ -275,11 +277,11 @@ func (e *engine) post(ctx context.Context, f func()) bool {
 // from it in the kernel.
 func (e *engine) do(ctx context.Context, f func() error) error {
 	result := make(chan error, 1)
-	ok := e.post(ctx, func() {
+	ok := e.post(ctx, func(loop context.Context) {
 		err := f()
-		for err == nil && e.busy() && ctx.Err() == nil {
+		for err == nil && e.busy() && ctx.Err() == nil && loop.Err() == nil {
 			for _, name := range e.role.names() {
-				e.step(ctx, name)
+				e.step(loop, name)
 			}
 		}
 		result <- err

@@ -35,7 +35,7 @@ func newEngine(c *config.Common, name config.Role, opts Options, r role) *engine
 	now := time.Now()
 	return &engine{
 		common: c, roleName: name, opts: opts, log: log, role: r, started: now,
-		calls: make(chan func()), links: make(chan kernel.Link),
+		calls: make(chan func(context.Context)), links: make(chan kernel.Link),
 		sessions: newSessions(c, now), since: make(map[string]time.Time),
 		shown: make(map[string]api.Path), failed: make(map[string]failure),
 	}

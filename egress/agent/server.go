@@ -100,7 +100,7 @@ func (s *Server) watchBorders(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		s.post(ctx, func() { s.locked(func() { s.checkBorders(d) }) })
+		s.post(ctx, func(context.Context) { s.locked(func() { s.checkBorders(d) }) })
 	}
 }
 
