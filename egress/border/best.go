@@ -27,12 +27,14 @@ type best struct {
 }
 
 type bestRoute struct {
-	// inside is the next hop of a route from a reflector.
-	inside netip.Addr
-	want   kernel.Nexthop // without its number; the zero value for none
-	have   kernel.NexthopID
-	stale  bool
-	queued bool
+	// nextHop is that of BGP's choice, invalid without one; peer is whose it is, nil for
+	// another border's, as reflectors tell.
+	nextHop netip.Addr
+	peer    *peer
+	want    kernel.Nexthop // without its number; the zero value for none
+	have    kernel.NexthopID
+	stale   bool
+	queued  bool
 }
 
 func (b *best) set(prefix netip.Prefix, change func(*bestRoute)) {
@@ -48,18 +50,19 @@ func (b *best) set(prefix netip.Prefix, change func(*bestRoute)) {
 // Best takes BGP's choice for a prefix: a peer, or another border, as reflectors tell.
 // Peers that are lost meanwhile take nothing along: their packets stop at the link.
 func (p *Planner) Best(event speaker.BestPath) {
-	var inside netip.Addr
+	var nextHop netip.Addr
 	var found resolution
-	if event.Attributes != nil && p.config.Import.Accepts(event.Prefix) {
-		nextHop := event.Attributes.NextHop
-		if state := p.peers[event.Peer]; state != nil {
+	state := p.peers[event.Peer]
+	if event.Attributes != nil && event.Peer != "" && p.config.Import.Accepts(event.Prefix) {
+		nextHop = event.Attributes.NextHop
+		if state != nil {
 			found = p.resolve(state, nextHop)
-		} else if event.Peer != "" {
-			inside, found = nextHop, p.resolveInside(nextHop)
+		} else {
+			found = p.resolveInside(nextHop)
 		}
 	}
 	p.best.set(event.Prefix, func(r *bestRoute) {
-		r.want, r.inside, r.stale = found.bestNexthop(event.Prefix), inside, false
+		r.want, r.nextHop, r.peer, r.stale = found.bestNexthop(event.Prefix), nextHop, state, false
 	})
 }
 
@@ -95,7 +98,22 @@ func (p *Planner) resolveInsideAgain() {
 		return
 	}
 	for prefix, r := range p.best.routes.All() {
-		if want := p.best.hops[r.inside].bestNexthop(prefix); r.inside.IsValid() && want != r.want {
+		if r.peer != nil || !r.nextHop.IsValid() {
+			continue
+		}
+		if want := p.best.hops[r.nextHop].bestNexthop(prefix); want != r.want {
+			p.best.set(prefix, func(r *bestRoute) { r.want = want })
+		}
+	}
+}
+
+// resolveBestAgain takes best paths by a peer into use whose next hop had no way.
+func (p *Planner) resolveBestAgain(state *peer) {
+	for prefix, r := range p.best.routes.All() {
+		if r.peer != state || !r.nextHop.IsValid() || r.want != (kernel.Nexthop{}) {
+			continue
+		}
+		if want := p.resolve(state, r.nextHop).bestNexthop(prefix); want != r.want {
 			p.best.set(prefix, func(r *bestRoute) { r.want = want })
 		}
 	}
@@ -153,7 +171,7 @@ func (p *Planner) flushBest(limit int) []Step {
 				p.best.gone = append(p.best.gone, n)
 			}
 		}
-		if r.have == 0 && r.want == (kernel.Nexthop{}) && !r.inside.IsValid() {
+		if r.have == 0 && r.want == (kernel.Nexthop{}) && !r.nextHop.IsValid() {
 			p.best.routes.Delete(prefix)
 		} else {
 			p.best.routes.Set(prefix, r)

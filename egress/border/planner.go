@@ -190,6 +190,7 @@ func (p *Planner) ResolveAgain() {
 			}
 		}
 		if found {
+			p.resolveBestAgain(state)
 			state.requeue(func(*route) {})
 		}
 	}

@@ -285,6 +285,32 @@ func TestBestPaths(t *testing.T) {
 	}
 }
 
+func TestBestPathWhosePeerHadNoWay(t *testing.T) {
+	w := newWorld(t)
+	w.config.Router.BestPaths = true
+	w.start()
+	w.up("a")
+	a := attributes(0)
+	a.NextHop = nowhere
+	w.planner.Best(speaker.BestPath{Prefix: prefix(1), Peer: "a", Attributes: &a})
+	w.flush()
+	key := kernel.RouteKey{Prefix: prefix(1), Table: kernel.MainTable, Metric: 20}
+	if _, ok := w.routes[key]; ok {
+		t.Error("a best path that nothing leads to is in the main table")
+	}
+	w.reachable = true
+	w.planner.ResolveAgain()
+	w.flush()
+	if w.nexthops[w.routes[key].Nexthop].Gateway != nowhere {
+		t.Errorf("when something leads there the main table has %v", w.routes)
+	}
+	w.planner.Best(speaker.BestPath{Prefix: prefix(1)})
+	w.flush()
+	if _, ok := w.routes[key]; ok {
+		t.Error("a best path that is gone stays in the main table")
+	}
+}
+
 func TestBestPathsByOtherBorders(t *testing.T) {
 	w := newWorld(t)
 	w.config.Router.BestPaths = true
