@@ -37,7 +37,7 @@ type Config struct {
 // something return when the commands have been executed.
 //
 // It survives its restart: [Start] reads connections, subflows and
-// announcements back from the kernel. What is lost is the what was told of
+// announcements back from the kernel. What is lost is what was told of
 // existing connections, see [Connection.Adopted], and when they began.
 type Manager struct {
 	cfg    Config
