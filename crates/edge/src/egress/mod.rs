@@ -85,6 +85,8 @@ pub(crate) enum SteerBy {
     Marks,
     /// EPE addresses in `Alt-Svc`.
     Addresses,
+    /// Nothing: marks were asked for, and can't be set.
+    Nothing,
 }
 
 /// What routes are chosen by.
@@ -348,7 +350,7 @@ impl SteerBy {
                     "marking packets, as egress.steer = \"mark\" asks for: {error}; connections \
                      stay on the plain way (CAP_NET_ADMIN is needed)"
                 );
-                Self::Marks
+                Self::Nothing
             }
         }
     }

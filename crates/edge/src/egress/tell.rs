@@ -20,7 +20,7 @@ use crate::metrics::counters;
 pub(crate) struct Summary {
     /// The agent answers.
     connected: bool,
-    /// By `mark` or by `address`.
+    /// By `mark`, by `address`, or `none`.
     steer: &'static str,
     paths: Vec<PathSummary>,
     /// Plain first, then the paths, then several together.
@@ -95,6 +95,7 @@ impl Egress {
             steer: match self.by {
                 SteerBy::Marks => "mark",
                 SteerBy::Addresses => "address",
+                SteerBy::Nothing => "none",
             },
             paths: paths.collect(),
             routes: routes.map(|route| self.route_summary(route)).collect(),

@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Classes, ConnRoute, Egress, EgressConfig, Steer};
+use super::{Classes, ConnRoute, Egress, EgressConfig, SteerBy};
 use crate::config::Config;
 use crate::measure::Ledger;
 use crate::shared::Clock;
@@ -36,16 +36,18 @@ impl Drop for Edge {
 }
 
 impl Edge {
+    /// Steers by marks, whatever the tests may do.
     fn start(agent: &Agent, set: &[&str]) -> Self {
+        Self::start_by(agent, set, SteerBy::Marks)
+    }
+
+    fn start_by(agent: &Agent, set: &[&str], by: SteerBy) -> Self {
         let set: Vec<String> = set.iter().map(|&set| set.to_owned()).collect();
         let mut config = Config::load(None, &set).unwrap();
         config.egress.socket = Some(agent.socket().to_owned());
-        if config.egress.steer == Steer::Auto {
-            // Whatever the tests may do.
-            config.egress.steer = Steer::Mark;
-        }
         let classes = Classes::new(&config.classes).unwrap();
-        let egress = Egress::new(&config, classes, Clock::start()).unwrap();
+        let mut egress = Egress::new(&config, classes, Clock::start()).unwrap();
+        Arc::get_mut(&mut egress).unwrap().by = by;
         let end = CancellationToken::new();
         egress.start(&TaskTracker::new(), &end);
         Self { egress, end }
@@ -258,8 +260,8 @@ async fn a_connection_has_the_class_of_most_of_its_bytes() {
 #[tokio::test]
 async fn addresses_are_named_where_marks_are_not_used() {
     let agent = Agent::start();
-    let set = ["policy.path=transit-b", "egress.steer=address"];
-    let edge = Edge::start(&agent, &set);
+    let set = ["policy.path=transit-b"];
+    let edge = Edge::start_by(&agent, &set, SteerBy::Addresses);
     let six = edge.connection("2001:db9:1::7", None);
     let four = edge.connection("192.0.2.7", None);
     let address = |text: &str| Some(text.parse::<IpAddr>().unwrap());
@@ -282,6 +284,21 @@ async fn addresses_are_named_where_marks_are_not_used() {
         &path("transit-b", "down", MARK_B, &["2001:db8:5::b1"]),
     );
     until("none is named", || advertised(&six).is_none()).await;
+}
+
+#[tokio::test]
+async fn nothing_is_said_to_be_steered_where_marks_cannot_be_set() {
+    let agent = Agent::start();
+    let edge = Edge::start_by(&agent, &["policy.path=transit-b"], SteerBy::Nothing);
+    let connection = edge.connection("2001:db9:1::7", None);
+    until("the agent's answer decides", || {
+        let decided = connection.update(Session(0)).decided;
+        matches!(decided.decision.route, Route::Steered(_))
+    })
+    .await;
+    assert_eq!(edge.name(&connection), "plain");
+    assert_eq!(connection.mark(), 0);
+    assert_eq!(connection.advertised(), None);
 }
 
 #[tokio::test]
