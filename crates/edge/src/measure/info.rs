@@ -70,7 +70,9 @@ fn flight_of(info: &TcpInfo) -> Option<Flight> {
         rttvar: Duration::from_micros(info.rttvar_us.into()),
         packet: 1,
         repairing: info.ca_state >= TCP_CA_RECOVERY,
-        former: info.bytes_acked / u64::from(info.snd_mss.max(1)),
+        // In bytes: packets of another path may have another size.
+        former: info.bytes_acked,
+        former_packet: info.snd_mss.into(),
         resent: info.total_retrans.into(),
     })
 }
@@ -191,4 +193,24 @@ fn min_rtt(us: u32) -> Duration {
 
 fn rate(bytes_per_sec: u64) -> Option<Rate> {
     (bytes_per_sec > 0).then(|| Rate::from_bits_per_sec(bytes_per_sec.saturating_mul(8)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smaller_packets_are_no_more_that_came() {
+        let flight = |snd_mss| {
+            let info = TcpInfo {
+                rtt_us: 20_000,
+                bytes_acked: 100_000_000,
+                snd_mss,
+                ..TcpInfo::default()
+            };
+            flight_of(&info).unwrap()
+        };
+        assert_eq!(flight(1396).former, flight(1460).former);
+        assert_eq!(flight(1396).former_packet, 1396);
+    }
 }

@@ -121,6 +121,7 @@ fn flight(controller: &Handle) -> Option<Flight> {
         packet: flight.mtu.into(),
         repairing: flight.repairing,
         former: flight.acked_of_former,
+        former_packet: flight.mtu.into(),
         resent: 0,
     })
 }

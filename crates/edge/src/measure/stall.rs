@@ -85,9 +85,11 @@ pub(crate) struct Flight {
     pub(crate) packet: u64,
     /// Packets were taken for lost, and what was sent because of that is not acknowledged.
     pub(crate) repairing: bool,
-    /// Grows, in the unit of `packet`, with what the path that was last left delivers: on QUIC what was
-    /// sent before; on TCP what is acknowledged in order, as long as nothing is sent again.
+    /// Grows with what the path that was last left delivers: on QUIC what was sent before; on TCP what is
+    /// acknowledged in order, as long as nothing is sent again.
     pub(crate) former: u64,
+    /// What one packet counts there.
+    pub(crate) former_packet: u64,
     /// What was sent again, where that makes `former` uncertain.
     pub(crate) resent: u64,
 }
@@ -183,7 +185,7 @@ impl Alarm {
     fn was_false(&self, at: Instant, flight: &Flight) -> bool {
         let came = flight.former.saturating_sub(self.former);
         let unmixed = flight.resent == self.resent || at < self.raised + flight.srtt / SOON_DIVISOR;
-        came >= AT_ONCE * flight.packet && unmixed
+        came >= AT_ONCE * flight.former_packet && unmixed
     }
 }
 

@@ -10,8 +10,8 @@ use tokio::time::Sleep;
 use super::Flight;
 use super::stall::{Signal, Watch};
 
-/// Between looks while no subflow has anything in flight.
-const IDLE_INTERVAL: Duration = Duration::from_millis(5);
+/// Between looks while there is no subflow.
+const LONELY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Silence of a subflow that is nothing at first. Leaving a path ends the subflow, for as long as the path
 /// is avoided, while the others go on meanwhile: false alarms cost more here than a late one.
@@ -81,7 +81,7 @@ impl SubflowWatcher {
     fn look(&mut self, now: Instant, flights: &[SubflowFlight]) {
         let is_there = |id: u32| flights.iter().any(|subflow| subflow.id == id);
         self.watches.retain(|(id, _)| is_there(*id));
-        self.next = now + IDLE_INTERVAL;
+        self.next = now + LONELY_INTERVAL;
         for subflow in flights {
             let known = self.watches.iter().position(|(id, _)| *id == subflow.id);
             let place = known.unwrap_or_else(|| {
@@ -93,9 +93,7 @@ impl SubflowWatcher {
             let signal = watch.look(now, &subflow.flight);
             self.signals
                 .extend(signal.map(|signal| (subflow.local, signal)));
-            if subflow.flight.in_flight > 0 {
-                self.next = self.next.min(watch.next(&subflow.flight));
-            }
+            self.next = self.next.min(watch.next(&subflow.flight));
         }
     }
 }
@@ -104,12 +102,8 @@ impl SubflowWatcher {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_silent_one_is_told() {
-        let start = Instant::now();
-        let mut watcher = SubflowWatcher::new(Duration::from_millis(40));
-        let locals: [IpAddr; 2] = ["2001:db8::1", "2001:db8::a1"].map(|ip| ip.parse().unwrap());
-        let flight = |sent, acked| Flight {
+    fn flight(sent: u64, acked: u64) -> Flight {
+        Flight {
             sent,
             in_flight: sent - acked,
             acked,
@@ -119,8 +113,36 @@ mod tests {
             packet: 1,
             repairing: false,
             former: acked,
+            former_packet: 1,
             resent: 0,
+        }
+    }
+
+    #[test]
+    fn a_connection_that_waits_for_content_is_looked_at_seldom() {
+        let start = Instant::now();
+        let mut watcher = SubflowWatcher::new(Duration::from_millis(40));
+        let idle = SubflowFlight {
+            id: 1,
+            local: IpAddr::from([192, 0, 2, 1]),
+            flight: flight(100, 100),
         };
+        let mut looks = 0;
+        let mut now = start;
+        while now < start + Duration::from_secs(2) {
+            watcher.look(now, &[idle]);
+            looks += 1;
+            now = watcher.next;
+        }
+        // Each 5 ms in the first quarter of a second, each 50 ms then.
+        assert!((60..100).contains(&looks), "{looks}");
+    }
+
+    #[test]
+    fn the_silent_one_is_told() {
+        let start = Instant::now();
+        let mut watcher = SubflowWatcher::new(Duration::from_millis(40));
+        let locals: [IpAddr; 2] = ["2001:db8::1", "2001:db8::a1"].map(|ip| ip.parse().unwrap());
         let mut told = Vec::new();
         for ms in (0..400_u64).step_by(2) {
             let sent = ms + 20;

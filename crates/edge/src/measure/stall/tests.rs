@@ -4,6 +4,23 @@ const MS: Duration = Duration::from_millis(1);
 const RTT: u32 = 20;
 const ACK_DELAY: u32 = 40;
 
+/// Nothing was lost.
+fn in_order(sent: u64, acked: u64) -> Flight {
+    Flight {
+        sent,
+        in_flight: sent - acked,
+        acked,
+        acked_at: None,
+        srtt: MS * RTT,
+        rttvar: MS / 2,
+        packet: 1,
+        repairing: false,
+        former: acked,
+        former_packet: 1,
+        resent: 0,
+    }
+}
+
 /// A sender and its receiver, millisecond by millisecond. Times are from the start.
 struct Link {
     /// Packets by the time of sending.
@@ -32,16 +49,8 @@ impl Link {
         let acks = self.acked.iter().flatten().filter(|&&at| at <= now);
         let acked = acks.clone().count() as u64;
         Flight {
-            sent,
-            in_flight: sent - acked,
-            acked,
             acked_at: acks.max().map(|&at| start + MS * at),
-            srtt: MS * RTT,
-            rttvar: MS / 2,
-            packet: 1,
-            repairing: false,
-            former: acked,
-            resent: 0,
+            ..in_order(sent, acked)
         }
     }
 
@@ -295,16 +304,11 @@ fn repairs_are_silent_for_a_round_trip() {
             let repaired = if hole { 0 } else { four_each_ms(500) };
             let the_last = if repaired < 80 { 4 } else { 0 };
             let flight = Flight {
-                sent: 2000 + sent_again,
                 in_flight: 160 + the_last - sent_again - repaired,
-                acked: 1000 + sent_again + repaired,
-                acked_at: None,
-                srtt: MS * RTT,
-                rttvar: MS / 2,
-                packet: 1,
                 repairing: true,
                 former: 0,
                 resent: sent_again,
+                ..in_order(2000 + sent_again, 1000 + sent_again + repaired)
             };
             let signal = watch.look(start + MS * now, &flight);
             signal.map(|_| now)
@@ -328,18 +332,9 @@ fn a_long_path_may_pause() {
         let signals = (0..400).filter_map(|now: u32| {
             let acked = if pause(now) { 299 } else { now };
             let acked = 4 * u64::from(acked.saturating_sub(rtt));
-            let sent = 4 * u64::from(now);
             let flight = Flight {
-                sent,
-                in_flight: sent - acked,
-                acked,
-                acked_at: None,
                 srtt: MS * rtt,
-                rttvar: MS / 2,
-                packet: 1,
-                repairing: false,
-                former: acked,
-                resent: 0,
+                ..in_order(4 * u64::from(now), acked)
             };
             watch.look(start + MS * now, &flight)
         });
@@ -353,7 +348,7 @@ fn a_long_path_may_pause() {
 
 #[test]
 fn what_comes_at_once_is_of_the_former_path_though_something_was_sent_again() {
-    // The last acknowledgement for now comes at 199, the alarm at 211, and at 213 something is sent again.
+    // Nothing is acknowledged from 200 on, the alarm comes at 211, and at 213 something is sent again.
     let start = Instant::now();
     let false_alarm = |resumed: u32| {
         let mut watch = Watch::new(start, MS * ACK_DELAY);
@@ -363,16 +358,9 @@ fn what_comes_at_once_is_of_the_former_path_though_something_was_sent_again() {
                 _ => now - RTT.min(now),
             };
             let flight = Flight {
-                sent: now.into(),
-                in_flight: (now - acked).into(),
-                acked: acked.into(),
                 acked_at: (now >= resumed).then_some(start + MS * resumed),
-                srtt: MS * RTT,
-                rttvar: MS / 2,
-                packet: 1,
-                repairing: false,
-                former: acked.into(),
                 resent: u64::from(now >= 213),
+                ..in_order(now.into(), acked.into())
             };
             match watch.look(start + MS * now, &flight) {
                 Some(Signal::Resumed { false_alarm, .. }) => Some(false_alarm),
