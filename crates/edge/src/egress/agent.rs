@@ -105,11 +105,14 @@ async fn send(
     if status.is_success() {
         return Ok(response);
     }
-    let body = Limited::new(response.into_body(), MAX_REASON).collect();
-    let text = match body.await {
-        Ok(body) => body.to_bytes(),
-        Err(_) => Bytes::new(),
-    };
+    let mut body = response.into_body();
+    let mut text = Vec::new();
+    while text.len() < MAX_REASON
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        text.extend(frame.data_ref().into_iter().flatten());
+    }
+    text.truncate(MAX_REASON);
     Err(AgentError::Refused {
         request: format!("{method} {path}"),
         status,
@@ -170,11 +173,7 @@ impl Requests {
         })?;
         let asking = self.exchange(method, path, body.into());
         let answer = tokio::time::timeout(ANSWER_TIMEOUT, asking).await;
-        let answer = answer.unwrap_or(Err(AgentError::Late(ANSWER_TIMEOUT)));
-        if !matches!(answer, Ok(_) | Err(AgentError::Refused { .. })) {
-            self.sender = None;
-        }
-        answer
+        answer.unwrap_or(Err(AgentError::Late(ANSWER_TIMEOUT)))
     }
 
     async fn exchange(
