@@ -309,6 +309,13 @@ fn a_live_connection_changes_its_control_and_floor() {
     }
 }
 
+/// The middle of what some connections show: a busy machine can delay any one of them, which looks like
+/// a queue.
+fn median<T: Ord>(mut of: Vec<T>) -> T {
+    of.sort_unstable();
+    of.swap_remove(of.len() / 2)
+}
+
 #[test]
 fn a_fair_floor_keeps_a_lossy_path_full() {
     let Some(lab) = Lab::start(0.01) else { return };
@@ -317,7 +324,7 @@ fn a_fair_floor_keeps_a_lossy_path_full() {
         late.iter().sum::<u32>() / late.len() as u32
     };
     let plain = mean(Control::Plain(Congestion::Cubic));
-    let fair = mean(FAIR);
+    let fair = median((0..5).map(|_| mean(FAIR)).collect());
     // The path carries 100 Mbit/s * 40 ms = 345 segments.
     assert!(plain < 100, "{plain}");
     assert!((200..900).contains(&fair), "{fair}");
@@ -328,9 +335,12 @@ fn a_fair_floor_keeps_a_lossy_path_full() {
 #[test]
 fn many_probes_at_random_losses_do_not_end_trust() {
     let Some(lab) = Lab::start(0.05) else { return };
-    let windows = lab.late_windows(FAIR, 60_000_000);
-    let low = windows.partition_point(|&window| window < 150);
-    assert!(low * 5 < windows.len(), "{windows:?}");
+    let low_percent = || {
+        let windows = lab.late_windows(FAIR, 60_000_000);
+        windows.partition_point(|&window| window < 150) * 100 / windows.len()
+    };
+    let low = median((0..3).map(|_| low_percent()).collect());
+    assert!(low < 20, "{low} %");
 }
 
 /// A queue that is too short to be seen: 10 packets of 0.12 ms. Trusted all the time, more than a tenth

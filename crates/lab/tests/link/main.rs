@@ -168,10 +168,11 @@ fn the_round_trip_takes_both_delays() {
         let report = stop(&mut topology);
         assert!(rtts.iter().all(|&rtt| rtt >= 25.0), "{rtts:?}");
         // What the pump adds; the test's own threads wait for a CPU as well when the
-        // machine is busy, which the self-test avoids by running in real time.
-        report.lateness.mean().as_secs_f64() * 2.0 * 1e3
+        // machine is busy, which the self-test avoids by running in real time. The
+        // median, because a few pauses of a busy machine make the mean.
+        report.lateness.quantile(0.5).as_secs_f64() * 2.0 * 1e3
     };
-    measure("mean RTT error in ms", |error| error <= 0.5, error_ms);
+    measure("median RTT error in ms", |error| error <= 0.5, error_ms);
 }
 
 #[test]
