@@ -67,7 +67,8 @@ pub struct PolicyConfig {
     /// Responses by a route from which on the bounds of what it gains are taken as they are; with fewer, two at
     /// least, they lie farther off in proportion. Default 4.
     pub min_samples_path: u32,
-    /// How long a route that stalled is avoided at first; at least `1s`. Default `10s`.
+    /// How long a route that stalled is avoided at first, or as much less as the best of the others is known to
+    /// carry less goodput, at least `2s`; itself at least `1s`. Default `10s`.
     #[serde(with = "duration")]
     pub avoid_min: Duration,
     /// With each further stall this doubles, up to here. Default `10m`.

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::key::PathKeys;
 use super::record::{CarrierStats, Record, Snapshot, StalledBy};
@@ -9,7 +10,7 @@ use super::store::Store;
 use super::view::{self, Levels};
 use super::{
     Candidates, Carrier, Criterion, PathId, PathKey, PathNames, PathObservation, RouteDecision,
-    RouteView,
+    RouteQuality, RouteView,
 };
 use crate::codec::DecodeError;
 use crate::policy::PolicyConfig;
@@ -128,7 +129,8 @@ impl PathTable {
     }
 
     /// Takes a stall of a carrier, when it is noticed: the client avoids it at once, and with a second
-    /// client of its prefix all of the prefix do.
+    /// client of its prefix all of the prefix do. It does so for `policy.avoid_min` at first, or as much less
+    /// as the others carry less (at least 2 s): a pause may look like a stall.
     ///
     /// When all single routes of `candidates`, which are the client's, have stalled within the time that they
     /// are avoided, it is not theirs: the blame is withdrawn, and for `policy.avoid_min` none is blamed for
@@ -141,9 +143,10 @@ impl PathTable {
         candidates: &Candidates,
         now: Timestamp,
     ) -> Blame {
+        let first = self.first_hold(&self.view(client, asn, now), carrier, candidates);
+        let holds = [first, self.policy.avoid_max];
         let now = Secs::from(now);
         let who = StalledBy::client(client_number(client));
-        let holds = [self.policy.avoid_min, self.policy.avoid_max];
         let half_life = self.policy.half_life.path;
         let keys = PathKeys::of(client, asn);
         let own = self.records.entry(keys.own);
@@ -157,7 +160,8 @@ impl PathTable {
         let is_the_clients = prefix.all_avoided(candidates, who, now);
         if is_the_clients {
             prefix.absolve(candidates, who);
-            self.records.entry(keys.own).blameless_until = now.saturating_add(holds[0]);
+            let until = now.saturating_add(self.policy.avoid_min);
+            self.records.entry(keys.own).blameless_until = until;
         }
         for key in keys.all() {
             let record = self.records.entry(key);
@@ -173,6 +177,32 @@ impl PathTable {
         }
         Blame::Route {
             until: now.saturating_add(left).timestamp(),
+        }
+    }
+
+    /// How long a carrier is avoided at first.
+    fn first_hold(&self, view: &RouteView, carrier: Carrier, candidates: &Candidates) -> Duration {
+        let whole = self.policy.avoid_min;
+        let singles = candidates.singles().iter();
+        let others = singles
+            .map(|route| route.carrier(candidates.plain_is))
+            .filter(|other| *other != carrier)
+            .map(|other| view.of(other));
+        let works =
+            |other: &&RouteQuality| other.avoided_for.is_none() && other.goodput.weight > 0.0;
+        let best = others
+            .filter(works)
+            .map(|other| other.goodput.mean)
+            .max_by(f32::total_cmp);
+        let own = view.of(carrier).goodput;
+        match best {
+            Some(best) if own.weight > 0.0 && best < own.mean => {
+                let share = (best - own.mean).exp();
+                // Times are kept in seconds.
+                let hold = (whole.as_secs_f32() * share).round() as u64;
+                Duration::from_secs(hold).max(LEAST_HOLD.min(whole))
+            }
+            _ => whole,
         }
     }
 
@@ -309,6 +339,8 @@ impl PathTable {
     }
 }
 
+/// A route that has stalled is not tried again sooner.
+const LEAST_HOLD: Duration = Duration::from_secs(2);
 /// After so many half-lives less than a thousandth is left.
 const KEPT_HALF_LIVES: u32 = 10;
 const MIN_RECORDS: usize = 16;

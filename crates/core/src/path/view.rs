@@ -135,7 +135,11 @@ impl RouteView {
     /// What is known of a route, where plain packets take the path `plain_is`.
     #[must_use]
     pub const fn quality(&self, route: Route, plain_is: Option<PathId>) -> &RouteQuality {
-        &self.carriers[route.carrier(plain_is).index()]
+        self.of(route.carrier(plain_is))
+    }
+
+    pub(super) const fn of(&self, carrier: Carrier) -> &RouteQuality {
+        &self.carriers[carrier.index()]
     }
 
     pub(super) const fn kept(&self, criterion: Criterion) -> Kept {

@@ -106,7 +106,7 @@ fn each_route_has_its_verdict() {
             },
             "aggregate",
             "avoided",
-            "avoided for 10 s",
+            "avoided for 5 s",
         ),
         (
             "a backup",

@@ -303,7 +303,7 @@ fn stalls_are_remembered() {
     let (table, now) = (&mut world.table, world.now);
     table.stalled(addr(CLIENT), AS, carrier, &candidates, now);
     kept.take(&mut world, &names);
-    world.pass(4);
+    world.pass(1);
     let mut new_names = named(&["transit-a", "transit-b"]);
     let table = kept.read(&world, &mut new_names);
     let avoided = |table: &PathTable, who: &str| -> Option<Duration> {

@@ -27,21 +27,21 @@ impl World {
 
 #[test]
 fn a_stalled_route_is_left_at_once_and_taken_again_later() {
-    for kept in [PLAIN, STEERED] {
+    for (kept, hold) in [(PLAIN, 10), (STEERED, 5)] {
         let mut world = World::new();
         world.see(CLIENT, PLAIN, 16, 10, 30);
         if kept == STEERED {
             world.see(CLIENT, STEERED, 16, 20, 30);
         }
         assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, kept);
-        assert_eq!(world.avoided_after_stall(CLIENT, kept), Some(10));
+        assert_eq!(world.avoided_after_stall(CLIENT, kept), Some(hold));
         for wants in Criterion::ALL {
             let decision = world.decide(CLIENT, wants);
             assert_ne!(decision.route, kept, "{decision:?}");
         }
         let decision = world.decide(CLIENT, Criterion::Goodput);
         assert_eq!(decision.reason.code(), "stalled", "{decision:?}");
-        world.pass(10);
+        world.pass(hold);
         assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, kept);
     }
 }
@@ -82,6 +82,31 @@ fn a_route_that_goes_on_stalling_is_avoided_for_longer() {
     // It has gone well for as long as it was avoided.
     world.pass(600);
     assert_eq!(world.avoided_after_stall(CLIENT, STEERED), Some(10));
+}
+
+#[test]
+fn the_less_the_others_carry_the_sooner_it_is_tried_again() {
+    // Mbit/s by the path of `STEERED`, where plain carries 80.
+    for (other, hold) in [(None, 10), (Some(160), 10), (Some(40), 5), (Some(8), 2)] {
+        let mut world = World::new();
+        world.see(CLIENT, PLAIN, 16, 80, 30);
+        if let Some(other) = other {
+            world.see(CLIENT, STEERED, 16, other, 30);
+        }
+        let holds = [1, 2, 4].map(|times| {
+            let avoided = world.avoided_after_stall(CLIENT, PLAIN);
+            world.pass(hold * times + 1);
+            avoided
+        });
+        let doubled = [1, 2, 4].map(|times| Some(hold * times));
+        assert_eq!(holds, doubled, "{other:?} Mbit/s");
+    }
+    // What has stalled as well carries nothing.
+    let mut world = World::new();
+    world.see(CLIENT, PLAIN, 16, 80, 30);
+    world.see(CLIENT, STEERED, 16, 8, 30);
+    world.stall(CLIENT, STEERED);
+    assert_eq!(world.avoided_after_stall(CLIENT, PLAIN), Some(10));
 }
 
 #[test]
@@ -160,9 +185,9 @@ fn several_that_stall_leave_the_single_ones() {
     world.see(CLIENT, PLAIN, 16, 10, 30);
     world.see(CLIENT, SEVERAL, 16, 30, 30);
     assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, SEVERAL);
-    assert_eq!(world.avoided_after_stall(CLIENT, SEVERAL), Some(10));
+    assert_eq!(world.avoided_after_stall(CLIENT, SEVERAL), Some(3));
     assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, PLAIN);
-    world.pass(10);
+    world.pass(3);
     let decision = world.decide(CLIENT, Criterion::Goodput);
     assert_eq!((decision.route, decision.reason.code()), (SEVERAL, "kept"));
 }
