@@ -100,24 +100,36 @@ async fn send(
         header::CONTENT_TYPE,
         header::HeaderValue::from_static("application/json"),
     );
-    let response = sender.send_request(request).await?;
+    Ok(sender.send_request(request).await?)
+}
+
+/// The whole body of an answer, and its status.
+async fn receive(
+    request: &str,
+    response: Response<Incoming>,
+) -> Result<(StatusCode, Bytes), AgentError> {
     let status = response.status();
-    if status.is_success() {
-        return Ok(response);
+    let body = Limited::new(response.into_body(), MAX_ANSWER);
+    match body.collect().await {
+        Ok(body) => Ok((status, body.to_bytes())),
+        Err(error) => Err(AgentError::Answer {
+            request: request.to_owned(),
+            why: match error.downcast_ref::<LengthLimitError>() {
+                Some(_) => format!("it has more than {MAX_ANSWER} bytes"),
+                None => error.to_string(),
+            },
+        }),
     }
-    let mut body = response.into_body();
-    let mut text = Vec::new();
-    while text.len() < MAX_REASON
-        && let Some(Ok(frame)) = body.frame().await
-    {
-        text.extend(frame.data_ref().into_iter().flatten());
-    }
-    text.truncate(MAX_REASON);
-    Err(AgentError::Refused {
-        request: format!("{method} {path}"),
+}
+
+/// What a body tells of a status that is no success.
+fn refused(request: String, status: StatusCode, body: &[u8]) -> AgentError {
+    let reason = &body[..body.len().min(MAX_REASON)];
+    AgentError::Refused {
+        request,
         status,
-        why: String::from_utf8_lossy(&text).trim().to_owned(),
-    })
+        why: String::from_utf8_lossy(reason).trim().to_owned(),
+    }
 }
 
 /// Asks the agent, over one connection that is kept.
@@ -199,18 +211,14 @@ impl Requests {
                 (sender, response)
             }
         };
-        let answer = Limited::new(response.into_body(), MAX_ANSWER)
-            .collect()
-            .await;
-        let answer = answer.map_err(|error| AgentError::Answer {
-            request: format!("{method} {path}"),
-            why: match error.downcast_ref::<LengthLimitError>() {
-                Some(_) => format!("it has more than {MAX_ANSWER} bytes"),
-                None => error.to_string(),
-            },
-        })?;
+        let request = format!("{method} {path}");
+        let (status, answer) = receive(&request, response).await?;
         self.sender = Some(sender);
-        Ok(answer.to_bytes())
+        if status.is_success() {
+            Ok(answer)
+        } else {
+            Err(refused(request, status, &answer))
+        }
     }
 }
 
@@ -231,7 +239,13 @@ impl EventStream {
     pub(super) async fn open(socket: &Path) -> Result<Self, AgentError> {
         let opening = async {
             let mut sender = connect(socket).await?;
-            let response = send(&mut sender, &Method::GET, "/v1/events", Bytes::new()).await?;
+            let path = "/v1/events";
+            let response = send(&mut sender, &Method::GET, path, Bytes::new()).await?;
+            if !response.status().is_success() {
+                let request = format!("GET {path}");
+                let (status, body) = receive(&request, response).await?;
+                return Err(refused(request, status, &body));
+            }
             Ok(Self {
                 body: response.into_body(),
                 parser: EventParser::default(),

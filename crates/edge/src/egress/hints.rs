@@ -1,6 +1,7 @@
 //! What the agent is told of MPTCP connections: it cannot see what they carry, nor what was chosen for
 //! them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use hikyaku_core::path::{Mode, PathSet, Route};
 use http::{Method, StatusCode};
 use serde::Serialize;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 
 use super::agent::{AgentError, Requests};
 use super::{ClassId, Egress};
@@ -83,6 +85,41 @@ impl Hints {
     }
 }
 
+/// What came of telling the agent of a connection.
+#[derive(Debug)]
+enum Told {
+    Yes,
+    /// It does not know the connection.
+    NotYet,
+}
+
+/// What is told again.
+#[derive(Debug)]
+struct Later {
+    due: Instant,
+    hint: Hint,
+    tries: u32,
+}
+
+/// What is to be told now, and how often at most.
+async fn next(
+    waiting: &mut mpsc::Receiver<Hint>,
+    later: &mut VecDeque<Later>,
+) -> Option<(Hint, u32)> {
+    let arrived = match later.front() {
+        Some(first) if first.due <= Instant::now() => None,
+        Some(first) => timeout_at(first.due, waiting.recv()).await.ok(),
+        None => Some(waiting.recv().await),
+    };
+    let Some(hint) = arrived else {
+        return later.pop_front().map(|first| (first.hint, first.tries));
+    };
+    let hint = hint?;
+    // It says what is so now.
+    later.retain(|older| older.hint.token != hint.token);
+    Some((hint, TRIES))
+}
+
 /// The body of `PUT /v1/connections`.
 #[derive(Debug, Serialize)]
 struct Body<'a> {
@@ -93,20 +130,32 @@ struct Body<'a> {
 }
 
 impl Egress {
-    /// Tells what comes from the queue.
+    /// Tells what comes from the queue, at once; what the agent can't take yet, a little later.
     pub(super) async fn tell(self: Arc<Self>, mut waiting: mpsc::Receiver<Hint>) {
         let mut requests = Requests::new(self.socket.clone());
-        while let Some(hint) = waiting.recv().await {
+        let mut later = VecDeque::new();
+        while let Some((hint, tries)) = next(&mut waiting, &mut later).await {
             if !self.hints.are_obeyed() {
                 continue;
             }
-            if let Err(error) = self.tell_one(&mut requests, hint).await {
-                self.trouble.tell(&self.socket, &error.to_string());
+            match self.tell_one(&mut requests, hint).await {
+                Ok(Told::NotYet) if tries > 1 => later.push_back(Later {
+                    due: Instant::now() + AGAIN,
+                    hint,
+                    tries: tries - 1,
+                }),
+                // Told, or the connection has ended.
+                Ok(Told::Yes | Told::NotYet) => {}
+                Err(error) => {
+                    self.trouble.tell(&self.socket, &error.to_string());
+                    // Decisions to come tell it anew.
+                    self.hints.epoch.fetch_add(1, Ordering::Relaxed);
+                }
             }
         }
     }
 
-    async fn tell_one(&self, requests: &mut Requests, hint: Hint) -> Result<(), AgentError> {
+    async fn tell_one(&self, requests: &mut Requests, hint: Hint) -> Result<Told, AgentError> {
         let (rules, state) = (self.rules.load_full(), self.state.load_full());
         let names = hint.avoid.iter();
         let names = names.filter_map(|path| state.names().name(path));
@@ -116,23 +165,18 @@ impl Egress {
             mode: hint.mode,
             avoid: names.collect(),
         };
-        for _ in 0..TRIES {
-            let answer = requests.ask(&Method::PUT, "/v1/connections", &body).await;
-            match answer {
-                Err(AgentError::Refused { status, .. }) if status == StatusCode::NOT_FOUND => {
-                    tokio::time::sleep(AGAIN).await;
-                }
-                Err(AgentError::Refused { status, .. })
-                    if status == StatusCode::NOT_IMPLEMENTED =>
-                {
-                    self.is_not_obeyed();
-                    return Ok(());
-                }
-                answer => return answer.map(drop),
+        let answer = requests.ask(&Method::PUT, "/v1/connections", &body).await;
+        match answer {
+            Ok(_) => Ok(Told::Yes),
+            Err(AgentError::Refused { status, .. }) if status == StatusCode::NOT_FOUND => {
+                Ok(Told::NotYet)
             }
+            Err(AgentError::Refused { status, .. }) if status == StatusCode::NOT_IMPLEMENTED => {
+                self.is_not_obeyed();
+                Ok(Told::Yes)
+            }
+            Err(error) => Err(error),
         }
-        // The connection has ended.
-        Ok(())
     }
 
     fn is_not_obeyed(&self) {

@@ -48,8 +48,8 @@ struct Chosen {
     decided: Decided,
     /// The way that packets take, which is the chosen one where that can be had.
     route: Route,
-    /// The one on which acknowledgements last stayed away.
-    stalled: Option<(Route, Decided)>,
+    /// Those on which acknowledgements stay away: one, or of MPTCP those of some subflows.
+    stalled: Vec<(Route, Decided)>,
     /// The way was taken since another one carried nothing.
     refuge: Option<Refuge>,
     /// What the agent was last told of it.
@@ -91,7 +91,7 @@ impl ConnRoute {
             chosen: Mutex::new(Chosen {
                 route: native(&egress, local.ip()).map_or(Route::Plain, Route::Steered),
                 decided,
-                stalled: None,
+                stalled: Vec::new(),
                 refuge: None,
                 hint: None,
             }),
@@ -269,7 +269,9 @@ impl ConnRoute {
         {
             return Blame::Client;
         }
-        chosen.stalled.get_or_insert((route, decided));
+        if chosen.stalled.is_empty() {
+            chosen.stalled.push((route, decided));
+        }
         chosen.refuge = Some(Refuge {
             since: Instant::now(),
             delivers: false,
@@ -288,7 +290,9 @@ impl ConnRoute {
             decided.candidates.mode = Mode::Adaptive;
         }
         let route = self.subflow_route(local, chosen.route);
-        chosen.stalled.get_or_insert((route, decided));
+        if chosen.stalled.iter().all(|(other, _)| *other != route) {
+            chosen.stalled.push((route, decided));
+        }
         drop(chosen);
         self.egress.stalled(self.client, &decided, route)
     }
@@ -312,7 +316,7 @@ impl ConnRoute {
             Some(refuge) => refuge.delivers = true,
             None => {}
         }
-        let stalled = chosen.stalled.take();
+        let stalled = chosen.stalled.pop();
         drop(chosen);
         let Some((route, decided)) = stalled else {
             return;
@@ -328,7 +332,9 @@ impl ConnRoute {
     pub(crate) fn subflow_resumed(&self, local: IpAddr, silent: Duration) {
         let mut chosen = self.chosen.lock();
         let own = self.subflow_route(local, chosen.route);
-        let stalled = chosen.stalled.take_if(|(route, _)| *route == own);
+        let mut stalled = chosen.stalled.iter();
+        let place = stalled.position(|(route, _)| *route == own);
+        let stalled = place.map(|place| chosen.stalled.swap_remove(place));
         drop(chosen);
         if let Some((route, decided)) = stalled {
             self.learn_silence(route, &decided, silent);

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use hikyaku_core::path::{Candidates, KnownPaths, Mode, PathId, PathNames, PathSet};
+use hikyaku_core::path::{Candidates, KnownPaths, MAX_PATHS, Mode, PathId, PathNames, PathSet};
 
 use super::wire::{Lookup, Path, PathState, Policy, Snapshot};
 
@@ -95,12 +95,16 @@ impl State {
     }
 
     fn set_path(&mut self, path: Path) {
-        // Beyond the places that there are it can't be used.
-        if let Some(id) = self.names.id(&path.name) {
-            self.paths.retain(|(other, _)| *other != id);
-            self.paths.push((id, path));
-            self.paths.sort_unstable_by_key(|(id, _)| *id);
-        }
+        let Some(id) = self.names.id(&path.name) else {
+            tracing::warn!(
+                "the egress agent has more than {MAX_PATHS} paths: `{}` is not used",
+                path.name
+            );
+            return;
+        };
+        self.paths.retain(|(other, _)| *other != id);
+        self.paths.push((id, path));
+        self.paths.sort_unstable_by_key(|(id, _)| *id);
     }
 
     pub(super) fn set_policies(&mut self, mut policies: Vec<Policy>) {

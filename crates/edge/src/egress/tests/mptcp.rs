@@ -1,0 +1,104 @@
+//! What the agent is told of MPTCP connections.
+
+use super::*;
+
+#[tokio::test]
+async fn the_agent_is_told_of_mptcp_connections() {
+    let agent = Agent::start();
+    let edge = Edge::start(&agent, &["policy.path=aggregate"]);
+    let connection = edge.connection("192.0.2.7", Some(77));
+    edge.until_on(&connection, "aggregate").await;
+    let told = json!({"token": 77, "class": "", "mode": "aggregated", "avoid": []});
+    until("the agent knows", || agent.told().contains(&told)).await;
+    let sending = connection.begin("/disk.iso", &http::HeaderMap::new(), Some(1 << 20));
+    edge.name(&connection);
+    let told = json!({"token": 77, "class": "bulk", "mode": "aggregated", "avoid": []});
+    until("the agent knows the class", || agent.told().contains(&told)).await;
+    connection.subflow_stalled("2001:db8:5::b1".parse().unwrap());
+    edge.name(&connection);
+    connection.update(Session(0));
+    let told = json!({"token": 77, "class": "bulk", "mode": "aggregated", "avoid": ["transit-b"]});
+    until("the agent knows the stall", || agent.told().contains(&told)).await;
+    drop(sending);
+
+    agent.refuse_connections();
+    let other = edge.connection("192.0.2.7", Some(78));
+    edge.until_on(&other, "plain").await;
+    edge.until_on(&connection, "plain").await;
+    assert_eq!(
+        agent.paths(),
+        [("transit-a", MARK_A), ("transit-b", MARK_B)]
+    );
+}
+
+#[tokio::test]
+async fn a_policy_that_aggregates_lets_silent_paths_be_left() {
+    let agent = Agent::start();
+    let edge = Edge::start(&agent, &[]);
+    let connection = edge.connection("192.0.2.7", Some(77));
+    until("there are two ways", || {
+        edge.name(&connection);
+        connection.has_others()
+    })
+    .await;
+    let policy = json!({"name": "p", "order": 1, "clients": [], "classes": [], "mode": "aggregated",
+        "paths": [], "backup": []});
+    agent.send("policies", &json!({"policies": [policy]}));
+    edge.until_on(&connection, "aggregate").await;
+    assert!(connection.has_others(), "its subflows are watched");
+
+    let initial = "192.0.2.200".parse().unwrap();
+    let blame = connection.subflow_stalled(initial);
+    assert!(matches!(blame, Blame::Route { .. }), "{blame:?}");
+    connection.update(Session(0));
+    until("the agent leaves the initial one", || {
+        agent
+            .told()
+            .last()
+            .is_some_and(|told| told["avoid"] == json!(["transit-a"]))
+    })
+    .await;
+
+    let other = "2001:db8:5::b1".parse().unwrap();
+    assert_eq!(
+        connection.subflow_stalled(other),
+        Blame::Client,
+        "all are silent"
+    );
+    connection.update(Session(0));
+    until("it leaves none", || {
+        agent
+            .told()
+            .last()
+            .is_some_and(|told| told["avoid"] == json!([]))
+    })
+    .await;
+}
+
+#[test]
+fn configuration() {
+    let config = Config::default();
+    let classes = Classes::new(&config.classes).unwrap();
+    assert_eq!(config.egress, EgressConfig::default());
+    assert!(Egress::new(&config, classes, Clock::start()).is_none());
+}
+
+#[tokio::test]
+async fn a_connection_unknown_to_the_agent_delays_no_other() {
+    let agent = Agent::start();
+    agent.learns_late(77, 2);
+    let edge = Edge::start(&agent, &["policy.path=aggregate"]);
+    let connections = [77, 78].map(|token| edge.connection("192.0.2.7", Some(token)));
+    for connection in &connections {
+        edge.until_on(connection, "aggregate").await;
+    }
+    let told = |token: u32| agent.told().iter().any(|told| told["token"] == token);
+    until("the agent knows both", || told(77) && told(78)).await;
+    let first = agent.told()[0]["token"].clone();
+    assert_eq!(first, 78, "77 is told again a little later");
+    assert_eq!(
+        agent.connections(),
+        3,
+        "of events, lookups, and hints, which a refusal leaves open"
+    );
+}
