@@ -64,18 +64,74 @@ pub(crate) struct Window {
     pub(crate) slow_start: bool,
 }
 
-impl Snapshot {
-    /// This account, or the `former` where it knows less: a subflow of MPTCP that is gone
-    /// takes its counters along.
-    fn or_former(self, former: &Self) -> Self {
-        if self.packets_sent >= former.packets_sent {
-            return self;
+/// What subflows of MPTCP that are gone had counted: the kernel counts those that are there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Departed {
+    packets_sent: u64,
+    packets_lost: u64,
+}
+
+impl Departed {
+    /// The connection's account since its beginning, of which `now` counts what is there, and `former` was
+    /// the last one.
+    fn complete(&mut self, mut now: Snapshot, former: &Snapshot) -> Snapshot {
+        now.packets_sent += self.packets_sent;
+        now.packets_lost += self.packets_lost;
+        // What is lost may fall by itself, as losses turn out to be spurious.
+        if let Some(sent) = former.packets_sent.checked_sub(now.packets_sent)
+            && sent > 0
+        {
+            let lost = former.packets_lost.saturating_sub(now.packets_lost);
+            self.packets_sent += sent;
+            self.packets_lost += lost;
+            now.packets_sent += sent;
+            now.packets_lost += lost;
         }
-        Self {
-            acked: self.acked.max(former.acked),
-            since_ack: self.since_ack,
-            closed: self.closed,
-            ..*former
+        if now.srtt.is_zero() {
+            (now.srtt, now.min_rtt) = (former.srtt, former.min_rtt);
+            now.delivery_rate = former.delivery_rate;
+            now.app_limited = former.app_limited;
         }
+        now.acked = now.acked.max(former.acked);
+        now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(packets_sent: u64, packets_lost: u64) -> Snapshot {
+        Snapshot {
+            packets_sent,
+            packets_lost,
+            srtt: Duration::from_millis(20),
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn what_gone_subflows_counted_stays_counted() {
+        // What the kernel counts, and what the connection has sent and lost.
+        let looks = [
+            ("two subflows", (1000, 20), (1000, 20)),
+            ("one of them is gone", (400, 5), (1000, 20)),
+            ("the other goes on", (450, 6), (1050, 21)),
+            ("a loss was spurious", (460, 5), (1060, 20)),
+            ("another comes", (700, 5), (1300, 20)),
+            ("all are gone", (0, 0), (1300, 20)),
+        ];
+        let (mut departed, mut whole) = (Departed::default(), Snapshot::default());
+        for (name, (sent, lost), expected) in looks {
+            whole = departed.complete(counted(sent, lost), &whole);
+            assert_eq!((whole.packets_sent, whole.packets_lost), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn round_trips_are_kept_when_all_subflows_are_gone() {
+        let former = counted(10, 1);
+        let whole = Departed::default().complete(Snapshot::default(), &former);
+        assert_eq!(whole, former);
     }
 }

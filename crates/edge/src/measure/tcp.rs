@@ -13,7 +13,7 @@ use super::report::Reporter;
 use super::route::RouteReporter;
 use super::subflows::SubflowWatcher;
 use super::watcher::Watcher;
-use super::{Exchange, Load, Patience, Signal, Snapshot, Socket};
+use super::{Departed, Exchange, Load, Patience, Signal, Snapshot, Socket};
 use crate::conn::Conn;
 
 /// Between looks at the socket while responses are under way.
@@ -53,6 +53,7 @@ pub(crate) struct TcpMeter {
     timer: Option<Pin<Box<Sleep>>>,
     looked: Instant,
     snapshot: Snapshot,
+    departed: Departed,
     reporter: Reporter,
     route: RouteReporter,
 }
@@ -66,6 +67,7 @@ impl TcpMeter {
             route: RouteReporter::new(conn.route_changes(), &snapshot),
             conn,
             snapshot,
+            departed: Departed::default(),
             socket,
             awaiting: VecDeque::new(),
             estimated: false,
@@ -251,7 +253,7 @@ impl TcpMeter {
 
     fn refresh(&mut self) {
         if let Ok(snapshot) = self.socket.look() {
-            self.snapshot = snapshot.or_former(&self.snapshot);
+            self.snapshot = self.departed.complete(snapshot, &self.snapshot);
             self.reporter.keep_best_rate(&mut self.snapshot);
         }
     }
