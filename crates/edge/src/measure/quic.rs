@@ -104,7 +104,7 @@ struct Steered {
 
 impl Drop for Steered {
     fn drop(&mut self) {
-        self.marks.clear(self.destination);
+        self.marks.clear(self.destination, self.mark);
     }
 }
 
@@ -339,17 +339,15 @@ impl QuicMeter {
         if self.steered.as_ref().map_or(mark == 0, marked) {
             return;
         }
-        // Former ones end first: they may be for the same destination.
-        self.steered = None;
-        if mark != 0 {
+        self.steered = (mark != 0).then(|| {
             let marks = Arc::clone(&self.conn.shared.marks);
             marks.set(destination, mark);
-            self.steered = Some(Steered {
+            Steered {
                 marks,
                 destination,
                 mark,
-            });
-        }
+            }
+        });
     }
 
     /// Gives the connection the path and congestion control that were chosen since.

@@ -13,16 +13,21 @@ use socket2::SockRef;
 /// Marks of datagrams, by their destination: policy rules of the kernel (`ip rule ... fwmark`) choose
 /// the routing table by them, packet by packet, as `SO_MARK` does it for a whole socket.
 ///
-/// IPv4 addresses and IPv4-mapped IPv6 addresses are the same destination.
+/// IPv4 addresses and IPv4-mapped IPv6 addresses are the same destination. Connections may share one: a
+/// client's socket, or one port of a NAT, first for one client and then for another while the first
+/// connection has not ended here. The newest mark then counts for all of them.
 #[derive(Debug)]
 pub(crate) struct Marks {
-    /// Destinations in all shards, so that senders need not look while there are none.
+    /// Marks in all shards, so that senders need not look while there are none.
     count: AtomicUsize,
-    shards: [RwLock<HashMap<Destination, u32>>; SHARDS],
+    shards: [Shard; SHARDS],
     hasher: RandomState,
 }
 
 type Destination = (IpAddr, u16);
+
+/// Marks by destination, the newest last.
+type Shard = RwLock<HashMap<Destination, Vec<u32>>>;
 
 /// Senders run on as many threads as there are cores, and write here only when a route changes.
 const SHARDS: usize = 16;
@@ -52,22 +57,26 @@ impl Marks {
         answer.map_err(io::Error::from_raw_os_error)
     }
 
-    /// Marks what is sent to `destination` from now on; 0 is no mark.
+    /// Marks what is sent to `destination` from now on.
     pub(crate) fn set(&self, destination: SocketAddr, mark: u32) {
-        if mark == 0 {
-            return self.clear(destination);
-        }
         let (destination, shard) = self.place(destination);
-        if shard.write().insert(destination, mark).is_none() {
-            self.count.fetch_add(1, Ordering::Relaxed);
-        }
+        shard.write().entry(destination).or_default().push(mark);
+        self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Sends to `destination` without a mark from now on.
-    pub(crate) fn clear(&self, destination: SocketAddr) {
+    /// Takes back a mark that was set.
+    pub(crate) fn clear(&self, destination: SocketAddr, mark: u32) {
         let (destination, shard) = self.place(destination);
-        if shard.write().remove(&destination).is_some() {
+        let mut shard = shard.write();
+        let Some(marks) = shard.get_mut(&destination) else {
+            return;
+        };
+        if let Some(place) = marks.iter().rposition(|&other| other == mark) {
+            marks.remove(place);
             self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+        if marks.is_empty() {
+            shard.remove(&destination);
         }
     }
 
@@ -77,10 +86,10 @@ impl Marks {
             return None;
         }
         let (destination, shard) = self.place(destination);
-        shard.read().get(&destination).copied()
+        shard.read().get(&destination)?.last().copied()
     }
 
-    fn place(&self, destination: SocketAddr) -> (Destination, &RwLock<HashMap<Destination, u32>>) {
+    fn place(&self, destination: SocketAddr) -> (Destination, &Shard) {
         let destination = (destination.ip().to_canonical(), destination.port());
         let shard = self.hasher.hash_one(destination) as usize % SHARDS;
         (destination, &self.shards[shard])
@@ -107,10 +116,16 @@ mod tests {
         let all = [one, mapped, port, other].map(|address| marks.of(address));
         assert_eq!(all, [Some(7), Some(7), None, Some(8)]);
         marks.set(mapped, 9);
-        assert_eq!(marks.of(one), Some(9), "one mark a destination");
-        marks.clear(one);
-        marks.clear(one);
-        marks.set(other, 0);
+        assert_eq!(marks.of(one), Some(9), "the newest");
+        marks.clear(one, 7);
+        assert_eq!(marks.of(one), Some(9), "of another connection");
+        marks.set(one, 9);
+        marks.clear(mapped, 9);
+        assert_eq!(marks.of(one), Some(9), "both had the same");
+        for mark in [9, 9, 8] {
+            marks.clear(one, mark);
+        }
+        marks.clear(other, 8);
         assert_eq!(marks.count.load(Ordering::Relaxed), 0);
         assert_eq!([one, other].map(|address| marks.of(address)), [None; 2]);
     }

@@ -48,7 +48,7 @@ fn exactly_the_marked_destinations_packets_take_the_other_link() {
                 assert_eq!(to.receive(sizes.len()), all, "{name}");
             }
         }
-        ground.marks.clear(client.address);
+        ground.marks.clear(client.address, STEERED);
         socket.send(&client, &Sending::ONE);
         assert_eq!(interfaces(&client.receive(1)), ["plain"], "cleared");
         assert_eq!(socket.socket.unmarked(), 0);
