@@ -7,6 +7,7 @@ use std::path::Path;
 use libbpf_rs::{
     ErrorKind, Link, MapCore, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel,
 };
+use rustix::thread::{CapabilitySet, capabilities};
 
 /// `bpf/congestion.bpf.c`, built by `scripts/bpf.sh`.
 const OBJECT: &[u8] = include_bytes!("../../bpf/congestion.bpf.o");
@@ -32,11 +33,22 @@ pub enum LoadError {
 
 impl LoadError {
     fn new(error: libbpf_rs::Error) -> Self {
+        // A program that it does not take, the kernel refuses in the same way.
         match error.kind() {
-            ErrorKind::PermissionDenied => Self::NotAllowed(error),
+            ErrorKind::PermissionDenied if !is_allowed() => Self::NotAllowed(error),
             _ => Self::Refused(error),
         }
     }
+}
+
+/// Whether this thread has what loading takes (capabilities(7)).
+fn is_allowed() -> bool {
+    let (these, or_all) = (
+        CapabilitySet::BPF | CapabilitySet::PERFMON,
+        CapabilitySet::SYS_ADMIN,
+    );
+    capabilities(None)
+        .is_ok_and(|sets| sets.effective.contains(these) || sets.effective.contains(or_all))
 }
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";

@@ -230,13 +230,15 @@ impl Controls {
         let former = sockopt::tcp_congestion(socket)?;
         choose(socket, &format!("{KICK}{}", loaded.suffix))?;
         let pushed = push(socket);
-        match control {
+        let begun = match control {
             // What was known was of the former path.
             Some(Control::Fair { .. }) => {
-                self.set_congestion(socket, peer, false, Control::Fair { known: None })?;
+                self.set_congestion(socket, peer, false, Control::Fair { known: None })
             }
-            _ => choose(socket, &former)?,
-        }
+            _ => choose(socket, &former),
+        };
+        // None keeps what is for a moment only.
+        begun.or_else(|_| choose(socket, &former))?;
         pushed
     }
 
