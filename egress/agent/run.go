@@ -45,13 +45,11 @@ func newEngine(c *config.Common, name config.Role, opts Options, r role) *engine
 func (e *engine) run(ctx context.Context, s starter) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	listener, err := e.listen()
+	listening, err := e.listen()
 	if err != nil {
 		return err
 	}
-	if listener != nil {
-		defer listener.Close()
-	}
+	defer listening.close()
 	if e.features, err = kernel.Probe(ctx); err != nil {
 		return err
 	}
@@ -71,11 +69,7 @@ func (e *engine) run(ctx context.Context, s starter) (err error) {
 	}
 	watched := e.watchLinks(ctx, applier)
 	defer func() { cancel(); <-watched }()
-	if listener != nil {
-		if err := e.serve(ctx, listener); err != nil {
-			return err
-		}
-	}
+	e.serve(ctx, listening)
 	err = e.loop(ctx)
 	e.hangUp()
 	// ctx has ended, but what is ours must go.
@@ -91,19 +85,42 @@ func (e *engine) hangUp() {
 	e.bgp.Close()
 }
 
-// listen opens the API's socket. It comes first: another agent that runs already
+// listeners are what the agent is asked on; nil for what is not asked.
+type listeners struct {
+	api, metrics net.Listener
+}
+
+func (l listeners) close() {
+	for _, listener := range []net.Listener{l.api, l.metrics} {
+		if listener != nil {
+			listener.Close()
+		}
+	}
+}
+
+// listen opens the API's socket and the metrics' port. They come first: another agent that runs already
 // must be found out before its state is touched.
-func (e *engine) listen() (net.Listener, error) {
+func (e *engine) listen() (listeners, error) {
 	settings, err := api.LoadSettings(e.common.State.Dir)
 	if err != nil {
-		return nil, err
+		return listeners{}, err
 	}
 	e.settings = settings
 	if e.opts.DryRun != nil {
-		return nil, nil
+		return listeners{}, nil
 	}
 	a := e.common.API
-	return api.Socket{Path: a.Socket, Mode: a.Mode, Group: a.Group}.Listen()
+	var l listeners
+	if l.api, err = (api.Socket{Path: a.Socket, Mode: a.Mode, Group: a.Group}).Listen(); err != nil {
+		return listeners{}, err
+	}
+	if a.Metrics.IsValid() {
+		if l.metrics, err = net.Listen("tcp", a.Metrics.String()); err != nil {
+			l.close()
+			return listeners{}, fmt.Errorf("listening for metrics (api.metrics): %w", err)
+		}
+	}
+	return l, nil
 }
 
 // setUp brings the kernel to where a former run was, and starts BGP.
@@ -197,27 +214,24 @@ func (e *engine) linkChanged(ctx context.Context, link kernel.Link) {
 	})
 }
 
-// serve answers the API until ctx ends.
-func (e *engine) serve(ctx context.Context, listener net.Listener) error {
+// serve answers who asks until ctx ends.
+func (e *engine) serve(ctx context.Context, l listeners) {
 	metrics := e.metrics()
-	server := api.NewServer(backend{e}, &e.hub, api.Options{Log: e.log, Metrics: metrics})
-	go func() {
-		if err := server.Serve(ctx, listener); err != nil {
-			e.log.Error("serving the API", "error", err)
-		}
-	}()
-	if !e.common.API.Metrics.IsValid() {
-		return nil
+	if l.api != nil {
+		server := api.NewServer(backend{e}, &e.hub, api.Options{Log: e.log, Metrics: metrics})
+		go func() {
+			if err := server.Serve(ctx, l.api); err != nil {
+				e.log.Error("serving the API", "error", err)
+			}
+		}()
 	}
-	return serveMetrics(ctx, e.common.API.Metrics.String(), metrics, e.log)
+	if l.metrics != nil {
+		serveMetrics(ctx, l.metrics, metrics, e.log)
+	}
 }
 
 // serveMetrics answers /metrics alone on an address of its own, until ctx ends.
-func serveMetrics(ctx context.Context, address string, handler http.Handler, log *slog.Logger) error {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return fmt.Errorf("listening for metrics: %w", err)
-	}
+func serveMetrics(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", handler)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
@@ -227,5 +241,4 @@ func serveMetrics(ctx context.Context, address string, handler http.Handler, log
 			log.Error("serving metrics", "error", err)
 		}
 	}()
-	return nil
 }

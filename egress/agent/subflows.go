@@ -119,7 +119,7 @@ func newUserspaceSubflows(ctx context.Context, c *config.Server, router mptcp.Ro
 	}
 	manager, err := mptcp.Start(mptcp.Config{Router: router, Logger: log})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, setPathManager(c, mptcp.InKernel))
 	}
 	// It outlives ctx, so that close can still take addresses back.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -18,6 +18,10 @@ import (
 // in the kernel must be read anew, see [ReadConnections].
 var ErrOverrun = errors.New("the kernel dropped MPTCP events for want of buffer space")
 
+// ErrUndecodable: the kernel said something that is not understood. The other
+// events hold.
+var ErrUndecodable = errors.New("undecodable MPTCP events")
+
 // Listener receives the events of the namespace in which it was opened.
 type Listener struct {
 	conn *genetlink.Conn
@@ -79,7 +83,8 @@ func forceReadBuffer(conn *genetlink.Conn, bytes int) error {
 func (l *Listener) Close() error { return l.conn.Close() }
 
 // Receive waits for events, in the kernel's order. It returns [ErrOverrun]
-// after a loss, and the context's error when that ends.
+// after a loss, [ErrUndecodable] beside those that are understood, and the
+// context's error when that ends.
 func (l *Listener) Receive(ctx context.Context) ([]Event, error) {
 	if err := l.conn.SetReadDeadline(time.Time{}); err != nil {
 		return nil, fmt.Errorf("receiving MPTCP events: %w", err)
@@ -96,15 +101,21 @@ func (l *Listener) Receive(ctx context.Context) ([]Event, error) {
 	if err != nil {
 		return nil, fmt.Errorf("receiving MPTCP events: %w", err)
 	}
+	return parseEvents(messages)
+}
+
+func parseEvents(messages []genetlink.Message) ([]Event, error) {
 	events := make([]Event, 0, len(messages))
+	var failed error
 	for _, m := range messages {
 		e, err := parseEvent(m.Header.Command, m.Data)
 		if err != nil {
-			return events, fmt.Errorf("receiving MPTCP events: %w", err)
+			failed = fmt.Errorf("%w: %w", ErrUndecodable, err)
+			continue
 		}
 		events = append(events, e)
 	}
-	return events, nil
+	return events, failed
 }
 
 // parseEvent decodes one message of the events group. Attributes which it does

@@ -51,6 +51,8 @@ type Manager struct {
 	ids    map[netip.Addr]uint8
 	conns  *connections
 	hints  map[tuple]hint
+	// undecodable: there were events that are not understood, which is told once.
+	undecodable bool
 	// pending are the connections of which something is due later.
 	pending map[Token]struct{}
 	wake    chan struct{}
@@ -208,9 +210,17 @@ func (m *Manager) handle(b batch) error {
 	for _, e := range b.events {
 		m.onEvent(e, now)
 	}
-	if errors.Is(b.err, ErrOverrun) {
+	switch {
+	case errors.Is(b.err, ErrOverrun):
 		m.log.Warn("reading MPTCP connections anew", "cause", b.err)
 		return m.resync()
+	case errors.Is(b.err, ErrUndecodable):
+		// Each connection may have such an event, and the others say enough to go on.
+		if !m.undecodable {
+			m.log.Warn("MPTCP events are left out", "cause", b.err)
+		}
+		m.undecodable = true
+		return nil
 	}
 	return b.err
 }

@@ -3,6 +3,7 @@ package mptcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -237,6 +238,19 @@ func TestManagerReadsAnewAfterAnOverrun(t *testing.T) {
 		all := m.Connections()
 		if len(all) != 2 || all[0].Told.Class != "bulk" || all[0].Adopted || !all[1].Adopted || len(all[0].Subflows) != 1 {
 			t.Errorf("after the overrun the connections are %+v", all)
+		}
+	})
+}
+
+func TestManagerGoesOnAfterAnEventThatIsNotUnderstood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel()
+		m := k.run(t, aggregatedConfig(t))
+		k.events <- batch{err: fmt.Errorf("%w: of a kernel to come", ErrUndecodable)}
+		k.happen(created, settled, joinB)
+		k.took()
+		if all := m.Connections(); len(all) != 1 || len(all[0].Subflows) != 2 {
+			t.Errorf("after the event the connections are %+v", all)
 		}
 	})
 }

@@ -3,9 +3,11 @@ package mptcp
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"net/netip"
 	"testing"
 
+	"github.com/mdlayher/genetlink"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -65,6 +67,14 @@ func TestParseEvent(t *testing.T) {
 	}
 	if _, err := parseEvent(uint8(EventClosed), []byte{1, 2, 3}); err == nil {
 		t.Error("half an attribute was accepted")
+	}
+	messages := []genetlink.Message{
+		{Header: genetlink.Header{Command: uint8(EventCreated)}, Data: encodeEvent(t, noAddress)},
+		{Header: genetlink.Header{Command: uint8(EventClosed)}, Data: encodeEvent(t, Event{Kind: EventClosed, Token: 7})},
+	}
+	events, err := parseEvents(messages)
+	if !errors.Is(err, ErrUndecodable) || len(events) != 1 || events[0].Token != 7 {
+		t.Errorf("beside an event that is not understood there are %+v, %v", events, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 
@@ -38,6 +39,21 @@ func TestStopLeavesNothing(t *testing.T) {
 		expectNothing(t, name, ns)
 	}
 	l.expectTransit(plainAddr, 0)
+}
+
+func TestMetricsThatCannotBeServed(t *testing.T) {
+	l := newLab(t)
+	text, err := os.ReadFile(l.serverConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := l.serverConfig + ".metrics"
+	write(t, file, strings.Replace(string(text), "[bgp]", "api.metrics = '203.0.113.77:9464'\n[bgp]", 1))
+	out, err := l.server.Command(t.Context(), binary, "server", "--config", file).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "api.metrics") {
+		t.Errorf("an agent that can't serve its metrics ends with %v, and says:\n%s", err, out)
+	}
+	expectNothing(t, "server", l.server)
 }
 
 // expectNothing fails the test if a namespace has anything of ours, or lacks what is
