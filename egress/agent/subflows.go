@@ -119,7 +119,7 @@ func newUserspaceSubflows(ctx context.Context, c *config.Server, router mptcp.Ro
 	}
 	manager, err := mptcp.Start(mptcp.Config{Router: router, Logger: log})
 	if err != nil {
-		return nil, errors.Join(err, setPathManager(c, mptcp.InKernel))
+		return nil, errors.Join(err, leavePathManager(c))
 	}
 	// It outlives ctx, so that close can still take addresses back.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -174,7 +174,7 @@ func (u *userspaceSubflows) close() error {
 	err := u.manager.SetPaths(u.paths)
 	u.stop()
 	<-u.ended
-	return errors.Join(err, setPathManager(u.config, mptcp.InKernel))
+	return errors.Join(err, leavePathManager(u.config))
 }
 
 // setPathManager makes new connections follow a path manager.
@@ -191,6 +191,14 @@ func setPathManager(c *config.Server, manager mptcp.PathManager) error {
 	}
 	settings.PathManager = manager
 	return settings.Apply()
+}
+
+// leavePathManager gives new connections back to the kernel, unless the operator sets sysctls.
+func leavePathManager(c *config.Server) error {
+	if !c.Kernel.SetSysctls {
+		return nil
+	}
+	return setPathManager(c, mptcp.InKernel)
 }
 
 func subflowPaths(paths []api.Path) []mptcp.Path {
