@@ -13,9 +13,15 @@ enum {
 	/* Rounds without a quarter more that end slow start. */
 	STARTUP_ROUNDS = 3,
 	PROBE_ROUNDS = 4,
+	/* Rounds after slow start in which losses are of its own overflow. */
+	OVERFLOW_ROUNDS = 2,
+	/* Part of the RTT for which the kernel waits for what came out of order (RFC 8985 §6.2). */
+	REORDER_PART = 4,
 	/* Where probes meet a queue. */
 	MAX_PROBE_ROUNDS = 64,
 	LEAST_WINDOW = 10,
+	/* Of what slow start grows by, where RTTs have risen (RFC 9406 §4.3, CSS_GROWTH_DIVISOR). */
+	GROWTH_DIVISOR = 4,
 };
 
 static __always_inline bool in_slow_start(struct flow *flow, struct tcp_sock *tp)
@@ -33,18 +39,57 @@ static __always_inline bool window_limited(struct flow *flow, struct tcp_sock *t
 	return BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) || flow->inner < twice;
 }
 
-/* What CUBIC does at a loss, at most once a round; the window stays at `least` packets or more. */
-static __always_inline void cut(struct sock *sk, struct flow *flow, const struct rate_sample *rs,
-				__u64 least)
+/* Packets that the path holds now, with its queue; unknown if 0. */
+static __always_inline __u64 path_flight(struct flow *flow)
+{
+	__u32 rtt = 0;
+
+	for (int i = 0; i < 4; i++)
+		rtt = max64(rtt, flow->recent[i]);
+	return (path_rate(flow) * rtt) >> 24;
+}
+
+/* Whether slow start has filled the path. Before RTTs have risen the rate is that of half the window, which
+ * was sent a round ago. Where there were losses without a queue slow start ends when the rate no
+ * longer grows, which a window that grows slowly would feign. */
+static __always_inline bool overflowing(struct flow *flow)
+{
+	return !flow->forgiven && risen(flow);
+}
+
+/* The window that a loss answers to. Slow start has sent up to twice of what fits into path and queue when
+ * it is told of the overflow: 0.7 of that would overflow them again. */
+static __always_inline __u64 overflowed(struct flow *flow)
+{
+	__u64 flight = path_flight(flow);
+
+	if (!flight || !overflowing(flow) || flow->round > flow->startup_round + OVERFLOW_ROUNDS)
+		return flow->inner;
+	return min64(flow->inner, max64(flight, LEAST_WINDOW));
+}
+
+static __always_inline bool sent_since_cut(struct flow *flow, const struct rate_sample *rs)
+{
+	return (__s32)(rs->prior_delivered - flow->cut_at) >= 0;
+}
+
+/* Whether losses may be of packets sent since the last cut. The end of what an overflow has taken is
+ * noticed when a packet after it is acknowledged, which was sent later than the cut. */
+static __always_inline bool may_cut(struct flow *flow, struct tcp_sock *tp)
+{
+	return flow->past_cut && tp->tcp_mstamp >= flow->past_cut + min_rtt(flow) / REORDER_PART;
+}
+
+/* What CUBIC does at a loss; the window stays at `least` packets or more. */
+static __always_inline void cut(struct sock *sk, struct flow *flow, __u64 least)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	__u64 window;
 
-	if (rs && (__s32)(rs->prior_delivered - flow->cut_at) < 0)
-		return;
 	flow->cut_at = tp->delivered;
+	flow->past_cut = 0;
 	flow->prior = flow->inner;
-	show(tp, flow->inner);
+	show(tp, overflowed(flow));
 	window = max64(cubictcp_recalc_ssthresh(sk), least);
 	flow->inner = min64(window, max64(flow->inner, 2));
 	tp->snd_ssthresh = flow->inner;
@@ -125,7 +170,7 @@ static __always_inline void end_round(struct sock *sk, struct flow *flow)
 	if (judge(flow)) {
 		leave_startup(flow);
 		flow->probe = false;
-		cut(sk, flow, 0, 0);
+		cut(sk, flow, 0);
 		return;
 	}
 	look_for_plateau(flow, tp);
@@ -180,8 +225,9 @@ static __always_inline void on_losses(struct sock *sk, struct flow *flow,
 
 	if (honest && !queued(flow)) {
 		flow->forgiven = flow->round + 1;
-		if (!in_slow_start(flow, tp) && window_limited(flow, tp) && !growing(flow))
-			cut(sk, flow, rs, path_bdp(flow));
+		if (!in_slow_start(flow, tp) && window_limited(flow, tp) && !growing(flow) &&
+		    may_cut(flow, tp))
+			cut(sk, flow, path_bdp(flow));
 	} else if (honest && drains_probe(flow)) {
 		/* The probe's own queue, or not: without it the next round tells. */
 		flow->probe = false;
@@ -192,8 +238,25 @@ static __always_inline void on_losses(struct sock *sk, struct flow *flow,
 		retreat(flow);
 		leave_startup(flow);
 		flow->probe = false;
-		cut(sk, flow, rs, 0);
+		if (may_cut(flow, tp))
+			cut(sk, flow, 0);
 	}
+}
+
+/* Of `acked` packets, those that the window grows by. A slow start whose packets meet a queue goes on by
+ * a quarter in a round (RFC 9406 §4.2): it would learn that the path is full a round too late, and
+ * lose what it sends too much. */
+static __always_inline __u32 growth(struct flow *flow, struct tcp_sock *tp, __u32 acked)
+{
+	if (!flow->startup || !in_slow_start(flow, tp))
+		return acked;
+	flow->startup_round = flow->round;
+	if (!overflowing(flow))
+		return acked;
+	flow->held_back += acked;
+	acked = flow->held_back / GROWTH_DIVISOR;
+	flow->held_back %= GROWTH_DIVISOR;
+	return acked;
 }
 
 /* Window and pace for what the rule says. */
@@ -247,12 +310,14 @@ void BPF_PROG(fair_control, struct sock *sk, __u32 ack, int flag, const struct r
 	if (round_ended)
 		end_round(sk, flow);
 	resume(flow, tp, rs);
+	if (!flow->past_cut && rs->acked_sacked && sent_since_cut(flow, rs))
+		flow->past_cut = tp->tcp_mstamp;
 	if (lost > 0)
 		on_losses(sk, flow, rs);
 	/* What was sent before a cut does not make up for it. */
-	if (rs->acked_sacked && (__s32)(rs->prior_delivered - flow->cut_at) >= 0) {
+	if (rs->acked_sacked && sent_since_cut(flow, rs)) {
 		show(tp, flow->inner);
-		cubictcp_cong_avoid(sk, ack, rs->acked_sacked);
+		cubictcp_cong_avoid(sk, ack, growth(flow, tp, rs->acked_sacked));
 		flow->inner = tp->snd_cwnd;
 	}
 	show_fair(sk, flow);
@@ -269,13 +334,13 @@ static __always_inline void time_out(struct sock *sk, struct flow *flow)
 		begin_doubt(flow);
 	if (!trusted(flow) || queued(flow)) {
 		leave_startup(flow);
-		cut(sk, flow, 0, 0);
+		cut(sk, flow, 0);
 		flow->inner = 1;
 		return;
 	}
 	flow->forgiven = flow->round + 1;
 	if (!in_slow_start(flow, tp))
-		cut(sk, flow, 0, path_bdp(flow));
+		cut(sk, flow, path_bdp(flow));
 	flow->inner = min64(flow->inner, LEAST_WINDOW);
 	flow->unearned = 0;
 }
@@ -293,7 +358,7 @@ void BPF_PROG(fair_state, struct sock *sk, __u8 state)
 		/* ECN marks, or a queue of this machine, are congestion whatever the RTT says. */
 		leave_startup(flow);
 		flow->probe = false;
-		cut(sk, flow, 0, 0);
+		cut(sk, flow, 0);
 		show_fair(sk, flow);
 	} else {
 		cubictcp_state(sk, state);

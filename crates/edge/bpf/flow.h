@@ -39,6 +39,12 @@ struct flow {
 	__u64 rtts_since;
 	__u32 recent[4];
 	__u32 recent_next;
+	/* The least of the last eight RTTs that were counted together, and of those since. */
+	__u32 block_rtt;
+	__u32 tail_rtt;
+	__u32 tail_rtts;
+	/* Acknowledged packets that slow start has not grown by, less than GROWTH_DIVISOR. */
+	__u32 held_back;
 
 	/* Packets but for probes, and of the round. */
 	struct count calm;
@@ -60,8 +66,12 @@ struct flow {
 	bool probe_met;
 	__u64 probe_rate;
 	__u64 startup_rate;
+	/* The last in which slow start grew. */
+	__u32 startup_round;
 	/* One more than the round; 0 for never. */
 	__u32 forgiven;
+	/* When a packet sent since the last cut was first acknowledged, in microseconds; 0 if none was. */
+	__u64 past_cut;
 	/* tp->delivered at the last cut, and at the jump. */
 	__u32 cut_at;
 	__u32 jump_at;
@@ -151,6 +161,7 @@ static __always_inline struct flow *begin(struct sock *sk)
 	}
 	flow->prior = flow->inner;
 	flow->cut_at = flow->round_end = tp->delivered;
+	flow->past_cut = 1;
 	/* A floor that is sent as one burst would overflow queues that it fits into. */
 	if (sk->sk_pacing_status == SK_PACING_NONE)
 		sk->sk_pacing_status = SK_PACING_NEEDED;

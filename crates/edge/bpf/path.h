@@ -12,6 +12,12 @@ enum {
 	SHORT_QUEUE_PART = 5,
 	SHORT_QUEUE_LEAST = 1000,
 	SHORT_QUEUE_MOST = 2000,
+	/* RTTs that tell together whether slow start has filled the path (RFC 9406 §4.3, N_RTT_SAMPLE), and
+	 * what their least has to rise by: an eighth, within limits in microseconds. */
+	RTT_BLOCK = 8,
+	RISE_PART = 8,
+	RISE_LEAST = 4000,
+	RISE_MOST = 16000,
 	/* Microseconds, and part of the RTT, for which a window holds more than fills the path. */
 	SPARE_LEAST = 1000,
 	SPARE_PART = 40,
@@ -91,6 +97,28 @@ static __always_inline bool queued(struct flow *flow)
 	return true;
 }
 
+static __always_inline void take_recent(struct flow *flow, __u32 rtt)
+{
+	flow->recent[flow->recent_next++ & 3] = rtt;
+	if (!flow->tail_rtts || rtt < flow->tail_rtt)
+		flow->tail_rtt = rtt;
+	if (++flow->tail_rtts == RTT_BLOCK) {
+		flow->block_rtt = flow->tail_rtt;
+		flow->tail_rtts = 0;
+	}
+}
+
+/* Whether RTTs have risen, by the least of the last 8 to 15: the first of a long round met no queue,
+ * and would tell of it a round later. */
+static __always_inline bool risen(struct flow *flow)
+{
+	__u32 rtt = min_rtt(flow);
+	__u32 rise = min64(max64(rtt / RISE_PART, RISE_LEAST), RISE_MOST);
+	bool tail = !flow->tail_rtts || flow->tail_rtt >= rtt + rise;
+
+	return flow->block_rtt >= rtt + rise && tail;
+}
+
 static __always_inline void begin_round(struct flow *flow, struct tcp_sock *tp)
 {
 	__u64 now = tp->tcp_mstamp;
@@ -129,7 +157,7 @@ static __always_inline bool sample_path(struct flow *flow, struct tcp_sock *tp,
 
 	/* RTTs of what was sent twice come from timestamps, cut to milliseconds. */
 	if (rtt > 0 && !rs->is_retrans) {
-		flow->recent[flow->recent_next++ & 3] = rtt;
+		take_recent(flow, rtt);
 		if (!flow->round_rtt || rtt < flow->round_rtt)
 			flow->round_rtt = rtt;
 	}

@@ -361,6 +361,35 @@ fn a_policer_ends_trust() {
     assert!((late - early) * 20 < bytes as u64, "{early}, then {late}");
 }
 
+/// A queue of 50 ms on a path of 120 ms: slow start is told of the overflow when it has sent twice what
+/// fits in. How often that is depends on the rate, and on where the first window was.
+#[test]
+fn an_overflow_of_slow_start_leaves_a_full_path() {
+    for mbps in [30, 40, 44] {
+        let rtt = Duration::from_millis(120);
+        let path = (mbps * 1_000_000 / 8) as f64 * rtt.as_secs_f64();
+        let mut long = link(0.0);
+        for direction in [&mut long.up, &mut long.down] {
+            direction.rate = Capacity::Rate(Rate::from_bits_per_sec(mbps * 1_000_000));
+            direction.one_way_delay = rtt / 2;
+            direction.queue = QueueLimit::Time(Duration::from_millis(50));
+        }
+        let known = Known {
+            bdp: ByteSize::from_bytes(path as u64),
+            min_rtt: rtt,
+        };
+        let Some(lab) = Lab::on(long) else { return };
+        for known in [None, Some(known)] {
+            let mut pair = lab.connect(&lab.listen());
+            lab.set(&pair, Control::Fair { known });
+            lab.send(&mut pair, 6_000_000, |_| {});
+            let seen = lab.see(&pair);
+            let window = f64::from(seen.cwnd * MSS);
+            assert!(window > 0.85 * path, "{mbps} Mbit/s, {known:?}: {seen:?}");
+        }
+    }
+}
+
 #[test]
 fn a_known_path_begins_with_half_of_what_it_carries() {
     let Some(lab) = Lab::start(0.0) else { return };
