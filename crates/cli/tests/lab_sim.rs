@@ -27,6 +27,31 @@ fn simulation_agrees_with_real_programs() {
         );
         return;
     }
+    // A while in which the machine is busy slows real programs down in all repeats of a cell: two of
+    // three have to agree.
+    let (mut agreed, mut differ) = (0, Vec::new());
+    while agreed < 2 {
+        let differences = differences();
+        assert_eq!(differences.len(), 5);
+        if differences
+            .values()
+            .all(|difference| difference.abs() <= LIMIT)
+        {
+            agreed += 1;
+            continue;
+        }
+        let line = |(cell, difference)| format!("{cell}: {:+.1} %\n", difference * 100.0);
+        differ.push(differences.iter().map(line).collect::<String>());
+        assert!(
+            differ.len() < 2,
+            "simulation against links:\n{}",
+            differ.join("\n")
+        );
+    }
+}
+
+/// By how much simulated load times differ from those of real programs, in each cell.
+fn differences() -> BTreeMap<String, f64> {
     let [links, simulated] = [(), ()].map(|()| tempfile::tempdir().unwrap());
     let experiment = |command: &[&str], out: &Path| {
         // Ahead of what else the machine does; the fast cells one after another.
@@ -42,18 +67,13 @@ fn simulation_agrees_with_real_programs() {
     experiment(&["sim", "--cross-check"], simulated.path());
 
     let (links, simulated) = (load_times(links.path()), load_times(simulated.path()));
-    assert_eq!(links.len(), 5);
-    let mut table = String::new();
-    let mut worst: f64 = 0.0;
-    for (cell, times) in &links {
-        let pairs = times.iter().zip(&simulated[cell]);
+    let median = |(cell, times): (String, Vec<f64>)| {
+        let pairs = times.iter().zip(&simulated[&cell]);
         let mut differences: Vec<f64> = pairs.map(|(link, sim)| sim / link - 1.0).collect();
         differences.sort_by(f64::total_cmp);
-        let median = differences[differences.len() / 2];
-        table += &format!("{cell}: {:+.1} %\n", median * 100.0);
-        worst = worst.max(median.abs());
-    }
-    assert!(worst <= LIMIT, "simulation against links:\n{table}");
+        (cell, differences[differences.len() / 2])
+    };
+    links.into_iter().map(median).collect()
 }
 
 #[test]
