@@ -189,8 +189,12 @@ func (e *engine) watchLinks(ctx context.Context, applier *kernel.Applier) <-chan
 				case <-ctx.Done():
 				}
 			})
-			if err != nil && ctx.Err() == nil {
-				e.log.Warn("watching devices", "error", err)
+			if ctx.Err() == nil {
+				e.log.Warn("devices are watched anew soon", "error", err)
+				select {
+				case <-time.After(time.Second):
+				case <-ctx.Done():
+				}
 			}
 		}
 	}()
@@ -199,7 +203,7 @@ func (e *engine) watchLinks(ctx context.Context, applier *kernel.Applier) <-chan
 
 // linkChanged takes what depends on a device out of use, or repairs it.
 func (e *engine) linkChanged(ctx context.Context, link kernel.Link) {
-	e.log.Info("device has changed", "device", link.Device, "up", link.Up)
+	e.log.Debug("device has changed", "device", link.Device, "up", link.Up)
 	e.locked(func() { e.role.link(link) })
 	if !link.Up {
 		return

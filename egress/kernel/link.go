@@ -22,6 +22,8 @@ type link struct {
 	Link
 	index uint32
 	group uint32
+	// ofBridge: the message is of AF_BRIDGE.
+	ofBridge bool
 }
 
 const linkHeaderSize = 16 // struct ifinfomsg
@@ -44,20 +46,20 @@ func (a *Applier) link(name string) (link, error) {
 }
 
 // links asks for all devices, by their number.
-func (a *Applier) links() (map[uint32]string, error) {
+func (a *Applier) links() (map[uint32]Link, error) {
 	var b rtnl.Batch
 	b.Begin(unix.RTM_GETLINK, unix.NLM_F_DUMP, make([]byte, linkHeaderSize)...)
 	b.End()
-	names := make(map[uint32]string)
-	err := a.reading.Query(&b, func() { clear(names) }, func(_ uint16, body []byte) error {
+	links := make(map[uint32]Link)
+	err := a.reading.Query(&b, func() { clear(links) }, func(_ uint16, body []byte) error {
 		l := parseLink(body)
-		names[l.index] = l.Device
+		links[l.index] = l.Link
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading devices: %w", err)
 	}
-	return names, nil
+	return links, nil
 }
 
 func parseLink(body []byte) link {
@@ -65,7 +67,7 @@ func parseLink(body []byte) link {
 		return link{}
 	}
 	const running = unix.IFF_UP | unix.IFF_LOWER_UP
-	l := link{index: rtnl.Uint32(body[4:])}
+	l := link{index: rtnl.Uint32(body[4:]), ofBridge: body[0] == unix.AF_BRIDGE}
 	l.Up = rtnl.Uint32(body[8:])&running == running
 	for kind, value := range rtnl.Attributes(body[linkHeaderSize:]) {
 		switch kind {
@@ -78,21 +80,70 @@ func parseLink(body []byte) link {
 	return l
 }
 
-// WatchLinks calls changed for each change of a device, until ctx is done. The kernel
-// removes nexthop objects and their routes without a word when their device goes
-// down, so who uses real devices calls [Tables.Repair] when one is up again. An error
-// that is not the context's means that changes may have been missed.
+// WatchLinks calls changed for each device that there is, and for each that changes,
+// until ctx is done: also for those whose changes the kernel could not tell, since too
+// many came at once. The kernel removes nexthop objects and their routes without a word
+// when their device goes down, so who uses real devices calls [Tables.Repair] when one is
+// up again.
 func (a *Applier) WatchLinks(ctx context.Context, changed func(Link)) error {
-	err := a.watching.Watch(ctx, unix.RTNLGRP_LINK, func(kind uint16, body []byte) {
-		if kind != unix.RTM_NEWLINK && kind != unix.RTM_DELLINK {
-			return
+	w := linkWatch{known: make(map[uint32]Link), changed: changed}
+	readAll := func() error {
+		links, err := a.links()
+		if err == nil {
+			w.replace(links)
 		}
-		l := parseLink(body)
-		l.Up = l.Up && kind == unix.RTM_NEWLINK
-		changed(l.Link)
-	})
-	if err != nil && !errors.Is(err, ctx.Err()) {
-		return fmt.Errorf("watching devices: %w", err)
+		return err
 	}
-	return err
+	for {
+		err := a.watching.Watch(ctx, unix.RTNLGRP_LINK, readAll, func(kind uint16, body []byte) {
+			l := parseLink(body)
+			switch {
+			case l.ofBridge: // of a device's place in a bridge, which may end
+			case kind == unix.RTM_NEWLINK:
+				w.set(l.index, l.Link)
+			case kind == unix.RTM_DELLINK:
+				w.remove(l.index)
+			}
+		})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !errors.Is(err, rtnl.ErrOverrun) {
+			return fmt.Errorf("watching devices: %w", err)
+		}
+	}
+}
+
+// linkWatch tells of devices as they are now. One that is removed, or gets another name,
+// counts as down.
+type linkWatch struct {
+	known   map[uint32]Link // by number
+	changed func(Link)
+}
+
+func (w *linkWatch) set(index uint32, l Link) {
+	if before, there := w.known[index]; there && before.Device != l.Device {
+		w.remove(index)
+	}
+	w.known[index] = l
+	w.changed(l)
+}
+
+func (w *linkWatch) remove(index uint32) {
+	if l, there := w.known[index]; there {
+		delete(w.known, index)
+		w.changed(Link{Device: l.Device})
+	}
+}
+
+// replace takes all devices that there are.
+func (w *linkWatch) replace(links map[uint32]Link) {
+	for index := range w.known {
+		if _, there := links[index]; !there {
+			w.remove(index)
+		}
+	}
+	for index, l := range links {
+		w.set(index, l)
+	}
 }

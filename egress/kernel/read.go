@@ -74,7 +74,7 @@ func dumpRoutes(family Family, protocol uint8) func(*rtnl.Batch) {
 // reader turns messages into state.
 type reader struct {
 	protocol  uint8
-	devices   map[uint32]string
+	devices   map[uint32]Link
 	addresses []netip.Addr
 	state     State
 }
@@ -124,7 +124,7 @@ func (r *reader) address(body []byte) {
 		return
 	}
 	r.state.Addresses = append(r.state.Addresses, Address{
-		Device:     r.devices[rtnl.Uint32(body[4:])],
+		Device:     r.devices[rtnl.Uint32(body[4:])].Device,
 		Prefix:     netip.PrefixFrom(addr, int(body[1])),
 		Deprecated: flags&unix.IFA_F_DEPRECATED != 0,
 		NoDAD:      flags&unix.IFA_F_NODAD != 0,
@@ -176,7 +176,7 @@ func (r *reader) nexthop(body []byte) {
 		case unix.NHA_BLACKHOLE:
 			n.Blackhole = true
 		case unix.NHA_OIF:
-			n.Device = r.devices[rtnl.Uint32(value)]
+			n.Device = r.devices[rtnl.Uint32(value)].Device
 		case unix.NHA_GATEWAY:
 			n.Gateway = rtnl.Addr(value)
 		case unix.NHA_ENCAP_TYPE:

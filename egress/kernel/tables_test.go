@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"sync"
@@ -185,50 +184,6 @@ func TestDropIsOneMessage(t *testing.T) {
 	if r, ok := tables.Route(never.Key()); !ok || r.Type != Blackhole {
 		t.Errorf("a dropped SID that was not there is %+v, %t", r, ok)
 	}
-}
-
-func TestRepairAfterADeviceWasDown(t *testing.T) {
-	ns, tables := loadTables(t, "repair")
-	put(t, tables, everything())
-	events := watch(t, tables.applier)
-	ns.IP("link set anchor down")
-	await(t, events, Link{Device: anchorName, Up: false})
-	if left := read(t, tables.applier); len(left.Nexthops) == len(everything().Nexthops) {
-		t.Fatal("the kernel kept all nexthops of a device that is down: this test tests nothing")
-	}
-	ns.IP("link set anchor up")
-	await(t, events, Link{Device: anchorName, Up: true})
-	ns.IP("addr replace 192.0.2.98/24 dev anchor")
-	if err := tables.Repair(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	expectTables(t, "after the repair", tables, everything())
-}
-
-func watch(t *testing.T, a *Applier) <-chan Link {
-	t.Helper()
-	events := make(chan Link, 100)
-	ctx, cancel := context.WithCancel(t.Context())
-	var done sync.WaitGroup
-	done.Go(func() {
-		if err := a.WatchLinks(ctx, func(l Link) { events <- l }); !errors.Is(err, context.Canceled) {
-			t.Errorf("watching devices: %v", err)
-		}
-	})
-	t.Cleanup(func() { cancel(); done.Wait() })
-	return events
-}
-
-func await(t *testing.T, events <-chan Link, want Link) {
-	t.Helper()
-	netnstest.Eventually(t, "an event of the device", func() bool {
-		select {
-		case got := <-events:
-			return got == want
-		default:
-			return false
-		}
-	})
 }
 
 func TestALostAnswerIsReadBack(t *testing.T) {

@@ -12,11 +12,15 @@ import (
 // ErrOverrun says that notifications were lost: what is watched must be read again.
 var ErrOverrun = errors.New("the kernel's notifications came faster than they were read")
 
-// Watch joins a multicast group and calls each for every message, until ctx is done
-// or reading fails. It holds the socket.
-func (c *Conn) Watch(ctx context.Context, group int, each func(kind uint16, body []byte)) error {
+// Watch joins a multicast group, calls joined, and then each for every message, until
+// ctx is done or something fails. It holds the socket. What joined reads from another
+// socket is as new as the first message, or newer.
+func (c *Conn) Watch(ctx context.Context, group int, joined func() error, each func(kind uint16, body []byte)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := c.drain(); err != nil {
+		return err
+	}
 	if err := unix.SetsockoptInt(c.fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group); err != nil {
 		return fmt.Errorf("joining netlink group %d: %w", group, err)
 	}
@@ -26,6 +30,9 @@ func (c *Conn) Watch(ctx context.Context, group int, each func(kind uint16, body
 		return err
 	}
 	defer release()
+	if err := joined(); err != nil {
+		return err
+	}
 	for {
 		if err := wait(c.fd, wake); err != nil {
 			return err
@@ -42,6 +49,19 @@ func (c *Conn) Watch(ctx context.Context, group int, each func(kind uint16, body
 		}
 		for _, m := range messages {
 			each(m.kind, m.body)
+		}
+	}
+}
+
+// drain leaves out what a former watch has not read: it is older than what is read now.
+func (c *Conn) drain() error {
+	for {
+		_, _, err := unix.Recvfrom(c.fd, c.datagram, unix.MSG_DONTWAIT|unix.MSG_TRUNC)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return nil
+		case err != nil && !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.ENOBUFS):
+			return os.NewSyscallError("receiving from netlink", err)
 		}
 	}
 }
