@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"slices"
 	"unique"
@@ -167,8 +166,7 @@ func (d *dispatcher) vpnRoute(s *session, example fmt.Stringer, attributes []bgp
 	if err != nil {
 		// Ordinary MPLS VPNs of the operator come along from the same reflector.
 		if !errors.Is(err, srv6.ErrNoService) {
-			d.config.Logger.Warn("VPN route cannot be used", slog.String("reflector", s.neighbor.Name),
-				slog.String("route", example.String()), slog.Any("error", err))
+			d.logSeldom(&s.faults.routes, s.faults.countUnusable(example, err))
 		}
 		return unique.Handle[VPNRoute]{}, false
 	}

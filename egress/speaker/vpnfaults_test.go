@@ -2,6 +2,7 @@ package speaker
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -246,15 +247,15 @@ func TestFaultsAreCountedAndSeldomLogged(t *testing.T) {
 	_, u := outcomeOf(updateBody(goodReach, attribute(wellKnown, 1, 3), goodPath, goodPref, attribute(wellKnown, aggregateKind, 0)))
 	counted := countFaults("rr", u.faults)
 	for i := range 100 {
-		if logged := l.note(counted, u.faults[0]); logged != (i == 0) {
+		if logged := l.faults.log(l.count(counted, u.faults[0])); logged != (i == 0) {
 			t.Fatalf("update %d was logged: %t", i, logged)
 		}
 	}
 	// The interval ends with what came in it, the next one, which is empty, without a word.
-	if first, second := l.resume(), l.resume(); !first || second {
+	if first, second := l.faults.resume(), l.faults.resume(); !first || second {
 		t.Errorf("the first interval ends with a line: %t, the second: %t", first, second)
 	}
-	if !l.note(counted, u.faults[0]) {
+	if !l.faults.log(l.count(counted, u.faults[0])) {
 		t.Error("a fault after a quiet interval was not logged")
 	}
 	logged := strings.Split(strings.TrimSpace(lines.String()), "\n")
@@ -267,5 +268,19 @@ func TestFaultsAreCountedAndSeldomLogged(t *testing.T) {
 				t.Errorf("%s is missing in: %s", want, logged[i])
 			}
 		}
+	}
+}
+
+func TestUnusableRoutesAreSeldomLogged(t *testing.T) {
+	var lines bytes.Buffer
+	l := faultLog{log: slog.New(slog.NewTextHandler(&lines, nil))}
+	for range 100 {
+		l.routes.log(l.countUnusable(netip.MustParsePrefix("2001:db8::/32"), errors.New("no SID")))
+	}
+	l.routes.resume()
+	logged := strings.Split(strings.TrimSpace(lines.String()), "\n")
+	if len(logged) != 2 || !strings.HasSuffix(logged[0], `route=2001:db8::/32 error="no SID" messages=1`) ||
+		!strings.HasSuffix(logged[1], "messages=100") {
+		t.Errorf("logged:\n%s", lines.String())
 	}
 }
