@@ -13,6 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use hikyaku_core::units::Rate;
+use rustix::net::Shutdown;
 
 use super::super::error::{Attempt, RunError};
 use crate::experiment::files::LIVE_FILE;
@@ -37,6 +38,7 @@ pub(super) struct Content {
 #[derive(Debug)]
 pub(super) struct Origin {
     pub(super) address: SocketAddr,
+    listener: TcpListener,
     stop: Arc<AtomicBool>,
     acceptor: Option<JoinHandle<()>>,
 }
@@ -51,13 +53,15 @@ impl Origin {
         let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
         let listener = netns.enter(bind)?.attempt(what)?;
         let address = listener.local_addr().attempt(what)?;
+        let accepting = listener.try_clone().attempt(what)?;
         let stop = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&stop);
         let accept = move || {
-            for stream in listener.incoming().flatten() {
+            for stream in accepting.incoming() {
                 if asked.load(Ordering::Relaxed) {
                     return;
                 }
+                let Ok(stream) = stream else { continue };
                 let asked = Arc::clone(&asked);
                 // Who goes away before the end is no fault.
                 thread::spawn(move || answer(&stream, content, &asked));
@@ -66,23 +70,23 @@ impl Origin {
         let acceptor = netns.enter(|| thread::spawn(accept))?;
         Ok(Self {
             address,
+            listener,
             stop,
             acceptor: Some(acceptor),
         })
     }
+}
 
-    /// Ends it, from inside its namespace.
-    pub(super) fn end(mut self, netns: &Netns) -> Result<(), RunError> {
+impl Drop for Origin {
+    fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Wakes the acceptor.
-        let woken = netns.enter(|| TcpStream::connect(self.address))?;
-        woken.attempt(|| "waking the origin".to_owned())?;
-        if let Some(acceptor) = self.acceptor.take() {
-            acceptor
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        // Wakes the acceptor, from any namespace.
+        if rustix::net::shutdown(&self.listener, Shutdown::Both).is_ok()
+            && let Some(acceptor) = self.acceptor.take()
+        {
+            // Its panic was told of when it came.
+            let _ = acceptor.join();
         }
-        Ok(())
     }
 }
 

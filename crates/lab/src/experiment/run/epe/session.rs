@@ -61,13 +61,7 @@ pub(crate) fn run(
         bed,
         server,
     };
-    let runs = sessions.all();
-    let Sessions { bed, server, .. } = sessions;
-    drop(server);
-    if let Some(origin) = origin {
-        origin.end(bed.node("server"))?;
-    }
-    runs
+    sessions.all()
 }
 
 /// The server behind the content server, if what is loaded is a stream.
