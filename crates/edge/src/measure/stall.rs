@@ -23,11 +23,13 @@
 //! was a false alarm, and doubles the patience for a while: links that pause now and then have one
 //! alarm in ten seconds.
 
+mod log;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+use log::Log;
 
 /// Silence that is nothing at first: schedulers, aggregation on radio links.
 const LEAST_PATIENCE: Duration = Duration::from_millis(7);
@@ -61,10 +63,6 @@ const INTERVAL: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis
 const IDLE_INTERVAL: Duration = Duration::from_millis(50);
 /// longer than media wait for their next frames.
 const IDLE: Duration = Duration::from_millis(250);
-/// Between two looks that are nearer than this, what was in flight at the first was sent evenly.
-const NEAR: Duration = Duration::from_millis(8);
-/// Part of the time looked back at between two entries of the log.
-const LOG_DIVISOR: u32 = 32;
 
 /// A transport's account of what is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +133,7 @@ pub(crate) struct Watch {
     ack_delay: Duration,
     /// Silence that is nothing where there was no false alarm.
     least: Duration,
-    log: VecDeque<Entry>,
+    log: Log,
     acked: u64,
     /// When something was last acknowledged, or there was nothing to acknowledge.
     progress: Instant,
@@ -146,15 +144,6 @@ pub(crate) struct Watch {
     patience: (Duration, Instant),
     given_up: Option<GivenUp>,
     alarm: Option<Alarm>,
-}
-
-/// How much had been sent when.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    at: Instant,
-    sent: u64,
-    /// Something was in flight.
-    busy: bool,
 }
 
 /// The counters at the last alarm: what was under way then is lost, and either sent again, which
@@ -195,7 +184,7 @@ impl Watch {
         Self {
             ack_delay,
             least: LEAST_PATIENCE,
-            log: VecDeque::new(),
+            log: Log::default(),
             acked: 0,
             progress: now,
             looked: now,
@@ -235,7 +224,8 @@ impl Watch {
         } else {
             self.judge(now, flight)
         };
-        self.remember(now, flight);
+        let back = self.late(flight) + self.ack_delay;
+        self.log.remember(now, flight, back);
         self.looked = now;
         if flight.in_flight > 0 {
             self.active = now;
@@ -363,7 +353,7 @@ impl Watch {
     fn overdue(&self, now: Instant, late: Duration, flight: &Flight) -> u64 {
         let until = now
             .checked_sub(late)
-            .map_or(0, |then| self.sent_until(then));
+            .map_or(0, |then| self.log.sent_until(then));
         let recent = flight.sent.saturating_sub(until);
         let old = flight.in_flight.saturating_sub(recent);
         let since = |given_up: GivenUp| {
@@ -373,39 +363,5 @@ impl Watch {
         self.given_up
             .map_or(old, |given_up| old.min(since(given_up)))
             / flight.packet.max(1)
-    }
-
-    /// What had been sent at `then`; 0 before the first look. What was sent between two looks that are
-    /// far from each other, or after a pause, counts as sent at the second.
-    fn sent_until(&self, then: Instant) -> u64 {
-        let later = self.log.partition_point(|entry| entry.at <= then);
-        let Some(before) = later.checked_sub(1).and_then(|index| self.log.get(index)) else {
-            return 0;
-        };
-        let Some(after) = self.log.get(later) else {
-            return before.sent;
-        };
-        let between = after.at - before.at;
-        if between > NEAR || !before.busy {
-            return before.sent;
-        }
-        let part = (then - before.at).as_secs_f64() / between.as_secs_f64();
-        before.sent + ((after.sent - before.sent) as f64 * part) as u64
-    }
-
-    fn remember(&mut self, now: Instant, flight: &Flight) {
-        let back = self.late(flight) + self.ack_delay;
-        let old = |entry: &Entry| now.saturating_duration_since(entry.at) > back;
-        while self.log.get(1).is_some_and(old) {
-            self.log.pop_front();
-        }
-        let near = |entry: &Entry| now.saturating_duration_since(entry.at) < back / LOG_DIVISOR;
-        if !self.log.back().is_some_and(near) {
-            self.log.push_back(Entry {
-                at: now,
-                sent: flight.sent,
-                busy: flight.in_flight > 0,
-            });
-        }
     }
 }
