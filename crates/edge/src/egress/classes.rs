@@ -13,7 +13,8 @@ pub(crate) const MAX_CLASSES: usize = 16;
 /// Longest name of a class, in bytes.
 const MAX_NAME: usize = 64;
 
-/// A class, by its place in the configuration; [`ClassId::NONE`] is that of content which no class has.
+/// A class, by its place in the first configuration that had it; [`ClassId::NONE`] is that of content which
+/// no class has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClassId(u8);
 
@@ -41,6 +42,7 @@ pub(crate) struct Classes {
 
 #[derive(Debug)]
 struct Class {
+    id: ClassId,
     name: Box<str>,
     wants: Criterion,
     paths: GlobSet,
@@ -71,8 +73,8 @@ impl Classes {
             )));
         }
         let mut classes: Vec<Class> = Vec::new();
-        for config in configured {
-            let class = Class::new(config)?;
+        for (place, config) in configured.iter().enumerate() {
+            let class = Class::new(ClassId::at(place), config)?;
             let wrong = if classes.iter().any(|other| other.name == class.name) {
                 "there twice: give each class a name of its own"
             } else if classes.iter().any(|other| other.takes_all) {
@@ -87,6 +89,24 @@ impl Classes {
         Ok(Self { classes })
     }
 
+    /// Has classes that were there `before` keep their ids, which open responses have. The others get ids
+    /// that none had then, as long as there are any.
+    pub(crate) fn keep_ids(&mut self, before: &Self) {
+        let kept = |class: &Class| before.classes.iter().find(|old| old.name == class.name);
+        let kept: Vec<Option<ClassId>> = (self.classes.iter())
+            .map(|class| kept(class).map(|old| old.id))
+            .collect();
+        let mut free: Vec<ClassId> = (0..MAX_CLASSES)
+            .map(ClassId::at)
+            .filter(|id| !kept.contains(&Some(*id)))
+            .collect();
+        free.sort_by_key(|id| before.class(*id).is_some());
+        let mut free = free.into_iter();
+        for (class, kept) in self.classes.iter_mut().zip(kept) {
+            class.id = kept.or_else(|| free.next()).unwrap_or(ClassId::NONE);
+        }
+    }
+
     /// The class of a response to a request for `path`.
     pub(crate) fn of(&self, path: &str, headers: &HeaderMap) -> ClassId {
         let path = path.strip_prefix('/').unwrap_or(path);
@@ -94,32 +114,32 @@ impl Classes {
         let content_type = content_type.and_then(|value| value.to_str().ok());
         let essence = content_type.and_then(|value| value.split(';').next());
         let essence = essence.unwrap_or_default().trim();
-        let place = self
-            .classes
-            .iter()
-            .position(|class| class.has(path, essence));
-        place.map_or(ClassId::NONE, ClassId::at)
+        let class = self.classes.iter().find(|class| class.has(path, essence));
+        class.map_or(ClassId::NONE, |class| class.id)
     }
 
     /// Its name; empty for [`ClassId::NONE`].
     pub(crate) fn name(&self, id: ClassId) -> &str {
-        self.classes.get(id.index()).map_or("", |class| &class.name)
+        self.class(id).map_or("", |class| &class.name)
     }
 
     /// What it wants.
     pub(crate) fn wants(&self, id: ClassId) -> Criterion {
-        let class = self.classes.get(id.index());
-        class.map_or(Criterion::default(), |class| class.wants)
+        (self.class(id)).map_or(Criterion::default(), |class| class.wants)
     }
 
-    /// All of them.
+    fn class(&self, id: ClassId) -> Option<&Class> {
+        self.classes.iter().find(|class| class.id == id)
+    }
+
+    /// All of them, in the order of the configuration.
     pub(crate) fn ids(&self) -> impl Iterator<Item = ClassId> {
-        (0..self.classes.len()).map(ClassId::at)
+        self.classes.iter().map(|class| class.id)
     }
 }
 
 impl Class {
-    fn new(config: &ClassConfig) -> Result<Self, ConfigError> {
+    fn new(id: ClassId, config: &ClassConfig) -> Result<Self, ConfigError> {
         let name_fits = (1..=MAX_NAME).contains(&config.name.len())
             && config.name.chars().all(is_name_character);
         if !name_fits {
@@ -142,6 +162,7 @@ impl Class {
             })
         });
         Ok(Self {
+            id,
             name: config.name.as_str().into(),
             wants: config.wants,
             paths: paths.build().map_err(no_glob)?,
@@ -260,6 +281,28 @@ mod tests {
             assert_eq!(got, want, "{path} {content_type}");
         }
         assert_eq!(classes.wants(ClassId::NONE), Criterion::Goodput);
+    }
+
+    #[test]
+    fn a_class_keeps_its_id_when_others_change() {
+        let classes = |names: &str| {
+            let names = names.chars().map(String::from);
+            let configured: Vec<ClassConfig> =
+                names.map(|name| class(&name, &["x"], &[])).collect();
+            Classes::new(&configured).unwrap()
+        };
+        let ids = |classes: &Classes| -> Vec<usize> { classes.ids().map(ClassId::index).collect() };
+        let before = classes("abc");
+        let mut now = classes("dcxa");
+        now.keep_ids(&before);
+        assert_eq!(ids(&now), [3, 2, 4, 0]);
+        assert_eq!(now.name(ClassId::at(2)), "c");
+        assert_eq!(now.name(ClassId::at(1)), "", "it is gone");
+        // With all ids taken those of classes that are gone are used again.
+        let all = classes("abcdefghijklmnop");
+        let mut now = classes("ABc");
+        now.keep_ids(&all);
+        assert_eq!(ids(&now), [0, 1, 2]);
     }
 
     #[test]

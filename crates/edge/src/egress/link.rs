@@ -1,5 +1,6 @@
 //! Keeping up with the agent: its events, and the questions to it.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,6 +25,8 @@ const BACKOFF: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2
 const STEADY: Duration = Duration::from_secs(10);
 /// Until the same trouble is told again.
 const TELL_AGAIN: Duration = Duration::from_secs(3600);
+/// Troubles that are remembered for that.
+const MAX_TROUBLES: usize = 8;
 
 /// Follows the agent until `end`.
 pub(super) fn start(egress: &Arc<Egress>, tasks: &TaskTracker, end: &CancellationToken) {
@@ -170,21 +173,26 @@ impl Egress {
         // What is written to the store meanwhile would have the new path's name.
         let mut table = self.table.lock();
         let mut moved = PathSet::EMPTY;
-        self.change(|state| moved = change(state));
+        self.set_state(|state| moved = change(state));
         moved.iter().for_each(|path| table.forget_path(path));
         drop(table);
         if !moved.is_empty() {
             self.lookups.clear();
         }
+        self.reroute_all();
         !moved.is_empty()
     }
 
     /// Puts another state into force, which all connections follow.
     fn change(&self, change: impl FnOnce(&mut State)) {
+        self.set_state(change);
+        self.reroute_all();
+    }
+
+    fn set_state(&self, change: impl FnOnce(&mut State)) {
         let mut state = State::clone(&self.state());
         change(&mut state);
         self.state.store(Arc::new(state));
-        self.reroute_all();
     }
 
     /// Asks about clients.
@@ -247,22 +255,55 @@ impl Backoff {
     }
 }
 
-/// Tells of trouble with the agent once, not at each attempt.
+/// Tells of each trouble with the agent once, not at each attempt.
 #[derive(Debug, Default)]
-pub(super) struct Trouble(Mutex<Option<(String, Instant)>>);
+pub(super) struct Trouble(Mutex<VecDeque<(String, Instant)>>);
 
 impl Trouble {
     pub(super) fn tell(&self, socket: &Path, text: &str) {
-        let mut told = self.0.lock();
-        let known = told
-            .as_ref()
-            .is_some_and(|(before, at)| before == text && at.elapsed() < TELL_AGAIN);
         let socket = socket.display();
-        if known {
+        if self.is_news(text, Instant::now()) {
+            tracing::warn!("the egress agent at {socket}: {text}");
+        } else {
             tracing::debug!("the egress agent at {socket}: {text}");
-            return;
         }
-        tracing::warn!("the egress agent at {socket}: {text}");
-        *told = Some((text.to_owned(), Instant::now()));
+    }
+
+    fn is_news(&self, text: &str, now: Instant) -> bool {
+        let mut told = self.0.lock();
+        told.retain(|(_, at)| now.saturating_duration_since(*at) < TELL_AGAIN);
+        if told.iter().any(|(before, _)| before == text) {
+            return false;
+        }
+        if told.len() == MAX_TROUBLES {
+            told.pop_front();
+        }
+        told.push_back((text.to_owned(), now));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trouble_is_told_once_an_hour() {
+        let trouble = Trouble::default();
+        let begin = Instant::now();
+        let is_news = |text: &str, minutes| {
+            let now = begin + Duration::from_secs(60) * minutes;
+            trouble.is_news(text, now)
+        };
+        assert!(is_news("a", 0));
+        assert!(is_news("b", 1), "another one, of another task");
+        assert!(!is_news("a", 2));
+        assert!(!is_news("b", 59));
+        assert!(is_news("a", 60));
+        assert!(!is_news("b", 60));
+        for number in 0..MAX_TROUBLES {
+            assert!(is_news(&number.to_string(), 60));
+        }
+        assert!(is_news("b", 60), "the oldest are forgotten");
     }
 }

@@ -144,7 +144,8 @@ impl Egress {
     }
 
     /// Puts another policy and other classes into force.
-    pub(crate) fn set_rules(&self, policy: PolicyConfig, classes: Classes) {
+    pub(crate) fn set_rules(&self, policy: PolicyConfig, mut classes: Classes) {
+        classes.keep_ids(&self.rules.load().classes);
         let policy = Arc::new(policy);
         self.table.lock().reconfigure(Arc::clone(&policy));
         self.rules.store(Arc::new(Rules { policy, classes }));

@@ -1,21 +1,22 @@
 //! The way of one connection out of the AS.
 
+mod outstanding;
+mod stalls;
+
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hikyaku_core::decide::Session;
-use hikyaku_core::path::{Blame, Mode, PathId, PathObservation, Route};
+use hikyaku_core::path::{PathId, PathObservation, Route};
 use parking_lot::Mutex;
 
 use super::hints::Hint;
 use super::lookups::{Reroute, Stay};
 use super::{ClassId, Decided, Egress, RouteCount, SteerBy};
 use crate::measure::Ledger;
-
-/// Bytes that a response without an announced length counts for.
-const UNKNOWN_LENGTH: u64 = 1_000_000;
+pub(crate) use outstanding::Outstanding;
 
 /// A connection's class of content, its decision and what was done about it.
 ///
@@ -255,101 +256,6 @@ impl ConnRoute {
         self.outdated.store(true, Ordering::Relaxed);
     }
 
-    /// Takes note that the way in use carries nothing any more, as it seems.
-    ///
-    /// Of a way that delivers since another one stalled, it takes a second stall in a row: with all of
-    /// its ways blamed the client would go back to the first one, which may be a black hole still.
-    pub(crate) fn stalled(&self) -> Blame {
-        let mut chosen = self.chosen.lock();
-        let (decided, route) = (chosen.decided, chosen.route);
-        let fresh = self.egress.rules.load().policy.avoid_min;
-        if let Some(refuge) = &mut chosen.refuge
-            && refuge.since.elapsed() < fresh
-            && std::mem::take(&mut refuge.delivers)
-        {
-            return Blame::Client;
-        }
-        if chosen.stalled.is_empty() {
-            chosen.stalled.push((route, decided));
-        }
-        chosen.refuge = Some(Refuge {
-            since: Instant::now(),
-            delivers: false,
-        });
-        drop(chosen);
-        self.egress.stalled(self.client, &decided, route)
-    }
-
-    /// The same of the subflow that is sent from `local`.
-    pub(crate) fn subflow_stalled(&self, local: IpAddr) -> Blame {
-        let mut chosen = self.chosen.lock();
-        let mut decided = chosen.decided;
-        if chosen.route == Route::Aggregated {
-            // It has all paths, also where a policy allows no single one but plain. Otherwise a stall of
-            // that one would be one of all routes, and so the client's.
-            decided.candidates.mode = Mode::Adaptive;
-        }
-        let route = self.subflow_route(local, chosen.route);
-        if chosen.stalled.iter().all(|(other, _)| *other != route) {
-            chosen.stalled.push((route, decided));
-        }
-        drop(chosen);
-        self.egress.stalled(self.client, &decided, route)
-    }
-
-    /// The way of the subflow that is sent from `local`, of a connection on `route`.
-    fn subflow_route(&self, local: IpAddr, route: Route) -> Route {
-        match (native(&self.egress, local), route) {
-            (Some(path), _) => Route::Steered(path),
-            // The first subflow of an aggregate takes the plain way.
-            (None, Route::Aggregated) => Route::Plain,
-            (None, route) => route,
-        }
-    }
-
-    /// Takes note that acknowledgements come again, `silent` after the last one before. After a false
-    /// alarm the way that stalled is no longer avoided for it, and the decision is to be taken anew.
-    pub(crate) fn resumed(&self, silent: Duration, false_alarm: bool) {
-        let mut chosen = self.chosen.lock();
-        match &mut chosen.refuge {
-            refuge if false_alarm => *refuge = None,
-            Some(refuge) => refuge.delivers = true,
-            None => {}
-        }
-        let stalled = chosen.stalled.pop();
-        drop(chosen);
-        let Some((route, decided)) = stalled else {
-            return;
-        };
-        self.learn_silence(route, &decided, silent);
-        if false_alarm {
-            self.egress.delivers(self.client, &decided, route);
-            self.outdated.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// The same of the subflow that is sent from `local`.
-    pub(crate) fn subflow_resumed(&self, local: IpAddr, silent: Duration) {
-        let mut chosen = self.chosen.lock();
-        let own = self.subflow_route(local, chosen.route);
-        let mut stalled = chosen.stalled.iter();
-        let place = stalled.position(|(route, _)| *route == own);
-        let stalled = place.map(|place| chosen.stalled.swap_remove(place));
-        drop(chosen);
-        if let Some((route, decided)) = stalled {
-            self.learn_silence(route, &decided, silent);
-        }
-    }
-
-    fn learn_silence(&self, route: Route, decided: &Decided, silent: Duration) {
-        let seen = PathObservation {
-            duration: silent,
-            stalled: silent,
-            ..PathObservation::default()
-        };
-        self.egress.learn(self.client, decided, route, &seen);
-    }
-
     /// Counts a response that has ended.
     pub(crate) fn responded(&self, bytes: u64) {
         let route = self.route();
@@ -359,41 +265,6 @@ impl ConnRoute {
 
     pub(super) fn class(&self) -> ClassId {
         ClassId::at(self.class.load(Ordering::Relaxed).into())
-    }
-
-    /// Counts a response to a request for `path` among what is to be sent, until it is dropped.
-    pub(crate) fn begin(
-        self: &Arc<Self>,
-        path: &str,
-        headers: &http::HeaderMap,
-        length: Option<u64>,
-    ) -> Outstanding {
-        let class = self.egress.rules.load().classes.of(path, headers);
-        let left = length.unwrap_or(UNKNOWN_LENGTH);
-        self.outstanding[class.index()].fetch_add(left, Ordering::Relaxed);
-        self.classify();
-        Outstanding {
-            route: Arc::clone(self),
-            class,
-            left,
-        }
-    }
-
-    fn classify(&self) {
-        let bytes = self
-            .outstanding
-            .iter()
-            .map(|bytes| bytes.load(Ordering::Relaxed));
-        // Of equal ones the first.
-        let most = bytes
-            .enumerate()
-            .max_by_key(|(place, bytes)| (*bytes, std::cmp::Reverse(*place)));
-        let Some((place, bytes)) = most else {
-            return;
-        };
-        if bytes > 0 && self.class.swap(place as u8, Ordering::Relaxed) != place as u8 {
-            self.reroute();
-        }
     }
 }
 
@@ -413,29 +284,4 @@ impl Reroute for ConnRoute {
 /// The path that packets from a local address take, where it is an EPE address.
 fn native(egress: &Egress, local: IpAddr) -> Option<PathId> {
     egress.state().path_of_address(local)
-}
-
-/// A response that is being sent.
-#[derive(Debug)]
-pub(crate) struct Outstanding {
-    route: Arc<ConnRoute>,
-    class: ClassId,
-    left: u64,
-}
-
-impl Outstanding {
-    /// Takes note of bytes that the transport has.
-    pub(crate) fn sent(&mut self, bytes: usize) {
-        let sent = self.left.min(bytes as u64);
-        self.left -= sent;
-        self.route.outstanding[self.class.index()].fetch_sub(sent, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Outstanding {
-    fn drop(&mut self) {
-        let class = &self.route.outstanding[self.class.index()];
-        class.fetch_sub(self.left, Ordering::Relaxed);
-        self.route.classify();
-    }
 }

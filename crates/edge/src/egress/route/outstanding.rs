@@ -1,0 +1,73 @@
+//! What a connection has still to send, which gives it its class of content.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::super::ClassId;
+use super::super::lookups::Reroute;
+use super::ConnRoute;
+
+/// Bytes that a response without an announced length counts for.
+const UNKNOWN_LENGTH: u64 = 1_000_000;
+
+impl ConnRoute {
+    /// Counts a response to a request for `path` among what is to be sent, until it is dropped.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        path: &str,
+        headers: &http::HeaderMap,
+        length: Option<u64>,
+    ) -> Outstanding {
+        let class = self.egress.rules.load().classes.of(path, headers);
+        let left = length.unwrap_or(UNKNOWN_LENGTH);
+        self.outstanding[class.index()].fetch_add(left, Ordering::Relaxed);
+        self.classify();
+        Outstanding {
+            route: Arc::clone(self),
+            class,
+            left,
+        }
+    }
+
+    fn classify(&self) {
+        let bytes = self
+            .outstanding
+            .iter()
+            .map(|bytes| bytes.load(Ordering::Relaxed));
+        // Of equal ones the first.
+        let most = bytes
+            .enumerate()
+            .max_by_key(|(place, bytes)| (*bytes, std::cmp::Reverse(*place)));
+        let Some((place, bytes)) = most else {
+            return;
+        };
+        if bytes > 0 && self.class.swap(place as u8, Ordering::Relaxed) != place as u8 {
+            self.reroute();
+        }
+    }
+}
+
+/// A response that is being sent.
+#[derive(Debug)]
+pub(crate) struct Outstanding {
+    route: Arc<ConnRoute>,
+    class: ClassId,
+    left: u64,
+}
+
+impl Outstanding {
+    /// Takes note of bytes that the transport has.
+    pub(crate) fn sent(&mut self, bytes: usize) {
+        let sent = self.left.min(bytes as u64);
+        self.left -= sent;
+        self.route.outstanding[self.class.index()].fetch_sub(sent, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Outstanding {
+    fn drop(&mut self) {
+        let class = &self.route.outstanding[self.class.index()];
+        class.fetch_sub(self.left, Ordering::Relaxed);
+        self.route.classify();
+    }
+}

@@ -1,0 +1,107 @@
+//! What a connection does when its way, or that of a subflow, carries nothing any more.
+
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use hikyaku_core::path::{Blame, Mode, PathObservation, Route};
+
+use super::super::Decided;
+use super::{ConnRoute, Refuge, native};
+
+impl ConnRoute {
+    /// Takes note that the way in use carries nothing any more, as it seems.
+    ///
+    /// Of a way that delivers since another one stalled, it takes a second stall in a row: with all of
+    /// its ways blamed the client would go back to the first one, which may be a black hole still.
+    pub(crate) fn stalled(&self) -> Blame {
+        let mut chosen = self.chosen.lock();
+        let (decided, route) = (chosen.decided, chosen.route);
+        let fresh = self.egress.rules.load().policy.avoid_min;
+        if let Some(refuge) = &mut chosen.refuge
+            && refuge.since.elapsed() < fresh
+            && std::mem::take(&mut refuge.delivers)
+        {
+            return Blame::Client;
+        }
+        if chosen.stalled.is_empty() {
+            chosen.stalled.push((route, decided));
+        }
+        chosen.refuge = Some(Refuge {
+            since: Instant::now(),
+            delivers: false,
+        });
+        drop(chosen);
+        self.egress.stalled(self.client, &decided, route)
+    }
+
+    /// The same of the subflow that is sent from `local`.
+    pub(crate) fn subflow_stalled(&self, local: IpAddr) -> Blame {
+        let mut chosen = self.chosen.lock();
+        let mut decided = chosen.decided;
+        if chosen.route == Route::Aggregated {
+            // It has all paths, also where a policy allows no single one but plain. Otherwise a stall of
+            // that one would be one of all routes, and so the client's.
+            decided.candidates.mode = Mode::Adaptive;
+        }
+        let route = self.subflow_route(local, chosen.route);
+        if chosen.stalled.iter().all(|(other, _)| *other != route) {
+            chosen.stalled.push((route, decided));
+        }
+        drop(chosen);
+        self.egress.stalled(self.client, &decided, route)
+    }
+
+    /// The way of the subflow that is sent from `local`, of a connection on `route`.
+    fn subflow_route(&self, local: IpAddr, route: Route) -> Route {
+        match (native(&self.egress, local), route) {
+            (Some(path), _) => Route::Steered(path),
+            // The first subflow of an aggregate takes the plain way.
+            (None, Route::Aggregated) => Route::Plain,
+            (None, route) => route,
+        }
+    }
+
+    /// Takes note that acknowledgements come again, `silent` after the last one before. After a false
+    /// alarm the way that stalled is no longer avoided for it, and the decision is to be taken anew.
+    pub(crate) fn resumed(&self, silent: Duration, false_alarm: bool) {
+        let mut chosen = self.chosen.lock();
+        match &mut chosen.refuge {
+            refuge if false_alarm => *refuge = None,
+            Some(refuge) => refuge.delivers = true,
+            None => {}
+        }
+        let stalled = chosen.stalled.pop();
+        drop(chosen);
+        let Some((route, decided)) = stalled else {
+            return;
+        };
+        self.learn_silence(route, &decided, silent);
+        if false_alarm {
+            self.egress.delivers(self.client, &decided, route);
+            self.outdated.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The same of the subflow that is sent from `local`.
+    pub(crate) fn subflow_resumed(&self, local: IpAddr, silent: Duration) {
+        let mut chosen = self.chosen.lock();
+        let own = self.subflow_route(local, chosen.route);
+        let mut stalled = chosen.stalled.iter();
+        let place = stalled.position(|(route, _)| *route == own);
+        let stalled = place.map(|place| chosen.stalled.swap_remove(place));
+        drop(chosen);
+        if let Some((route, decided)) = stalled {
+            self.learn_silence(route, &decided, silent);
+        }
+    }
+
+    fn learn_silence(&self, route: Route, decided: &Decided, silent: Duration) {
+        let seen = PathObservation {
+            duration: silent,
+            stalled: silent,
+            ..PathObservation::default()
+        };
+        self.egress.learn(self.client, decided, route, &seen);
+    }
+}
