@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The congestion controls in crates/edge/bpf: builds the object that the server carries, or checks
-# that it is what its source gives. The same clang gives the same bytes, wherever it runs.
+# The programs for the kernel in crates/edge/bpf: builds the objects that the server carries, or checks
+# that they are what their sources give. The same clang gives the same bytes, wherever it runs.
 #
 # usage: scripts/bpf.sh build|check
 set -euo pipefail
@@ -8,27 +8,31 @@ cd "$(dirname "$0")/../crates/edge/bpf"
 
 # Another version gives other bytes.
 readonly CLANG=clang-14 STRIP=llvm-strip-14
-readonly OBJECT=congestion.bpf.o
+readonly PROGRAMS=(congestion mptcp)
 
+# compile PROGRAM OBJECT
 compile() {
     "$CLANG" -O2 -g -Wall -Wextra -Wno-unused-parameter -Werror \
         -target bpf -mcpu=v3 -fdebug-compilation-dir=. \
-        -isystem "/usr/include/$(uname -m)-linux-gnu" -c congestion.bpf.c -o "$1"
+        -isystem "/usr/include/$(uname -m)-linux-gnu" -c "$1.bpf.c" -o "$2"
     # Leaves the types (BTF) that loading needs.
-    "$STRIP" --strip-debug "$1"
+    "$STRIP" --strip-debug "$2"
+}
+
+check() {
+    compile "$1" "$fresh"
+    cmp --silent "$fresh" "$1.bpf.o" && return
+    echo "bpf: crates/edge/bpf/$1.bpf.o is not what its source gives; run" \
+        "\`scripts/bpf.sh build\` and commit it" >&2
+    exit 1
 }
 
 case "${1-}" in
-build) compile "$OBJECT" ;;
+build) for program in "${PROGRAMS[@]}"; do compile "$program" "$program.bpf.o"; done ;;
 check)
     fresh=$(mktemp)
     trap 'rm -f "$fresh"' EXIT
-    compile "$fresh"
-    if ! cmp --silent "$fresh" "$OBJECT"; then
-        echo "bpf: crates/edge/bpf/$OBJECT is not what its source gives; run" \
-            "\`scripts/bpf.sh build\` and commit it" >&2
-        exit 1
-    fi
+    for program in "${PROGRAMS[@]}"; do check "$program"; done
     ;;
 *)
     echo "usage: scripts/bpf.sh build|check" >&2

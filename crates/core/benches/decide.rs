@@ -19,8 +19,8 @@ use hikyaku_core::arm::{Arm, ByTransport, Congestion, CongestionSet, Version};
 use hikyaku_core::decide::{Session, decide};
 use hikyaku_core::model::{ArmTable, AxesFile, FORMAT, Model, ModelFile, Source};
 use hikyaku_core::path::{
-    Candidates, Criterion, PathId, PathObservation, PathSet, PathTable, PathTableConfig, Route,
-    RouteView, decide_route,
+    Candidates, Criterion, Mptcp, PathId, PathObservation, PathSet, PathTable, PathTableConfig,
+    Route, RouteView, decide_route,
 };
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::sample::{Observation, Outcome, PathSample, UdpEvent};
@@ -89,7 +89,7 @@ fn routes(policy: &Arc<PolicyConfig>, now: Timestamp) -> [f64; 3] {
     let candidates = Candidates {
         plain_is: PathId::new(0),
         paths,
-        aggregate: true,
+        mptcp: Mptcp::Taken,
         ..Candidates::default()
     };
     let several = [Route::Plain, Route::Aggregated].into_iter();

@@ -25,9 +25,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use candidates::{Candidates, Mode, Singles};
+pub use candidates::{Candidates, Mode, Mptcp, Singles};
 pub use compare::{Measure, RouteGain};
-pub use decide::{RouteDecision, decide_route};
+pub use decide::{RouteDecision, decide_route, gets_several};
 pub use explain::{KnownPaths, RouteSummary, RoutesExplanation, explain_routes};
 pub use key::PathKey;
 pub use names::PathNames;

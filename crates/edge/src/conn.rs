@@ -21,6 +21,7 @@ use crate::egress::{ConnRoute, Reroute};
 use crate::events::Event;
 use crate::measure::{Exchange, Ledger, Snapshot};
 use crate::metrics::{AltSvcAction, add};
+use crate::mptcp::Mptcp;
 use crate::serve::Pacer;
 use crate::shared::Shared;
 use crate::transport::TransportChoice;
@@ -62,14 +63,13 @@ struct Choice {
 
 impl Conn {
     /// Opens the account of a connection whose handshake is complete and that uses `congestion`, and
-    /// decides. `pacer` is for those that the kernel does not pace, `token` for one of MPTCP, which
-    /// can take several paths.
+    /// decides. `pacer` is for those that the kernel does not pace.
     pub(crate) fn open(
         shared: Arc<Shared>,
         peer: Peer,
         congestion: Congestion,
         pacer: Option<Arc<Pacer>>,
-        token: Option<u32>,
+        mptcp: Mptcp,
     ) -> Arc<Self> {
         let version = peer.version;
         let epoch = shared.clients.epoch(peer.remote.ip());
@@ -81,7 +81,7 @@ impl Conn {
         let route = shared.egress.as_ref().map(|egress| {
             let ends = (peer.remote.ip().to_canonical(), peer.local);
             let (egress, ledger) = (Arc::clone(egress), Arc::clone(&ledger));
-            ConnRoute::open(egress, ends, token, ledger, decision.session)
+            ConnRoute::open(egress, ends, mptcp, ledger, decision.session)
         });
         shared.metrics.on_open(version);
         shared.metrics.on_decision(decision.reason.code());

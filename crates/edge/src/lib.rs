@@ -6,6 +6,7 @@
 
 mod access_log;
 mod admin;
+mod bpf;
 mod clients;
 pub mod config;
 mod conn;
@@ -18,6 +19,7 @@ mod listen;
 mod live;
 mod measure;
 mod metrics;
+mod mptcp;
 mod qlog;
 mod serve;
 mod server;
@@ -32,7 +34,7 @@ mod transport;
 pub use access_log::AccessLogError;
 pub use admin::AdminError;
 pub use config::{Config, ConfigError};
-pub use egress::{ClassConfig, EgressConfig, Steer};
+pub use egress::{ClassConfig, EgressConfig, MptcpFor, Steer};
 pub use listen::ListenError;
 pub use serve::QuicError;
 pub use server::{Server, ServerError};

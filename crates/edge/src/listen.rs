@@ -9,6 +9,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use hikyaku_core::arm::Congestion;
 
+use crate::mptcp::MptcpGate;
+
 /// Connections that may wait to be accepted, per address.
 const BACKLOG: i32 = 4096;
 
@@ -35,19 +37,33 @@ pub(crate) struct Listener {
     /// The address, with the port that was chosen where 0 was asked for.
     pub address: SocketAddr,
     /// HTTP/1.1 and HTTP/2.
-    pub tcp: TcpListener,
+    pub tcp: Vec<TcpSocket>,
     /// HTTP/3.
     pub udp: UdpSocket,
     /// Whether clients may use MPTCP.
     pub mptcp: bool,
 }
 
+/// One of the sockets that listen on an address.
+#[derive(Debug)]
+pub(crate) struct TcpSocket {
+    /// The socket.
+    pub listener: TcpListener,
+    /// Its clients have asked for MPTCP, and get TCP.
+    pub refused: bool,
+}
+
 impl Listener {
-    /// Binds TCP and UDP of `address`; an IPv6 wildcard takes IPv4, too.
+    /// Binds TCP and UDP of `address`; an IPv6 wildcard takes IPv4, too. With a gate MPTCP is taken of the
+    /// clients that it says.
     ///
     /// # Errors
     /// When either can't be bound.
-    pub(crate) fn bind(address: SocketAddr, mptcp: bool) -> Result<Self, ListenError> {
+    pub(crate) fn bind(
+        address: SocketAddr,
+        mptcp: bool,
+        gate: Option<&MptcpGate>,
+    ) -> Result<Self, ListenError> {
         let failed = |transport, address| {
             move |source| ListenError {
                 transport,
@@ -56,10 +72,25 @@ impl Listener {
             }
         };
         let (socket, mptcp) = tcp_socket(address, mptcp).map_err(failed("TCP", address))?;
-        listen_tcp(&socket, address).map_err(failed("TCP", address))?;
-        let tcp = TcpListener::from(socket);
-        // Port 0 asks for any port: UDP takes the one that TCP got.
-        let address = tcp.local_addr().map_err(failed("TCP", address))?;
+        bind_tcp(&socket, address).map_err(failed("TCP", address))?;
+        let gate = gate.filter(|_| mptcp);
+        if gate.is_some() {
+            // Only now: others that want the address shall be told that it is taken.
+            let shared = socket.set_reuse_port(true);
+            shared.map_err(failed("TCP", address))?;
+        }
+        socket.listen(BACKLOG).map_err(failed("TCP", address))?;
+        let first = TcpListener::from(socket);
+        // Port 0 asks for any port: the others take the one that TCP got.
+        let address = first.local_addr().map_err(failed("TCP", address))?;
+        let mut tcp = vec![TcpSocket {
+            listener: first,
+            refused: false,
+        }];
+        if let Some(gate) = gate {
+            let others = behind(gate, address).map_err(failed("TCP", address))?;
+            tcp.extend(others);
+        }
         let udp = bind_udp(address).map_err(failed("UDP", address))?;
         Ok(Self {
             address,
@@ -82,14 +113,29 @@ fn tcp_socket(address: SocketAddr, mptcp: bool) -> io::Result<(Socket, bool)> {
     ))
 }
 
-fn listen_tcp(socket: &Socket, address: SocketAddr) -> io::Result<()> {
+/// The sockets of TCP beside one of MPTCP, in the order that the gate's program expects.
+fn behind(gate: &MptcpGate, address: SocketAddr) -> io::Result<[TcpSocket; 2]> {
+    let listen = |refused| {
+        let domain = Domain::for_address(address);
+        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_port(true)?;
+        bind_tcp(&socket, address)?;
+        socket.listen(BACKLOG)?;
+        let listener = TcpListener::from(socket);
+        Ok::<_, io::Error>(TcpSocket { listener, refused })
+    };
+    let others = [listen(false)?, listen(true)?];
+    gate.choose_among(&others[1].listener)?;
+    Ok(others)
+}
+
+fn bind_tcp(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)
+    socket.bind(&address.into())
 }
 
 fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {

@@ -21,7 +21,7 @@ use crate::admin::{self, AdminError};
 use crate::clients::Clients;
 use crate::config::{Config, ConfigError};
 use crate::egress::{Classes, Egress};
-use crate::listen::{ListenError, Listener};
+use crate::listen::{ListenError, Listener, TcpSocket};
 use crate::metrics::add;
 use crate::serve::{MarkedSocket, QuicConfig, QuicError, QuicListener, TcpAcceptor};
 use crate::shards::{ShardsError, warn_of_coalescing};
@@ -129,7 +129,10 @@ impl Server {
         let listeners = config
             .listen
             .iter()
-            .map(|address| Listener::bind(*address, config.mptcp))
+            .map(|address| {
+                let gate = egress.as_ref().and_then(|egress| egress.gate());
+                Listener::bind(*address, config.mptcp, gate)
+            })
             .collect::<Result<Vec<_>, _>>()?;
         if config.mptcp && listeners.iter().any(|listener| !listener.mptcp) {
             tracing::info!("this kernel has no MPTCP: clients are served over plain TCP");
@@ -197,14 +200,18 @@ impl Server {
                 source,
             }
         };
-        let tcp = tokio::net::TcpListener::from_std(listener.tcp).map_err(failed("TCP"))?;
-        let acceptor = TcpAcceptor {
-            listener: tcp,
-            tls: Arc::clone(&self.tcp_tls),
-            shared: Arc::clone(&self.shared),
-            tasks: self.connections.clone(),
-            stop: self.stop.clone(),
-        };
+        for TcpSocket { listener, refused } in listener.tcp {
+            let listener = tokio::net::TcpListener::from_std(listener).map_err(failed("TCP"))?;
+            let acceptor = TcpAcceptor {
+                listener,
+                refused,
+                tls: Arc::clone(&self.tcp_tls),
+                shared: Arc::clone(&self.shared),
+                tasks: self.connections.clone(),
+                stop: self.stop.clone(),
+            };
+            self.connections.spawn(acceptor.run());
+        }
         let marks = Arc::clone(&self.shared.marks);
         let socket = MarkedSocket::new(listener.udp, marks).map_err(failed("UDP"))?;
         let endpoint = Endpoint::new_with_abstract_socket(
@@ -224,7 +231,6 @@ impl Server {
             handshakes: Arc::default(),
         };
         self.endpoints.push(endpoint);
-        self.connections.spawn(acceptor.run());
         self.connections.spawn(quic.run());
         Ok(())
     }

@@ -241,6 +241,16 @@ pub(crate) fn double_send_buffer(socket: impl AsFd) -> io::Result<()> {
 /// Which buffers the kernel leaves as they are (`asm-generic/socket.h`).
 const SO_BUF_LOCK: libc::c_int = 72;
 
+/// Lets an eBPF program choose among the sockets that share the address of `socket`
+/// (`SO_ATTACH_REUSEPORT_EBPF`, socket(7)).
+///
+/// # Errors
+/// Those of setsockopt(2).
+pub(crate) fn attach_reuseport_ebpf(socket: impl AsFd, program: BorrowedFd<'_>) -> io::Result<()> {
+    let program = program.as_raw_fd();
+    set(socket.as_fd(), libc::SO_ATTACH_REUSEPORT_EBPF, &program)
+}
+
 /// Sets an option of `SOL_SOCKET` by setsockopt(2).
 fn set<T: Copy>(socket: BorrowedFd<'_>, option: libc::c_int, value: &T) -> io::Result<()> {
     // SAFETY: the kernel reads as many bytes as are told of a value that lives for the call.

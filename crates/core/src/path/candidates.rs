@@ -13,8 +13,8 @@ pub struct Candidates {
     pub paths: PathSet,
     /// Those that are used only while all others stall, and never explored.
     pub backup: PathSet,
-    /// Whether the client takes part in MPTCP, and the agent announces addresses to it.
-    pub aggregate: bool,
+    /// What its connection has of MPTCP.
+    pub mptcp: Mptcp,
     /// The operator's policy for the client and the content class.
     pub mode: Mode,
     /// The paths that this policy allows.
@@ -30,7 +30,7 @@ impl Default for Candidates {
             plain_is: None,
             paths: PathSet::EMPTY,
             backup: PathSet::EMPTY,
-            aggregate: false,
+            mptcp: Mptcp::None,
             mode: Mode::Adaptive,
             allowed: PathSet::ALL,
             named: None,
@@ -60,11 +60,35 @@ impl Candidates {
     /// Whether several paths may be used together.
     #[must_use]
     pub fn aggregates(&self) -> bool {
-        self.aggregate && matches!(self.mode, Mode::Adaptive | Mode::Aggregated)
+        self.mptcp.is_used() && matches!(self.mode, Mode::Adaptive | Mode::Aggregated)
     }
 
     pub(super) fn is_backup(&self, route: Route) -> bool {
         matches!(route, Route::Steered(path) if self.backup.contains(path))
+    }
+}
+
+/// What a connection has of MPTCP, whose options take 2 % of each packet. So a server may take it only of
+/// clients that get several paths, and of others in a share of their connections that explores them
+/// ([`PolicyConfig::mptcp_share`](crate::policy::PolicyConfig::mptcp_share)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mptcp {
+    /// Nothing: the client did not ask for it, or the agent announces no addresses to it.
+    #[default]
+    None,
+    /// The client asked for it, and got TCP.
+    Refused,
+    /// It may have several paths.
+    Taken,
+    /// The same, to explore several paths.
+    Drawn,
+}
+
+impl Mptcp {
+    /// Whether several paths can be had.
+    #[must_use]
+    pub const fn is_used(self) -> bool {
+        matches!(self, Self::Taken | Self::Drawn)
     }
 }
 

@@ -5,8 +5,8 @@ mod why;
 use super::compare::{Sure, compare};
 use super::record::Kept;
 use super::{
-    Candidates, Criterion, Measure, Mode, Route, RouteGain, RouteQuality, RouteReason, RouteView,
-    Singles,
+    Candidates, Criterion, Measure, Mode, Mptcp, Route, RouteGain, RouteQuality, RouteReason,
+    RouteView, Singles,
 };
 use crate::decide::{Group, Session, is_held_back};
 use crate::mix::draw;
@@ -52,6 +52,31 @@ pub fn decide_route(
     rules.decision()
 }
 
+/// Whether several paths are what a client gets for a content class that wants `criterion`, in sessions that
+/// do not explore, where `candidates` has MPTCP. `seed` draws the hold-back group as for [`decide_route`];
+/// `None` where no client in particular is meant.
+#[must_use]
+pub fn gets_several(
+    view: &RouteView,
+    criterion: Criterion,
+    candidates: &Candidates,
+    policy: &PolicyConfig,
+    seed: Option<u64>,
+) -> bool {
+    let rules = Rules {
+        view,
+        criterion,
+        candidates,
+        policy,
+        session: Session(0),
+        seed: seed.unwrap_or_default(),
+    };
+    let fixed = rules.pinned().or_else(|| rules.only());
+    let fixed = fixed.or_else(|| seed.and_then(|_| rules.held_back()));
+    let route = fixed.map_or_else(|| rules.steady().0.route, |fixed| fixed.route);
+    route == Route::Aggregated
+}
+
 /// The arguments of [`decide_route`].
 pub(super) struct Rules<'a> {
     pub(super) view: &'a RouteView,
@@ -90,7 +115,7 @@ impl Rules<'_> {
                 (route, RouteReason::Pinned)
             }
             (PathPolicy::Aggregate, _) => {
-                let route = candidates.aggregate.then_some(Route::Aggregated);
+                let route = candidates.mptcp.is_used().then_some(Route::Aggregated);
                 (route, RouteReason::Pinned)
             }
             (PathPolicy::Adaptive, mode @ Mode::Plain) => {
@@ -128,9 +153,7 @@ impl Rules<'_> {
     }
 
     fn best(&self) -> RouteDecision {
-        let kept = self.view.kept(self.criterion);
-        let single = self.best_single(kept);
-        let steady = self.aggregated(single, kept).unwrap_or(single);
+        let (steady, single) = self.steady();
         if let Some(route) = self.explored(steady) {
             let reason = RouteReason::Explore {
                 instead_of: steady.route,
@@ -145,12 +168,19 @@ impl Rules<'_> {
             route: steady.route,
             reason: steady.reason,
             group,
-            keeps: self.keeps(steady, single.route, kept),
+            keeps: self.keeps(steady, single.route),
         }
     }
 
+    /// What the client gets in sessions that do not explore, and the best single route.
+    fn steady(&self) -> (Steady, Steady) {
+        let kept = self.view.kept(self.criterion);
+        let single = self.best_single(kept);
+        (self.aggregated(single, kept).unwrap_or(single), single)
+    }
+
     /// What the client is kept on by a steady choice. A stall changes nothing: it passes.
-    fn keeps(&self, steady: Steady, single: Route, before: Kept) -> Option<Kept> {
+    fn keeps(&self, steady: Steady, single: Route) -> Option<Kept> {
         if matches!(steady.reason, RouteReason::Stalled { .. }) {
             return None;
         }
@@ -162,7 +192,7 @@ impl Rules<'_> {
             steady.route == Route::Aggregated
         } else {
             // Clients with MPTCP and without share the record.
-            before.aggregated
+            self.view.kept(self.criterion).aggregated
         };
         Some(Kept { path, aggregated })
     }
@@ -306,16 +336,29 @@ impl Rules<'_> {
         let draw = |what| draw([self.seed, what, self.view.client, self.session.0.into()]);
         let stalled = matches!(steady.reason, RouteReason::Stalled { .. });
         let own = self.quality(steady.route).own_samples(self.criterion);
-        if stalled || own < COMPARABLE || draw(EXPLORE) >= self.policy.exploration {
+        let (share, singles) = self.exploration();
+        if stalled || own < COMPARABLE || draw(EXPLORE) >= share {
             return None;
         }
-        let singles = self.options().iter();
         let aggregated = Some(Route::Aggregated).filter(|route| self.is_open(*route));
         let options = singles
+            .iter()
             .chain(aggregated)
             .filter(|route| *route != steady.route && self.is_worth_knowing(*route, steady.route));
         let place = draw(EXPLORED) * options.clone().count() as f64;
         options.clone().nth(place as usize)
+    }
+
+    /// The share of such sessions that explores, and the single routes that it may get.
+    fn exploration(&self) -> (f64, Singles) {
+        let share = self.policy.exploration;
+        match self.candidates.mptcp {
+            Mptcp::None | Mptcp::Taken => (share, self.options()),
+            // The others of the share have MPTCP,
+            Mptcp::Refused => (share - self.policy.mptcp_share(), self.options()),
+            // for several paths alone.
+            Mptcp::Drawn => (1.0, Singles::default()),
+        }
     }
 
     /// What is little known has wide bounds; but one very slow response is enough not to ask for more.

@@ -232,20 +232,36 @@ impl PathTable {
     /// What is known for a client at `now`, for [`decide_route`](super::decide_route).
     #[must_use]
     pub fn view(&self, client: IpAddr, asn: Option<u32>, now: Timestamp) -> RouteView {
+        let own = PathKeys::of(client, asn).own;
+        self.view_of(client, asn, self.records.get(&own), now)
+    }
+
+    /// The same for a client in the same prefix that has shown nothing yet.
+    #[must_use]
+    pub fn view_of_newcomer(&self, near: IpAddr, asn: Option<u32>, now: Timestamp) -> RouteView {
+        self.view_of(near, asn, None, now)
+    }
+
+    fn view_of(
+        &self,
+        client: IpAddr,
+        asn: Option<u32>,
+        own: Option<&Record>,
+        now: Timestamp,
+    ) -> RouteView {
         let now = Secs::from(now);
         let keys = PathKeys::of(client, asn);
-        let record = self.records.get(&keys.own);
         let half_life = self.policy.half_life.path;
         let snapshot = |key: PathKey| {
             let record = self.records.get(&key)?;
             Some(record.snapshot(now, half_life))
         };
         let levels = Levels {
-            own: snapshot(keys.own).unwrap_or_default(),
+            own: own.map_or_else(Snapshot::default, |own| own.snapshot(now, half_life)),
             prefix: snapshot(keys.prefix),
             asn: keys.asn.and_then(snapshot),
         };
-        let kept = record.map(|record| record.kept).unwrap_or_default();
+        let kept = own.map(|own| own.kept).unwrap_or_default();
         RouteView::new(client_number(client), &levels, kept, now)
     }
 

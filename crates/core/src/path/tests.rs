@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Candidates, Criterion, Mode, PathId, PathNames, PathObservation, PathSet, PathTable,
-    PathTableConfig, Route, RouteDecision, decide_route,
+    Candidates, Criterion, Mode, Mptcp, PathId, PathNames, PathObservation, PathSet, PathTable,
+    PathTableConfig, Route, RouteDecision, decide_route, gets_several,
 };
 use crate::decide::{Group, Session};
 use crate::policy::PolicyConfig;
@@ -66,7 +66,7 @@ impl World {
             candidates: Candidates {
                 plain_is: Some(BEST),
                 paths: [BEST, OTHER, THIRD].into_iter().collect(),
-                aggregate: true,
+                mptcp: Mptcp::Taken,
                 ..Candidates::default()
             },
             now: Timestamp::from_secs(1_800_000_000),

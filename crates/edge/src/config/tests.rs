@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::egress::Steer;
+use crate::egress::{MptcpFor, Steer};
 
 #[test]
 fn the_example_configuration_shows_the_defaults() {
@@ -25,6 +25,7 @@ fn assignments_override_the_file() {
         "policy.udp.probe_min=2s",
         "egress.socket=/run/api.sock",
         "egress.steer=address",
+        "egress.mptcp=all",
     ])
     .unwrap();
     assert_eq!(config.tls.min_version, TlsVersion::Tls13);
@@ -32,6 +33,7 @@ fn assignments_override_the_file() {
     let egress = EgressConfig {
         socket: Some("/run/api.sock".into()),
         steer: Steer::Address,
+        mptcp: MptcpFor::All,
     };
     assert_eq!(config.egress, egress);
     assert_eq!(config.listen.len(), 2);

@@ -14,6 +14,20 @@ pub struct EgressConfig {
     pub socket: Option<PathBuf>,
     /// How connections are brought onto a path. Default `auto`.
     pub steer: Steer,
+    /// Of which clients MPTCP is taken. Default `adaptive`.
+    pub mptcp: MptcpFor,
+}
+
+/// Of which clients MPTCP is taken, where there are egress paths and `policy.path` is `adaptive`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MptcpFor {
+    /// Of those that get several paths, and of the others in the sessions that explore several. Needs
+    /// CAP_BPF and CAP_PERFMON.
+    #[default]
+    Adaptive,
+    /// Of all.
+    All,
 }
 
 /// How connections are brought onto a path.

@@ -7,6 +7,8 @@ use hikyaku_core::path::{MAX_PATHS, PathId, Route, RouteDecision, RouteReason};
 use hikyaku_core::units::Rate;
 use parking_lot::Mutex;
 
+use crate::mptcp::Mptcp;
+
 /// Routes that are told apart: the paths, plain, several together.
 const ROUTES: usize = MAX_PATHS + 2;
 
@@ -29,6 +31,9 @@ const REASONS: [&str; 15] = [
     "other",
 ];
 
+/// What clients got that asked for MPTCP.
+const MPTCP: [&str; 3] = ["taken", "drawn", "refused"];
+
 /// Counts by route and reason; no lock but for what is compared.
 #[derive(Debug, Default)]
 pub(crate) struct RouteCounts {
@@ -38,6 +43,7 @@ pub(crate) struct RouteCounts {
     moved: [AtomicU64; ROUTES],
     stalls: [AtomicU64; ROUTES],
     open: [AtomicU64; ROUTES],
+    mptcp: [AtomicU64; MPTCP.len()],
     reasons: [AtomicU64; REASONS.len()],
     /// Of the hold-back group, and of the others.
     compared: [Mutex<Goodputs>; 2],
@@ -118,6 +124,24 @@ impl RouteCounts {
     /// What the hold-back group, which always gets plain, and the others have shown.
     pub(crate) fn compared(&self) -> [Goodputs; 2] {
         [0, 1].map(|group| *self.compared[group].lock())
+    }
+
+    /// Counts a connection that has asked for MPTCP; `drawn` to explore several paths.
+    pub(crate) fn mptcp(&self, mptcp: Mptcp, drawn: bool) {
+        let place = match mptcp {
+            Mptcp::None => return,
+            Mptcp::Token(_) => usize::from(drawn),
+            Mptcp::Refused => MPTCP.len() - 1,
+        };
+        self.mptcp[place].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Connections that have asked for MPTCP, by what they got.
+    pub(crate) fn by_mptcp(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let counts = self.mptcp.iter();
+        MPTCP
+            .into_iter()
+            .zip(counts.map(|count| count.load(Ordering::Relaxed)))
     }
 
     pub(crate) fn decided(&self, reason: &RouteReason) {

@@ -181,6 +181,7 @@ impl Egress {
 
     fn is_not_obeyed(&self) {
         self.hints.obeyed.store(false, Ordering::Relaxed);
+        self.set_gate();
         tracing::info!(
             "the egress agent lets the kernel decide about MPTCP: aggregation is not chosen by \
              connection (its `mptcp.mode` is not \"userspace\")"

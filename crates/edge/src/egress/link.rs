@@ -193,6 +193,7 @@ impl Egress {
         let mut state = State::clone(&self.state());
         change(&mut state);
         self.state.store(Arc::new(state));
+        self.set_gate();
     }
 
     /// Asks about clients.

@@ -10,6 +10,7 @@ mod agent;
 mod classes;
 mod config;
 mod counts;
+mod gate;
 mod hints;
 mod link;
 mod lookups;
@@ -29,7 +30,7 @@ use std::sync::{Arc, Weak};
 use arc_swap::{ArcSwap, Guard};
 use hikyaku_core::decide::Session;
 use hikyaku_core::path::{
-    Blame, Candidates, PathChanges, PathId, PathKey, PathNames, PathObservation, PathSet,
+    Blame, Candidates, Mptcp, PathChanges, PathId, PathKey, PathNames, PathObservation, PathSet,
     PathTable, PathTableConfig, Route, RouteDecision, RoutesExplanation, decide_route,
     explain_routes,
 };
@@ -42,11 +43,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::clients::{SEED, random};
 use crate::config::Config;
+use crate::mptcp::MptcpGate;
 use crate::serve::Marks;
 use crate::shared::Clock;
 
 pub(crate) use classes::{ClassId, Classes};
-pub use config::{ClassConfig, EgressConfig, Steer};
+pub use config::{ClassConfig, EgressConfig, MptcpFor, Steer};
 pub(crate) use counts::{RouteCount, RouteCounts};
 use hints::{Hint, Hints};
 use lookups::Lookups;
@@ -72,6 +74,7 @@ pub(crate) struct Egress {
     rules: ArcSwap<Rules>,
     clock: Clock,
     pub(crate) counts: RouteCounts,
+    gate: Option<MptcpGate>,
     hints: Hints,
     /// What is to be told, until it is started.
     untold: Mutex<Option<mpsc::Receiver<Hint>>>,
@@ -127,6 +130,7 @@ impl Egress {
             rules: ArcSwap::from_pointee(Rules { policy, classes }),
             clock,
             counts: RouteCounts::default(),
+            gate: gate::open(config),
             hints,
             untold: Mutex::new(Some(untold)),
             trouble: link::Trouble::default(),
@@ -149,6 +153,7 @@ impl Egress {
         let policy = Arc::new(policy);
         self.table.lock().reconfigure(Arc::clone(&policy));
         self.rules.store(Arc::new(Rules { policy, classes }));
+        self.set_gate();
         self.check_named();
         self.reroute_all();
     }
@@ -186,11 +191,11 @@ impl Egress {
         client: IpAddr,
         reach: Option<Reach>,
         class: ClassId,
-        aggregate: bool,
+        mptcp: Mptcp,
         session: Session,
     ) -> Decided {
         let rules = self.rules.load();
-        let candidates = self.candidates(&rules, client, reach, class, aggregate);
+        let candidates = self.candidates(&rules, client, reach, class, mptcp);
         let wants = rules.classes.wants(class);
         let asn = reach.and_then(|reach| reach.asn);
         let now = self.clock.now();
@@ -215,7 +220,7 @@ impl Egress {
         client: IpAddr,
         reach: Option<Reach>,
         class: ClassId,
-        aggregate: bool,
+        mptcp: Mptcp,
     ) -> Candidates {
         let named = match &rules.policy.path {
             PathPolicy::Named(name) => Some(name.as_str()),
@@ -223,8 +228,7 @@ impl Egress {
         };
         let class = rules.classes.name(class);
         let reach = reach.unwrap_or_default();
-        self.state()
-            .candidates(reach, client, class, aggregate, named)
+        self.state().candidates(reach, client, class, mptcp, named)
     }
 
     fn learn(&self, client: IpAddr, of: &Decided, route: Route, seen: &PathObservation) {
@@ -274,9 +278,12 @@ impl Egress {
         let view = self.table.lock().view(client, reach.asn, self.clock.now());
         let state = self.state();
         let had = view.quality(Route::Aggregated, None).age.is_some();
-        let aggregate = (mptcp || had) && self.hints.are_obeyed();
+        let mptcp = match (mptcp || had) && self.hints.are_obeyed() {
+            true => Mptcp::Taken,
+            false => Mptcp::None,
+        };
         let explained = |class: ClassId| {
-            let candidates = self.candidates(&rules, client, Some(reach), class, aggregate);
+            let candidates = self.candidates(&rules, client, Some(reach), class, mptcp);
             explain_routes(
                 &view,
                 (rules.classes.name(class), rules.classes.wants(class)),

@@ -9,13 +9,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use hikyaku_core::decide::Session;
-use hikyaku_core::path::{PathId, PathObservation, Route};
+use hikyaku_core::path::{self, PathId, PathObservation, Route};
 use parking_lot::Mutex;
 
 use super::hints::Hint;
 use super::lookups::{Reroute, Stay};
 use super::{ClassId, Decided, Egress, RouteCount, SteerBy};
 use crate::measure::Ledger;
+use crate::mptcp::{Mptcp, MptcpGate};
 pub(crate) use outstanding::Outstanding;
 
 /// A connection's class of content, its decision and what was done about it.
@@ -27,8 +28,9 @@ pub(crate) struct ConnRoute {
     egress: Arc<Egress>,
     client: IpAddr,
     local: SocketAddr,
-    /// Of an MPTCP connection, which several paths can carry.
-    token: Option<u32>,
+    mptcp: Mptcp,
+    /// It is of MPTCP to explore several paths.
+    drawn: bool,
     stay: OnceLock<Stay>,
     /// Has its meter's waker.
     ledger: Arc<Ledger>,
@@ -82,12 +84,15 @@ impl ConnRoute {
     pub(crate) fn open(
         egress: Arc<Egress>,
         (client, local): (IpAddr, SocketAddr),
-        token: Option<u32>,
+        mptcp: Mptcp,
         ledger: Arc<Ledger>,
         session: Session,
     ) -> Arc<Self> {
         // Plain, until the agent's answer is known.
-        let decided = egress.decide(client, None, ClassId::NONE, false, session);
+        let decided = egress.decide(client, None, ClassId::NONE, path::Mptcp::None, session);
+        let takes_all = |gate: &MptcpGate| gate.takes_all_of(client);
+        let drawn = matches!(mptcp, Mptcp::Token(_)) && !egress.gate().is_none_or(takes_all);
+        egress.counts.mptcp(mptcp, drawn);
         let route = Arc::new(Self {
             chosen: Mutex::new(Chosen {
                 route: native(&egress, local.ip()).map_or(Route::Plain, Route::Steered),
@@ -98,7 +103,8 @@ impl ConnRoute {
             }),
             client,
             local,
-            token,
+            mptcp,
+            drawn,
             stay: OnceLock::new(),
             ledger,
             outdated: AtomicBool::new(true),
@@ -180,7 +186,7 @@ impl ConnRoute {
         self.outdated.store(false, Ordering::Relaxed);
         let reach = self.stay.get().and_then(Stay::reach);
         let egress = &self.egress;
-        let decided = egress.decide(self.client, reach, self.class(), self.aggregates(), session);
+        let decided = egress.decide(self.client, reach, self.class(), self.mptcp(), session);
         let (route, mark) = self.applied(decided.decision.route);
         let mut chosen = self.chosen.lock();
         let before = std::mem::replace(&mut chosen.route, route);
@@ -208,14 +214,27 @@ impl ConnRoute {
         (update, before)
     }
 
-    /// Whether several paths can be chosen for it.
-    fn aggregates(&self) -> bool {
-        self.token.is_some() && self.egress.hints.are_obeyed()
+    /// What it has of MPTCP, as far as several paths can be chosen for it.
+    pub(super) fn mptcp(&self) -> path::Mptcp {
+        match self.mptcp {
+            Mptcp::Refused => path::Mptcp::Refused,
+            Mptcp::Token(_) if !self.egress.hints.are_obeyed() => path::Mptcp::None,
+            Mptcp::Token(_) if self.drawn => path::Mptcp::Drawn,
+            Mptcp::Token(_) => path::Mptcp::Taken,
+            Mptcp::None => path::Mptcp::None,
+        }
+    }
+
+    fn token(&self) -> Option<u32> {
+        match self.mptcp {
+            Mptcp::Token(token) => Some(token),
+            Mptcp::None | Mptcp::Refused => None,
+        }
     }
 
     /// Tells the agent of an MPTCP connection what was chosen for it.
     fn tell(&self, chosen: &mut Chosen) {
-        let Some(token) = self.token.filter(|_| self.egress.state().is_usable()) else {
+        let Some(token) = self.token().filter(|_| self.egress.state().is_usable()) else {
             return;
         };
         let hints = &self.egress.hints;
@@ -246,7 +265,7 @@ impl ConnRoute {
     /// Learns what responses have shown of the way in use. The decision is then to be taken anew.
     pub(crate) fn learn(&self, seen: &PathObservation) {
         // Otherwise nobody knows which paths it takes.
-        if self.token.is_some() && !self.aggregates() {
+        if self.token().is_some() && !self.mptcp().is_used() {
             return;
         }
         let chosen = self.chosen.lock();
@@ -271,6 +290,9 @@ impl ConnRoute {
 impl Drop for ConnRoute {
     fn drop(&mut self) {
         self.egress.counts.closed(self.chosen.lock().route);
+        if let Some(reach) = self.stay.get().and_then(Stay::reach) {
+            self.egress.admit(self.client, reach);
+        }
     }
 }
 

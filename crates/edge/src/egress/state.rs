@@ -2,9 +2,12 @@
 
 use std::net::IpAddr;
 
-use hikyaku_core::path::{Candidates, KnownPaths, MAX_PATHS, Mode, PathId, PathNames, PathSet};
+use hikyaku_core::path::{
+    Candidates, KnownPaths, MAX_PATHS, Mode, Mptcp, PathId, PathNames, PathSet,
+};
 
-use super::wire::{Lookup, Path, PathState, Policy, Snapshot};
+use super::wire::{Lookup, Net, Path, PathState, Policy, Snapshot};
+use crate::bpf::Prefix;
 
 /// What the agent has told, and whether it still counts.
 #[derive(Clone, Debug, Default)]
@@ -140,19 +143,27 @@ impl State {
         }
     }
 
+    /// The clients that shall have several paths for some content, as the operator's policies say.
+    pub(super) fn aggregated(&self) -> impl Iterator<Item = Prefix> {
+        let mode = |policy: &&Policy| policy.mode == Mode::Aggregated;
+        self.policies.iter().filter(mode).flat_map(|policy| {
+            let all = policy.clients.is_empty().then_some(Prefix::ALL);
+            policy.clients.iter().map(Net::prefix).chain(all)
+        })
+    }
+
     fn those(&self, wanted: impl Fn(&Path) -> bool) -> PathSet {
         let of = self.paths().filter(|(_, path)| wanted(path));
         of.map(|(id, _)| id).collect()
     }
 
-    /// What may be chosen for a client and a class of content, with MPTCP or not; `named` is what
-    /// `policy.path` names.
+    /// What may be chosen for a client and a class of content; `named` is what `policy.path` names.
     pub(crate) fn candidates(
         &self,
         reach: Reach,
         client: IpAddr,
         class: &str,
-        aggregate: bool,
+        mptcp: Mptcp,
         named: Option<&str>,
     ) -> Candidates {
         if !self.usable {
@@ -174,7 +185,7 @@ impl State {
             plain_is: reach.plain_is,
             paths: reach.paths.and(self.those(is_up)),
             backup: backup.iter().chain(by_policy.iter()).collect(),
-            aggregate,
+            mptcp,
             mode: policy.map_or(Mode::Adaptive, |policy| policy.mode),
             allowed: match policy {
                 Some(policy) if !policy.paths.is_empty() => named_in(&policy.paths),

@@ -160,6 +160,15 @@ impl Egress {
                 .map(|(reason, count)| (vec![("reason", reason)], count))
                 .collect(),
         );
+        let mptcp = self.counts.by_mptcp();
+        counters(
+            registry,
+            "route_mptcp_connections",
+            "Connections whose clients have asked for MPTCP, by whether they got it",
+            mptcp
+                .map(|(answer, count)| (vec![("answer", answer)], count))
+                .collect(),
+        );
         self.register_compared(registry);
         let connected = Gauge::<i64>::default();
         connected.set(i64::from(self.is_connected()));

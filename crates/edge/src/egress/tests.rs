@@ -1,5 +1,6 @@
 //! Connections' routes against an agent that is none, over a real Unix socket.
 
+mod admission;
 mod agent;
 mod explained;
 mod mptcp;
@@ -16,9 +17,10 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Classes, ConnRoute, Egress, EgressConfig, SteerBy};
+use super::{Classes, ConnRoute, Egress, EgressConfig, MptcpGate, PolicyConfig, SteerBy};
 use crate::config::Config;
 use crate::measure::Ledger;
+use crate::mptcp::Mptcp;
 use crate::shared::Clock;
 use agent::{Agent, MARK_A, MARK_B, path};
 
@@ -66,8 +68,9 @@ impl Edge {
 
     fn connection_to(&self, client: IpAddr, local: &str, token: Option<u32>) -> Arc<ConnRoute> {
         let ends = (client, local.parse().unwrap());
+        let mptcp = token.map_or(Mptcp::None, Mptcp::Token);
         let ledger = Arc::new(Ledger::watched());
-        ConnRoute::open(Arc::clone(&self.egress), ends, token, ledger, Session(0))
+        ConnRoute::open(Arc::clone(&self.egress), ends, mptcp, ledger, Session(0))
     }
 
     fn name(&self, connection: &ConnRoute) -> String {

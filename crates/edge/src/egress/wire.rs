@@ -8,6 +8,8 @@ use std::str::FromStr;
 use hikyaku_core::path::Mode;
 use serde::{Deserialize, Serialize};
 
+use crate::bpf::Prefix;
+
 /// A prefix of any length, without host bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Net {
@@ -29,6 +31,11 @@ impl Net {
         let address = address.to_canonical();
         // Addresses of IPv4 and IPv6 compare, too, but are never between two of the other.
         first <= address && address <= last
+    }
+
+    /// As the kernel's programs know it.
+    pub(crate) fn prefix(&self) -> Prefix {
+        Prefix::around(self.network, self.len)
     }
 
     /// The first and the last address.

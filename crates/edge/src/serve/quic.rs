@@ -25,6 +25,7 @@ use crate::content::Peer;
 use crate::limits::Admission;
 use crate::live::LiveConnection;
 use crate::metrics::add;
+use crate::mptcp::Mptcp;
 use crate::qlog::Trace;
 use crate::shared::Shared;
 use crate::transport::TransportChoice;
@@ -197,7 +198,8 @@ impl QuicListener {
                         version: Version::H3,
                         server_name: established.server_name.clone(),
                     };
-                    let conn = Conn::open(shared, peer, congestion, Some(Arc::default()), None);
+                    let conn =
+                        Conn::open(shared, peer, congestion, Some(Arc::default()), Mptcp::None);
                     admission.serves(LiveConnection::quic(&conn, established.quic.clone()));
                     serve(conn, established, stop).await;
                 }

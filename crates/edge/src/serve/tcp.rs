@@ -33,6 +33,7 @@ use crate::limits::Admission;
 use crate::live::LiveConnection;
 use crate::measure::{MeteredIo, Socket, TcpMeter, TrackedBody};
 use crate::metrics::{Refusal, add};
+use crate::mptcp::Mptcp;
 use crate::shared::Shared;
 
 /// Bytes of a response that HTTP/2 may hold for one stream until the client takes them.
@@ -52,6 +53,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Accepts connections of one listening socket.
 pub(crate) struct TcpAcceptor {
     pub(crate) listener: TcpListener,
+    /// Its clients have asked for MPTCP, and get TCP.
+    pub(crate) refused: bool,
     pub(crate) tls: Arc<ArcSwap<rustls::ServerConfig>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) tasks: TaskTracker,
@@ -82,8 +85,13 @@ impl TcpAcceptor {
         let acceptor = TlsAcceptor::from(self.tls.load_full());
         let shared = Arc::clone(&self.shared);
         let stop = self.stop.clone();
+        let accepted = Accepted {
+            stream,
+            remote,
+            refused: self.refused,
+        };
         self.tasks.spawn(async move {
-            if let Err(error) = serve(stream, remote, acceptor, shared, stop, admission).await {
+            if let Err(error) = serve(accepted, acceptor, shared, stop, admission).await {
                 tracing::debug!(client = %remote, "TCP connection: {error}");
             }
         });
@@ -100,14 +108,26 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-async fn serve(
+/// A connection before its handshake.
+struct Accepted {
     stream: TcpStream,
     remote: SocketAddr,
+    /// As of [`TcpAcceptor`].
+    refused: bool,
+}
+
+async fn serve(
+    accepted: Accepted,
     acceptor: TlsAcceptor,
     shared: Arc<Shared>,
     stop: CancellationToken,
     mut admission: Admission,
 ) -> io::Result<()> {
+    let Accepted {
+        stream,
+        remote,
+        refused,
+    } = accepted;
     stream.set_nodelay(true)?;
     let local = stream.local_addr()?;
     let choice = shared.clients.transport(remote.ip(), Transport::Tcp);
@@ -136,8 +156,12 @@ async fn serve(
     };
     let congestion = congestion.unwrap_or(Congestion::Cubic);
     let pacer = (!socket.is_paced()).then(Arc::default);
-    let token = shared.egress.as_ref().and(socket.mptcp_token());
-    let conn = Conn::open(shared, peer, congestion, pacer, token);
+    let mptcp = match shared.egress {
+        Some(_) if refused => Mptcp::Refused,
+        Some(_) => socket.mptcp_token().map_or(Mptcp::None, Mptcp::Token),
+        None => Mptcp::None,
+    };
+    let conn = Conn::open(shared, peer, congestion, pacer, mptcp);
     if version == Version::H2 {
         socket.set_notsent_lowat(H2_UNSENT)?;
     }

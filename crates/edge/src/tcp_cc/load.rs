@@ -1,13 +1,11 @@
 //! Loading the congestion controls into the kernel.
 
 use std::hash::{BuildHasher, RandomState};
-use std::io;
 use std::path::Path;
 
-use libbpf_rs::{
-    ErrorKind, Link, MapCore, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel,
-};
-use rustix::thread::{CapabilitySet, capabilities};
+use libbpf_rs::{ErrorKind, Link, MapCore, MapHandle, Object, ObjectBuilder, OpenObject};
+
+use crate::bpf::{BTF, LoadError, log_debug, map};
 
 /// `bpf/congestion.bpf.c`, built by `scripts/bpf.sh`.
 const OBJECT: &[u8] = include_bytes!("../../bpf/congestion.bpf.o");
@@ -17,41 +15,6 @@ const NAME_SIZE: usize = 16;
 
 /// Names are one list for all namespaces of a machine; another server may have the same.
 const ATTEMPTS: u32 = 4;
-
-/// Why the congestion controls can't be had.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-#[allow(missing_docs)]
-pub enum LoadError {
-    #[error("this kernel tells nothing of its types (no {BTF}, CONFIG_DEBUG_INFO_BTF)")]
-    NoTypes,
-    #[error("the kernel does not allow it: CAP_BPF and CAP_PERFMON are needed")]
-    NotAllowed(#[source] libbpf_rs::Error),
-    #[error("the kernel does not take them")]
-    Refused(#[source] libbpf_rs::Error),
-}
-
-impl LoadError {
-    fn new(error: libbpf_rs::Error) -> Self {
-        // A program that it does not take, the kernel refuses in the same way.
-        match error.kind() {
-            ErrorKind::PermissionDenied if !is_allowed() => Self::NotAllowed(error),
-            _ => Self::Refused(error),
-        }
-    }
-}
-
-/// Whether this thread has what loading takes (capabilities(7)).
-fn is_allowed() -> bool {
-    let (these, or_all) = (
-        CapabilitySet::BPF | CapabilitySet::PERFMON,
-        CapabilitySet::SYS_ADMIN,
-    );
-    capabilities(None)
-        .is_ok_and(|sets| sets.effective.contains(these) || sets.effective.contains(or_all))
-}
-
-const BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// Congestion controls that the kernel offers while this lives.
 #[derive(Debug)]
@@ -77,7 +40,7 @@ pub(super) fn load(bbr: bool) -> Result<Loaded, LoadError> {
     if !Path::new(BTF).exists() {
         return Err(LoadError::NoTypes);
     }
-    libbpf_rs::set_print(Some((PrintLevel::Info, log)));
+    log_debug();
     let mut attempt = 1;
     loop {
         match try_load(bbr) {
@@ -132,19 +95,4 @@ fn prepare(object: &mut OpenObject, suffix: &str, bbr: bool) -> libbpf_rs::Resul
 
 fn is_control(map: &str) -> bool {
     map.starts_with("hk_")
-}
-
-fn map(object: &Object, name: &str) -> libbpf_rs::Result<MapHandle> {
-    let found = object.maps().find(|map| map.name() == name);
-    let found = found.ok_or_else(|| {
-        let error = io::Error::new(io::ErrorKind::NotFound, format!("no map `{name}`"));
-        libbpf_rs::Error::from(error)
-    })?;
-    MapHandle::try_from(&found)
-}
-
-/// What libbpf says is of use to those who look for the cause of a [`LoadError`].
-#[allow(clippy::needless_pass_by_value, reason = "libbpf-rs gives it so")]
-fn log(_: PrintLevel, line: String) {
-    tracing::debug!("{}", line.trim_end());
 }

@@ -22,8 +22,8 @@ use rustix::net::sockopt;
 
 use crate::sys;
 
-pub use load::LoadError;
-pub use setting::{Prefix, Setting};
+pub use crate::bpf::{LoadError, Prefix};
+pub use setting::Setting;
 
 /// What a TCP connection is to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

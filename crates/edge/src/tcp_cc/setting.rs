@@ -1,7 +1,5 @@
 //! What the server tells the congestion controls: `bpf/setting.h` has the same.
 
-use std::net::{IpAddr, Ipv6Addr};
-
 use hikyaku_core::known::Known;
 
 /// What the controls are to know of a socket, or of all sockets whose peers share a prefix.
@@ -30,37 +28,6 @@ impl Setting {
     }
 }
 
-/// Addresses that begin alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prefix {
-    network: Ipv6Addr,
-    bits: u32,
-}
-
-impl Prefix {
-    /// Every address of both families.
-    pub const ALL: Self = Self {
-        network: Ipv6Addr::UNSPECIFIED,
-        bits: 0,
-    };
-
-    /// One address.
-    pub fn of(address: IpAddr) -> Self {
-        let network = match address {
-            IpAddr::V4(address) => address.to_ipv6_mapped(),
-            IpAddr::V6(address) => address,
-        };
-        Self { network, bits: 128 }
-    }
-
-    pub(super) fn encode(self) -> [u8; 20] {
-        let mut bytes = [0; 20];
-        bytes[..4].copy_from_slice(&self.bits.to_ne_bytes());
-        bytes[4..].copy_from_slice(&self.network.octets());
-        bytes
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -84,15 +51,5 @@ mod tests {
         assert_eq!((words(0), words(4), words(16), words(20)), (1, 2, 4, 0));
         assert_eq!(setting.encode()[8..16], 3_u64.to_ne_bytes());
         assert_eq!(Setting::default().encode(), [0; 24]);
-    }
-
-    #[test]
-    fn ipv4_prefixes_are_mapped() {
-        let one = Prefix::of(IpAddr::from([192, 0, 2, 7])).encode();
-        assert_eq!(one[..4], 128_u32.to_ne_bytes());
-        assert_eq!(one[14..], [0xff, 0xff, 192, 0, 2, 7]);
-        let mapped = Prefix::of("::ffff:192.0.2.7".parse().unwrap());
-        assert_eq!(mapped.encode(), one);
-        assert_eq!(Prefix::ALL.encode(), [0; 20]);
     }
 }

@@ -84,7 +84,7 @@ impl Rules<'_> {
 
     /// What speaks against a route that may be chosen as far as reason and mode go.
     fn against(&self, route: Route, than: Route, stalling: bool) -> Verdict {
-        if route == Route::Aggregated && !self.candidates.aggregate {
+        if route == Route::Aggregated && !self.candidates.mptcp.is_used() {
             return Verdict::NoMptcp;
         }
         let may_be_chosen = match route {

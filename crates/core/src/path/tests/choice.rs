@@ -180,7 +180,7 @@ fn operators_have_the_last_word() {
     };
     let alone = Candidates {
         paths: PathSet::EMPTY,
-        aggregate: false,
+        mptcp: Mptcp::None,
         ..all
     };
     // name, policy.path, candidates, route, reason
@@ -232,7 +232,7 @@ fn operators_have_the_last_word() {
             "policy: one path",
             "adaptive",
             Candidates {
-                aggregate: false,
+                mptcp: Mptcp::None,
                 ..of(Mode::Steered, &[THIRD])
             },
             Route::Steered(THIRD),
@@ -311,9 +311,9 @@ fn several_are_left_when_they_harm() {
     world.see(CLIENT, SEVERAL, 16, 30, 30);
     assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, SEVERAL);
     // A client without MPTCP does not change that for its neighbours.
-    world.candidates.aggregate = false;
+    world.candidates.mptcp = Mptcp::None;
     assert_eq!(world.decide(NEIGHBOUR, Criterion::Goodput).route, PLAIN);
-    world.candidates.aggregate = true;
+    world.candidates.mptcp = Mptcp::Taken;
     world.see(CLIENT, SEVERAL, 16, 21, 30);
     let decision = world.decide(CLIENT, Criterion::Goodput);
     assert_eq!((decision.route, decision.reason.code()), (SEVERAL, "kept"));
@@ -328,7 +328,7 @@ fn backups_are_never_explored() {
         holdback: 0.0,
         ..PolicyConfig::default()
     });
-    world.candidates.aggregate = false;
+    world.candidates.mptcp = Mptcp::None;
     world.candidates.backup.insert(OTHER);
     let unknown = world.decide(CLIENT, Criterion::Goodput);
     assert_eq!(unknown.route, PLAIN, "there is nothing to compare with");
@@ -340,4 +340,78 @@ fn backups_are_never_explored() {
     );
     world.candidates.backup.insert(THIRD);
     assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, PLAIN);
+}
+
+#[test]
+fn mptcp_that_is_rare_explores_several_paths_and_nothing_else() {
+    let explored = |mptcp, exploration: f64| {
+        let mut world = World::with(PolicyConfig {
+            exploration,
+            holdback: 0.0,
+            ..PolicyConfig::default()
+        });
+        world.candidates.mptcp = mptcp;
+        world.see(CLIENT, PLAIN, 2, 10, 30);
+        let view = world.table.view(addr(CLIENT), AS, world.now);
+        let decide = |session| {
+            let (wants, candidates) = (Criterion::Goodput, &world.candidates);
+            decide_route(&view, wants, candidates, &world.policy, Session(session), 1)
+        };
+        let decisions = (0..10_000).map(decide);
+        let mut explored: Vec<_> = decisions
+            .filter(|decision| decision.group == Group::Explore)
+            .map(|decision| decision.route)
+            .collect();
+        let share = explored.len() as f64 / 10_000.0;
+        explored.sort_unstable_by_key(|route| format!("{route:?}"));
+        explored.dedup();
+        (share, explored)
+    };
+    let singles = [STEERED, Route::Steered(THIRD)];
+    let (share, routes) = explored(Mptcp::Refused, 0.02);
+    assert!(
+        (0.007..0.013).contains(&share),
+        "half of the share: {share}"
+    );
+    assert_eq!(routes, singles);
+    let (share, routes) = explored(Mptcp::None, 0.02);
+    assert!((0.016..0.024).contains(&share), "the share: {share}");
+    assert_eq!(routes, singles);
+    let (share, routes) = explored(Mptcp::Taken, 0.02);
+    assert!((0.016..0.024).contains(&share), "the share: {share}");
+    assert_eq!(routes, [&[SEVERAL], &singles[..]].concat());
+    assert_eq!(explored(Mptcp::Drawn, 0.02), (1.0, vec![SEVERAL]));
+}
+
+#[test]
+fn mptcp_is_for_clients_that_get_several_paths() {
+    let mut world = World::new();
+    let gets = |world: &World, seed| {
+        let view = world.table.view(addr(CLIENT), AS, world.now);
+        let near = world.table.view_of_newcomer(addr(CLIENT), AS, world.now);
+        [view, near].map(|view| {
+            let (wants, candidates) = (Criterion::Goodput, &world.candidates);
+            gets_several(&view, wants, candidates, &world.policy, seed)
+        })
+    };
+    assert_eq!(gets(&world, None), [false, false], "nothing is known");
+    for neighbour in 2..9 {
+        let neighbour = format!("192.0.2.{neighbour}");
+        world.see(&neighbour, PLAIN, 4, 20, 30);
+        world.see(&neighbour, SEVERAL, 4, 40, 30);
+    }
+    assert_eq!(gets(&world, None), [true, true], "neighbours gain by it");
+    world.see(CLIENT, PLAIN, 16, 20, 30);
+    world.see(CLIENT, SEVERAL, 16, 10, 30);
+    assert_eq!(gets(&world, None), [false, true], "the client does not");
+    world.table.forget(Scope::Address(addr(CLIENT)));
+    let policy = PolicyConfig {
+        holdback: 1.0,
+        ..PolicyConfig::clone(&world.policy)
+    };
+    world.policy = Arc::new(policy);
+    assert_eq!(gets(&world, Some(1)), [false, false], "all are held back");
+    assert_eq!(gets(&world, None), [true, true], "nobody in particular");
+    world.candidates.mode = Mode::Aggregated;
+    assert_eq!(gets(&world, Some(1)), [true, true], "the operator says so");
 }

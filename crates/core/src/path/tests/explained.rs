@@ -119,7 +119,7 @@ fn each_route_has_its_verdict() {
             "no MPTCP",
             |world| {
                 world.see(CLIENT, SEVERAL, 16, 40, 30);
-                world.candidates.aggregate = false;
+                world.candidates.mptcp = Mptcp::None;
             },
             "aggregate",
             "no_mptcp",

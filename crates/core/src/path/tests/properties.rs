@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{
-    AS, BEST, CLIENT, Candidates, Criterion, Group, Mode, PathId, PathObservation, PathSet,
+    AS, BEST, CLIENT, Candidates, Criterion, Group, Mode, Mptcp, PathId, PathObservation, PathSet,
     PolicyConfig, Route, RouteDecision, Session, World, addr, decide_route,
 };
 
@@ -34,13 +34,14 @@ prop_compose! {
         plain_is in proptest::option::of(path()),
         paths in paths(),
         backup in paths(),
-        aggregate: bool,
+        mptcp in (0usize..4),
         mode in (0usize..4),
         allowed in prop_oneof![Just(PathSet::ALL), paths()],
         named in proptest::option::of(path()),
     ) -> Candidates {
         let mode = [Mode::Adaptive, Mode::Plain, Mode::Steered, Mode::Aggregated][mode];
-        Candidates { plain_is, paths, backup, aggregate, mode, allowed, named }
+        let mptcp = [Mptcp::None, Mptcp::Refused, Mptcp::Taken, Mptcp::Drawn][mptcp];
+        Candidates { plain_is, paths, backup, mptcp, mode, allowed, named }
     }
 }
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 use crate::decide::{Group, Session};
 use crate::mix::draw;
 use crate::path::{
-    Candidates, Criterion, PathId, PathObservation, PathTable, PathTableConfig, Route, decide_route,
+    Candidates, Criterion, Mptcp, PathId, PathObservation, PathTable, PathTableConfig, Route,
+    decide_route, gets_several,
 };
 use crate::policy::PolicyConfig;
 use crate::units::Timestamp;
@@ -83,12 +84,32 @@ fn candidates() -> Candidates {
     Candidates {
         plain_is: Some(BEST),
         paths: [BEST, OTHER, THIRD].into_iter().collect(),
-        aggregate: true,
+        mptcp: Mptcp::Taken,
         ..Candidates::default()
     }
 }
 
-fn day(number: u32, isp: &Isp) -> Day {
+/// The clients' MPTCP.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Clients {
+    /// All have it, and none is refused.
+    Taken,
+    /// All have it, and it is taken of those that get several paths, and as far as it explores them.
+    TakenWhereItPays,
+}
+
+impl Clients {
+    fn mptcp(self, gets_several: bool, policy: &PolicyConfig, dice: &mut Dice) -> Mptcp {
+        match self {
+            Self::Taken => Mptcp::Taken,
+            Self::TakenWhereItPays if gets_several => Mptcp::Taken,
+            Self::TakenWhereItPays if dice.uniform() < policy.mptcp_share() => Mptcp::Drawn,
+            Self::TakenWhereItPays => Mptcp::Refused,
+        }
+    }
+}
+
+fn day(number: u32, isp: &Isp, clients: Clients) -> Day {
     let policy = Arc::new(PolicyConfig::default());
     let config = PathTableConfig {
         max_records: 100_000,
@@ -102,7 +123,7 @@ fn day(number: u32, isp: &Isp) -> Day {
     };
     let mut day = Day::default();
     let mut last = BTreeMap::new();
-    let candidates = candidates();
+    let mut candidates = candidates();
     for session in 0..24 * isp.sessions_per_hour {
         let at = u64::from(session) * 3600 / u64::from(isp.sessions_per_hour);
         let hour = at / 3600;
@@ -117,10 +138,14 @@ fn day(number: u32, isp: &Isp) -> Day {
         let mut now = Timestamp::from_secs(START + at);
         let speed = (isp.speed)(hour, prefix);
         let most = speed.iter().copied().fold(0.0, f64::max);
+        let view = table.view(client.into(), asn, now);
+        candidates.mptcp = Mptcp::Taken;
+        let wants = Criterion::Goodput;
+        let several = gets_several(&view, wants, &candidates, &policy, Some(SEED));
+        candidates.mptcp = clients.mptcp(several, &policy, &mut dice);
         let mut explored = false;
         for _ in 0..1 + (dice.uniform() * 6.0) as u32 {
             let view = table.view(client.into(), asn, now);
-            let wants = Criterion::Goodput;
             let decision = decide_route(&view, wants, &candidates, &policy, session, SEED);
             table.decided(client.into(), wants, &decision);
             let used = speed[place(decision.route)];
@@ -256,15 +281,19 @@ const ISPS: &[Isp] = &[
     reason = "the table of docs/decisions.md, with `--nocapture`"
 )]
 fn nobody_is_worse_off_than_on_plain() {
-    let days = (0..).zip(ISPS).map(|(number, isp)| (isp, day(number, isp)));
+    let clients = [Clients::Taken, Clients::TakenWhereItPays];
+    let days = clients.iter().flat_map(|clients| {
+        let isps = (0..).zip(ISPS);
+        isps.map(move |(number, isp)| (isp, clients, day(number, isp, *clients)))
+    });
     let mut wrong = Vec::new();
-    for (isp, day) in days {
+    for (isp, clients, day) in days {
         let responses = f64::from(day.responses);
         let [goodput, speed] = [day.goodput / responses, responses / day.time];
         let best = f64::from(day.best) / f64::from(day.normal);
         let explored = f64::from(day.explored) / f64::from(day.sessions);
         let line = format!(
-            "{}: goodput {goodput:.3}, speed {speed:.3}, best {best:.3}, explored {explored:.4}, switches {}",
+            "{}, {clients:?}: goodput {goodput:.3}, speed {speed:.3}, best {best:.3}, explored {explored:.4}, switches {}",
             isp.name, day.switches
         );
         eprintln!("{line}");

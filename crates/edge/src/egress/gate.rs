@@ -1,0 +1,105 @@
+//! Of which clients MPTCP is taken: those that get several paths by what is known of them.
+
+use std::io;
+use std::net::IpAddr;
+
+use hikyaku_core::path::{Mptcp, RouteView, gets_several};
+use hikyaku_core::policy::PathPolicy;
+
+use super::{Egress, MptcpFor, Reach};
+use crate::bpf::Prefix;
+use crate::clients::SEED;
+use crate::config::Config;
+use crate::mptcp::MptcpGate;
+
+/// Lengths of the prefixes that count as one client, and as neighbours, as [`PathTable`] has them.
+///
+/// [`PathTable`]: hikyaku_core::path::PathTable
+const LENGTHS_V4: [u8; 2] = [32, 24];
+const LENGTHS_V6: [u8; 2] = [56, 48];
+
+/// The gate that the configuration asks for; `None` for none, and where it can't be had.
+pub(super) fn open(config: &Config) -> Option<MptcpGate> {
+    if !config.mptcp || config.egress.mptcp == MptcpFor::All {
+        return None;
+    }
+    match MptcpGate::load() {
+        Ok(gate) => Some(gate),
+        Err(error) => {
+            let cause = std::error::Error::source(&error);
+            let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+            tracing::info!(
+                "MPTCP is taken of all clients, also where it costs 2 % of the goodput and gains \
+                 nothing: {error}{cause}"
+            );
+            None
+        }
+    }
+}
+
+impl Egress {
+    /// The gate, where there is one.
+    pub(crate) const fn gate(&self) -> Option<&MptcpGate> {
+        self.gate.as_ref()
+    }
+
+    /// Has the gate follow what the agent and the policy say. Where nothing is chosen by connection, MPTCP
+    /// is taken of all, as without egress paths.
+    pub(super) fn set_gate(&self) {
+        let Some(gate) = &self.gate else {
+            return;
+        };
+        let (policy, state) = (&self.rules.load().policy, self.state());
+        let chooses =
+            policy.path == PathPolicy::Adaptive && state.is_usable() && self.hints.are_obeyed();
+        let set = gate
+            .set_operators(state.aggregated().collect())
+            .and_then(|()| gate.set_share(chooses.then(|| policy.mptcp_share())));
+        tell(set);
+    }
+
+    /// Tells the gate of a client, and of its neighbours, what their next connections shall have.
+    pub(super) fn admit(&self, client: IpAddr, reach: Reach) {
+        let Some(gate) = self.gate.as_ref().filter(|gate| gate.is_in_force()) else {
+            return;
+        };
+        let now = self.clock.now();
+        let table = self.table.lock();
+        let known = table.view(client, reach.asn, now);
+        let newcomer = table.view_of_newcomer(client, reach.asn, now);
+        drop(table);
+        let its = self.gets_several(client, reach, &known, Some(SEED));
+        let theirs = self.gets_several(client, reach, &newcomer, None);
+        let lengths = match client.to_canonical() {
+            IpAddr::V4(_) => LENGTHS_V4,
+            IpAddr::V6(_) => LENGTHS_V6,
+        };
+        let [own, near] = lengths.map(|length| Prefix::around(client, length));
+        let put = gate
+            .put(near, theirs.then_some(true))
+            .and_then(|()| gate.put(own, (its != theirs).then_some(its)));
+        tell(put);
+    }
+
+    /// Whether several paths are chosen for some class of content.
+    fn gets_several(
+        &self,
+        client: IpAddr,
+        reach: Reach,
+        view: &RouteView,
+        seed: Option<u64>,
+    ) -> bool {
+        let rules = self.rules.load();
+        rules.classes.ids().any(|class| {
+            let candidates = self.candidates(&rules, client, Some(reach), class, Mptcp::Taken);
+            let wants = rules.classes.wants(class);
+            gets_several(view, wants, &candidates, &rules.policy, seed)
+        })
+    }
+}
+
+fn tell(result: io::Result<()>) {
+    if let Err(error) = result {
+        tracing::warn!("telling the kernel of which clients MPTCP is taken: {error}");
+    }
+}
