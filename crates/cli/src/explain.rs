@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use hikyaku_core::explain::Explanation;
 use hikyaku_core::key::Key;
+use hikyaku_core::path::{NetworkSummary, PathKey};
 use hikyaku_core::units::{ByteSize, duration};
 use http::{Request, Response, header};
 use http_body_util::{BodyExt, Empty};
@@ -23,9 +24,10 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Options of `hikyaku explain`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExplainArgs {
-    /// The client's address; with --qlog a prefix, too (/24; IPv6 /56 or /48).
+    /// The client's address, or an AS whose clients use egress paths, such as AS64500; with --qlog a prefix,
+    /// too (/24; IPv6 /56 or /48).
     #[arg(value_name = "ADDRESS")]
-    client: Key,
+    subject: PathKey,
     /// Admin address of the server.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8440")]
     admin: SocketAddr,
@@ -64,25 +66,36 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.qlog {
         return runtime.block_on(qlog::record(args, path));
     }
-    if let Key::Prefix(prefix) = args.client {
-        bail!("explaining {prefix}: give one address; a prefix goes with --qlog");
-    }
+    let path = match args.subject {
+        PathKey::Net(Key::Prefix(prefix)) => {
+            bail!("explaining {prefix}: give one address; a prefix goes with --qlog")
+        }
+        PathKey::Net(client) => format!("/v1/clients/{client}"),
+        PathKey::As(_) => format!("/v1/networks/{}", args.subject),
+    };
     let body = runtime
-        .block_on(async { tokio::time::timeout(TIMEOUT, explanation(args)).await })
+        .block_on(async { tokio::time::timeout(TIMEOUT, body_of(args, &path)).await })
         .context("waiting for the admin API")??;
     let mut out = io::stdout().lock();
     if args.json {
         out.write_all(&body)?;
         return Ok(());
     }
-    let explanation: Explanation =
-        serde_json::from_slice(&body).context("reading the answer of the admin API")?;
-    write!(out, "{explanation}")?;
+    let text = match args.subject {
+        PathKey::Net(_) => {
+            serde_json::from_slice(&body).map(|explanation: Explanation| explanation.to_string())
+        }
+        PathKey::As(_) => {
+            serde_json::from_slice(&body).map(|network: NetworkSummary| network.to_string())
+        }
+    };
+    let text = text.context("reading the answer of the admin API")?;
+    write!(out, "{text}")?;
     Ok(())
 }
 
-async fn explanation(args: &ExplainArgs) -> anyhow::Result<Vec<u8>> {
-    let response = ask(args, &format!("/v1/clients/{}", args.client)).await?;
+async fn body_of(args: &ExplainArgs, path: &str) -> anyhow::Result<Vec<u8>> {
+    let response = ask(args, path).await?;
     Ok(response.into_body().collect().await?.to_bytes().to_vec())
 }
 

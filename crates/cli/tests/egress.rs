@@ -4,9 +4,9 @@
 mod common;
 
 use common::agent::Agent;
-use common::{Server, Site, eventually, get};
+use common::{Server, Site, eventually, get, hikyaku};
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// From about this size on a response shows a goodput.
@@ -60,6 +60,36 @@ fn plain(server: &Server) -> Value {
     });
     assert_eq!(known["routes"][0]["plain_is"], "transit-a", "{known:#}");
     known["routes"][0]["routes"][0].clone()
+}
+
+#[test]
+fn what_an_isps_clients_have_shown_is_told() {
+    let host = Host::new();
+    let _agent = host.agent();
+    let server = host.server();
+    assert_eq!(server.admin_json("/v1/networks"), json!([]));
+    let network = eventually("the client's AS", || {
+        get(&[&server.url("/big.bin")]);
+        let networks = server.admin_json("/v1/networks?limit=1");
+        networks.get(0).cloned()
+    });
+    assert_eq!(network["asn"], 64_999, "{network:#}");
+    assert_eq!(network["routes"][0]["route"], "transit-a", "{network:#}");
+
+    let admin = server.admin.to_string();
+    let explain = |subject: &str| hikyaku(&["explain", subject, "--admin", &admin]);
+    let output = explain("AS64999");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.starts_with("AS64999, last seen "), "{text}");
+    assert!(text.contains("\n  transit-a  "), "{text}");
+    for (subject, why) in [
+        ("AS64998", "nothing is known of this AS"),
+        ("ASx", "expected an IPv4 or IPv6 address"),
+    ] {
+        let output = explain(subject);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && text.contains(why), "{text}");
+    }
 }
 
 #[test]

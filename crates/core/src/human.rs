@@ -71,6 +71,13 @@ pub fn percent(share: f64) -> impl fmt::Display {
     })
 }
 
+/// A change by a share of 1, with its sign: `+9.2 %`, `-4 %`.
+#[must_use]
+pub fn change(share: f64) -> impl fmt::Display {
+    let sign = if share > 0.0 { "+" } else { "" };
+    fmt::from_fn(move |f| write!(f, "{sign}{}", percent(share)))
+}
+
 /// `value` in the last unit that starts at or below it. `scales` holds what one unit is.
 fn scaled<const N: usize>(
     value: f64,

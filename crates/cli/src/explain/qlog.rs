@@ -10,13 +10,20 @@ use http_body_util::BodyExt;
 use serde::Deserialize;
 
 use super::{ExplainArgs, TIMEOUT, ask};
+use hikyaku_core::path::PathKey;
 
 /// Streams a trace to a file or to standard output.
 pub(super) async fn record(args: &ExplainArgs, path: &Path) -> anyhow::Result<()> {
+    let PathKey::Net(client) = args.subject else {
+        bail!(
+            "recording {}: give the address or prefix of clients",
+            args.subject
+        );
+    };
     let name = path.display();
     let query = format!(
         "/v1/qlog?client={}&connections={}&duration={}&size={}",
-        args.client,
+        client,
         args.connections,
         duration::display(args.duration),
         args.max_size.bytes(),
@@ -34,7 +41,7 @@ pub(super) async fn record(args: &ExplainArgs, path: &Path) -> anyhow::Result<()
         note,
         "recording the next {} QUIC connection(s) of {} for {}; ^C ends it",
         args.connections,
-        args.client,
+        client,
         duration::display(args.duration),
     );
     let mut body = response.into_body();
@@ -60,7 +67,7 @@ pub(super) async fn record(args: &ExplainArgs, path: &Path) -> anyhow::Result<()
         bail!(
             "no QUIC connection of {} began within {} (`hikyaku explain` tells what a client is \
              offered)",
-            args.client,
+            client,
             duration::display(args.duration)
         );
     }

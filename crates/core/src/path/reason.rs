@@ -169,8 +169,7 @@ impl fmt::Display for RouteGain {
                 Measure::Goodput => gain,
                 Measure::Stalls | Measure::Rtt | Measure::Loss => (1.0 + gain).recip() - 1.0,
             };
-            let sign = if change > 0.0 { "+" } else { "" };
-            format!("{sign}{}", human::percent(change.into()))
+            human::change(change.into())
         };
         let [expected, low] = [self.expected, self.low].map(change);
         write!(f, "{what} {expected}, surely {low}")

@@ -69,6 +69,11 @@ impl<K: Copy + Eq + Hash, V: Default> Store<K, V> {
         Some(&self.entries[place].value)
     }
 
+    /// All keys with their values, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.entries.iter().map(|entry| (&entry.key, &entry.value))
+    }
+
     /// A key's value, which is used and changed, or made.
     pub(super) fn entry(&mut self, key: K) -> &mut V {
         let place = match self.place(&key) {

@@ -9,8 +9,8 @@ use super::record::{CarrierStats, Record, Snapshot, StalledBy};
 use super::store::Store;
 use super::view::{self, Levels};
 use super::{
-    Candidates, Carrier, Criterion, PathId, PathKey, PathNames, PathObservation, RouteDecision,
-    RouteQuality, RouteView,
+    Candidates, Carrier, Criterion, NetworkSummary, PathId, PathKey, PathNames, PathObservation,
+    RouteDecision, RouteQuality, RouteView,
 };
 use crate::codec::DecodeError;
 use crate::policy::PolicyConfig;
@@ -263,6 +263,20 @@ impl PathTable {
         };
         let kept = own.map(|own| own.kept).unwrap_or_default();
         RouteView::new(client_number(client), &levels, kept, now)
+    }
+
+    /// What is known of client ASes, those seen last first, at most `limit`. Looks at every record.
+    #[must_use]
+    pub fn networks(&self, names: &PathNames, now: Timestamp, limit: usize) -> Vec<NetworkSummary> {
+        let faded = (Secs::from(now), self.policy.half_life.path);
+        let of = |(key, record): (&PathKey, &Record)| match key {
+            PathKey::As(asn) => Some(NetworkSummary::of(*asn, record, names, faded)),
+            PathKey::Net(_) => None,
+        };
+        let mut networks: Vec<_> = self.records.iter().filter_map(of).collect();
+        networks.sort_by_key(|network| (network.age, network.asn));
+        networks.truncate(limit);
+        networks
     }
 
     /// Forgets, and returns how many records went. ASes are forgotten with [`Scope::All`] alone.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use hikyaku_core::arm::Version;
 use hikyaku_core::key::Key;
+use hikyaku_core::path::NetworkSummary;
 use hikyaku_core::table::Scope;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
@@ -118,16 +119,20 @@ async fn route(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Bod
         (&Method::GET, "/metrics") => metrics(shared),
         (&Method::GET, "/v1/status") => json(&Status::of(shared)),
         (&Method::GET, "/v1/clients") => clients(request.uri().query(), shared),
+        (&Method::GET, "/v1/networks") => networks(request.uri().query(), shared),
         (&Method::GET, "/v1/events") => events(shared),
         (&Method::GET, "/v1/qlog") => qlog::trace(request.uri().query(), shared),
         (&Method::POST, "/v1/forget") => forget(request, shared).await,
         (&Method::GET, path) if path.starts_with("/v1/clients/") => {
             client(&path["/v1/clients/".len()..], shared)
         }
+        (&Method::GET, path) if path.starts_with("/v1/networks/") => {
+            network(&path["/v1/networks/".len()..], shared)
+        }
         (
             _,
-            "/" | "/healthz" | "/metrics" | "/v1/status" | "/v1/clients" | "/v1/events"
-            | "/v1/qlog",
+            "/" | "/healthz" | "/metrics" | "/v1/status" | "/v1/clients" | "/v1/networks"
+            | "/v1/events" | "/v1/qlog",
         ) => not_allowed("GET"),
         (_, "/v1/forget") => not_allowed("POST"),
         _ => problem(StatusCode::NOT_FOUND, "there is nothing at this path"),
@@ -240,17 +245,57 @@ struct Listed {
     reason: String,
 }
 
-fn clients(query: Option<&str>, shared: &Shared) -> Response<Body> {
+/// How much of a list is asked for.
+fn limit(query: Option<&str>) -> Result<usize, &'static str> {
     let limit = query
         .into_iter()
         .flat_map(|query| query.split('&'))
         .find_map(|pair| pair.strip_prefix("limit="));
-    let limit = match limit.map(str::parse::<usize>) {
-        None => 100,
-        Some(Ok(limit)) => limit.min(MAX_LISTED),
-        Some(Err(_)) => {
-            return problem(StatusCode::BAD_REQUEST, "`limit` is no whole number");
-        }
+    match limit.map(str::parse::<usize>) {
+        None => Ok(100),
+        Some(Ok(limit)) => Ok(limit.min(MAX_LISTED)),
+        Some(Err(_)) => Err("`limit` is no whole number"),
+    }
+}
+
+/// Client ASes: none where there are no egress paths.
+fn networks(query: Option<&str>, shared: &Shared) -> Response<Body> {
+    match limit(query) {
+        Ok(limit) => json(&known_networks(shared, limit)),
+        Err(why) => problem(StatusCode::BAD_REQUEST, why),
+    }
+}
+
+fn network(number: &str, shared: &Shared) -> Response<Body> {
+    let Ok(asn) = number.trim_start_matches("AS").parse::<u32>() else {
+        return problem(
+            StatusCode::BAD_REQUEST,
+            "expected an AS number after /v1/networks/, such as AS64500",
+        );
+    };
+    let mut known = known_networks(shared, usize::MAX).into_iter();
+    let Some(network) = known.find(|network| network.asn == asn) else {
+        return problem(
+            StatusCode::NOT_FOUND,
+            "nothing is known of this AS: no client of it has used an egress path lately",
+        );
+    };
+    let Ok(mut value) = serde_json::to_value(&network) else {
+        return problem(StatusCode::INTERNAL_SERVER_ERROR, "writing the summary");
+    };
+    value["text"] = network.to_string().into();
+    json(&value)
+}
+
+fn known_networks(shared: &Shared, limit: usize) -> Vec<NetworkSummary> {
+    let egress = shared.egress.as_ref();
+    egress.map_or_else(Vec::new, |egress| egress.networks(limit))
+}
+
+fn clients(query: Option<&str>, shared: &Shared) -> Response<Body> {
+    let limit = match limit(query) {
+        Ok(limit) => limit,
+        Err(why) => return problem(StatusCode::BAD_REQUEST, why),
     };
     let now = shared.clock.now();
     let listed: Vec<Listed> = shared

@@ -30,9 +30,9 @@ use std::sync::{Arc, Weak};
 use arc_swap::{ArcSwap, Guard};
 use hikyaku_core::decide::Session;
 use hikyaku_core::path::{
-    Blame, Candidates, Mptcp, PathChanges, PathId, PathKey, PathNames, PathObservation, PathSet,
-    PathTable, PathTableConfig, Route, RouteDecision, RoutesExplanation, decide_route,
-    explain_routes,
+    Blame, Candidates, Mptcp, NetworkSummary, PathChanges, PathId, PathKey, PathNames,
+    PathObservation, PathSet, PathTable, PathTableConfig, Route, RouteDecision, RoutesExplanation,
+    decide_route, explain_routes,
 };
 use hikyaku_core::policy::{PathPolicy, PolicyConfig};
 use hikyaku_core::table::Scope;
@@ -294,6 +294,12 @@ impl Egress {
             )
         };
         rules.classes.ids().map(explained).collect()
+    }
+
+    /// What is known of client ASes, those seen last first, at most `limit`.
+    pub(crate) fn networks(&self, limit: usize) -> Vec<NetworkSummary> {
+        let (state, now) = (self.state(), self.clock.now());
+        self.table.lock().networks(state.names(), now, limit)
     }
 
     /// Takes what the store knows from before, before the agent has told its paths: `load` reads it into

@@ -143,11 +143,12 @@ impl State {
         }
     }
 
-    /// The clients that shall have several paths for some content, as the operator's policies say.
+    /// The clients that shall have several paths for some content, as the operator's policies say; those of
+    /// an AS are known by their first connection.
     pub(super) fn aggregated(&self) -> impl Iterator<Item = Prefix> {
         let mode = |policy: &&Policy| policy.mode == Mode::Aggregated;
         self.policies.iter().filter(mode).flat_map(|policy| {
-            let all = policy.clients.is_empty().then_some(Prefix::ALL);
+            let all = policy.is_for_all().then_some(Prefix::ALL);
             policy.clients.iter().map(Net::prefix).chain(all)
         })
     }
@@ -170,9 +171,8 @@ impl State {
             return Candidates::default();
         }
         let policy = self.policies.iter().find(|policy| {
-            let holds = policy.clients.iter().any(|net| net.contains(client));
             let classes = &policy.classes;
-            (policy.clients.is_empty() || holds)
+            policy.is_for(client, reach.asn)
                 && (classes.is_empty() || classes.iter().any(|name| name == class))
         });
         let named_in = |names: &[String]| -> PathSet {

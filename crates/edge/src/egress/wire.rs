@@ -149,15 +149,30 @@ pub(crate) struct Path {
     pub(crate) backup: bool,
 }
 
+impl Policy {
+    /// Whether it is for a client, which is of this AS as far as that is known.
+    pub(crate) fn is_for(&self, client: IpAddr, asn: Option<u32>) -> bool {
+        self.is_for_all()
+            || self.clients.iter().any(|net| net.contains(client))
+            || asn.is_some_and(|asn| self.asns.contains(&asn))
+    }
+
+    pub(crate) const fn is_for_all(&self) -> bool {
+        self.clients.is_empty() && self.asns.is_empty()
+    }
+}
+
 /// An operator's rule for some clients and content classes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Policy {
     pub(crate) name: String,
     #[serde(default)]
     pub(crate) order: i32,
-    /// Empty: all.
+    /// Clients in any of these prefixes, or of these ASes; all, where both are empty.
     #[serde(default)]
     pub(crate) clients: Vec<Net>,
+    #[serde(default)]
+    pub(crate) asns: Vec<u32>,
     /// Empty: all.
     #[serde(default)]
     pub(crate) classes: Vec<String>,
