@@ -231,6 +231,15 @@ async fn policies_hold_for_their_clients_and_classes() {
     let plain = policy("p", 1, &[], &[], "plain");
     agent.send("policies", &json!({"policies": [steered, plain]}));
     edge.until_on(&connection, "plain").await;
+    let of_as = |asn: u32| {
+        let mut policy = policy("a", 0, &[], &["bulk"], "steered");
+        policy["asns"] = json!([64_990, asn]);
+        policy
+    };
+    agent.send("policies", &json!({"policies": [of_as(64_999), plain]}));
+    edge.until_on(&connection, "transit-b").await;
+    agent.send("policies", &json!({"policies": [of_as(64_998), plain]}));
+    edge.until_on(&connection, "plain").await;
     drop(sending);
 }
 
