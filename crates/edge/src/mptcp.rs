@@ -116,7 +116,8 @@ impl MptcpGate {
     /// Those of bpf(2).
     pub(crate) fn put(&self, prefix: Prefix, taken: Option<bool>) -> io::Result<()> {
         let key = prefix.encode();
-        let Some(taken) = taken else {
+        let by_operator = || self.operators.lock().contains(&prefix).then_some(true);
+        let Some(taken) = taken.or_else(by_operator) else {
             return match self.clients.delete(&key) {
                 Err(error) if error.kind() != ErrorKind::NotFound => Err(io::Error::other(error)),
                 _ => Ok(()),

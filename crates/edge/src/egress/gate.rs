@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use hikyaku_core::path::{Mptcp, RouteView, gets_several};
 use hikyaku_core::policy::PathPolicy;
 
-use super::{Egress, MptcpFor, Reach};
+use super::{ClassId, Egress, MptcpFor, Reach};
 use crate::bpf::Prefix;
 use crate::clients::SEED;
 use crate::config::Config;
@@ -58,8 +58,9 @@ impl Egress {
         tell(set);
     }
 
-    /// Tells the gate of a client, and of its neighbours, what their next connections shall have.
-    pub(super) fn admit(&self, client: IpAddr, reach: Reach) {
+    /// Tells the gate of a client, and of its neighbours, what their next connections shall have, which are
+    /// taken to want `class`, as the client's last one.
+    pub(super) fn admit(&self, client: IpAddr, reach: Reach, class: ClassId) {
         let Some(gate) = self.gate.as_ref().filter(|gate| gate.is_in_force()) else {
             return;
         };
@@ -68,8 +69,12 @@ impl Egress {
         let known = table.view(client, reach.asn, now);
         let newcomer = table.view_of_newcomer(client, reach.asn, now);
         drop(table);
-        let its = self.gets_several(client, reach, &known, Some(SEED));
-        let theirs = self.gets_several(client, reach, &newcomer, None);
+        let rules = self.rules.load();
+        let candidates = self.candidates(&rules, client, Some(reach), class, Mptcp::Taken);
+        let wants = rules.classes.wants(class);
+        let gets =
+            |view: &RouteView, seed| gets_several(view, wants, &candidates, &rules.policy, seed);
+        let (its, theirs) = (gets(&known, Some(SEED)), gets(&newcomer, None));
         let lengths = match client.to_canonical() {
             IpAddr::V4(_) => LENGTHS_V4,
             IpAddr::V6(_) => LENGTHS_V6,
@@ -79,22 +84,6 @@ impl Egress {
             .put(near, theirs.then_some(true))
             .and_then(|()| gate.put(own, (its != theirs).then_some(its)));
         tell(put);
-    }
-
-    /// Whether several paths are chosen for some class of content.
-    fn gets_several(
-        &self,
-        client: IpAddr,
-        reach: Reach,
-        view: &RouteView,
-        seed: Option<u64>,
-    ) -> bool {
-        let rules = self.rules.load();
-        rules.classes.ids().any(|class| {
-            let candidates = self.candidates(&rules, client, Some(reach), class, Mptcp::Taken);
-            let wants = rules.classes.wants(class);
-            gets_several(view, wants, &candidates, &rules.policy, seed)
-        })
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) struct ConnRoute {
     outdated: AtomicBool,
     class: AtomicU8,
     outstanding: [AtomicU64; ClassId::COUNT],
+    /// Bytes of responses that have ended, by their class.
+    carried: [AtomicU64; ClassId::COUNT],
     mark: AtomicU32,
     /// Moves on with each change of the way that packets take.
     changes: AtomicU64,
@@ -110,6 +112,7 @@ impl ConnRoute {
             outdated: AtomicBool::new(true),
             class: AtomicU8::new(ClassId::NONE.index() as u8),
             outstanding: Default::default(),
+            carried: Default::default(),
             mark: AtomicU32::new(0),
             changes: AtomicU64::new(0),
             has_others: AtomicBool::new(false),
@@ -290,8 +293,9 @@ impl ConnRoute {
 impl Drop for ConnRoute {
     fn drop(&mut self) {
         self.egress.counts.closed(self.chosen.lock().route);
-        if let Some(reach) = self.stay.get().and_then(Stay::reach) {
-            self.egress.admit(self.client, reach);
+        let reach = self.stay.get().and_then(Stay::reach);
+        if let (Some(reach), Some(class)) = (reach, self.main_class()) {
+            self.egress.admit(self.client, reach, class);
         }
     }
 }

@@ -97,6 +97,8 @@ fn mptcp_is_taken_of_those_that_are_put() {
     expect("the other family", [(V4, Refused), (V6, Mptcp)]);
     gate.set_operators(vec![Prefix::around(V4, 8)]).unwrap();
     expect("the operator's", [(V4, Mptcp), (V6, Mptcp)]);
+    gate.put(Prefix::around(V4, 8), None).unwrap();
+    expect("which nobody else takes back", [(V4, Mptcp), (V6, Mptcp)]);
     gate.clear();
     expect("which stay", [(V4, Mptcp), (V6, Refused)]);
     gate.set_operators(vec![Prefix::ALL]).unwrap();

@@ -26,7 +26,19 @@ impl ConnRoute {
             route: Arc::clone(self),
             class,
             left,
+            sent: 0,
         }
+    }
+
+    /// The class of most of what it has carried; `None` of one that has carried nothing.
+    pub(super) fn main_class(&self) -> Option<ClassId> {
+        let carried = self
+            .carried
+            .iter()
+            .map(|bytes| bytes.load(Ordering::Relaxed));
+        let carried = carried.enumerate().filter(|(_, bytes)| *bytes > 0);
+        let most = carried.max_by_key(|(_, bytes)| *bytes);
+        most.map(|(place, _)| ClassId::at(place))
     }
 
     fn classify(&self) {
@@ -53,11 +65,13 @@ pub(crate) struct Outstanding {
     route: Arc<ConnRoute>,
     class: ClassId,
     left: u64,
+    sent: u64,
 }
 
 impl Outstanding {
     /// Takes note of bytes that the transport has.
     pub(crate) fn sent(&mut self, bytes: usize) {
+        self.sent += bytes as u64;
         let sent = self.left.min(bytes as u64);
         self.left -= sent;
         self.route.outstanding[self.class.index()].fetch_sub(sent, Ordering::Relaxed);
@@ -68,6 +82,7 @@ impl Drop for Outstanding {
     fn drop(&mut self) {
         let class = &self.route.outstanding[self.class.index()];
         class.fetch_sub(self.left, Ordering::Relaxed);
+        self.route.carried[self.class.index()].fetch_add(self.sent, Ordering::Relaxed);
         self.route.classify();
     }
 }

@@ -47,9 +47,13 @@ impl Edge {
         }
     }
 
-    /// Opens a connection, waits for the agent's answer, and closes it.
-    async fn visit(&self, client: &str) {
+    /// Loads something over a connection that knows the agent's answer, and closes it.
+    async fn visit(&self, client: &str, file: &str) {
         let connection = self.connection(client, None);
+        let headers = http::HeaderMap::new();
+        let mut sending = connection.begin(file, &headers, Some(1_000_000));
+        sending.sent(1_000_000);
+        drop(sending);
         until("there are two ways", || {
             self.name(&connection);
             connection.has_others()
@@ -63,7 +67,7 @@ async fn mptcp_is_taken_where_several_paths_pay() {
     let Some((_agent, edge)) = ground().await else {
         return;
     };
-    edge.visit("192.0.2.7").await;
+    edge.visit("192.0.2.7", "/disk.iso").await;
     assert!(!edge.takes_all_of("192.0.2.7"), "nothing is known");
     for host in 10..20 {
         let neighbour = format!("192.0.2.{host}");
@@ -72,13 +76,17 @@ async fn mptcp_is_taken_where_several_paths_pay() {
     }
     edge.sees("192.0.2.5", Route::Plain, 16, 40);
     edge.sees("192.0.2.5", Route::Aggregated, 16, 20);
-    edge.visit("192.0.2.10").await;
-    edge.visit("192.0.2.5").await;
+    edge.visit("192.0.2.10", "/disk.iso").await;
+    edge.visit("192.0.2.5", "/disk.iso").await;
     let takes = |client| edge.takes_all_of(client);
     assert!(takes("192.0.2.10"), "it has twice as much by several");
     assert!(takes("192.0.2.200"), "so will a newcomer of its network");
     assert!(!takes("192.0.2.5"), "who is worse off is left out");
     assert!(!takes("198.51.100.1"), "others are not concerned");
+
+    edge.visit("192.0.2.10", "/live.m3u8").await;
+    assert!(!takes("192.0.2.10"), "no stall is spared by several paths");
+    edge.visit("192.0.2.10", "/disk.iso").await;
 
     let drawn = edge.connection("192.0.2.5", Some(1));
     assert_eq!(drawn.mptcp(), Candidate::Drawn);
