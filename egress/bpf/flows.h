@@ -72,8 +72,10 @@ enum {
 
 /* One for each CPU. */
 struct batch {
-	__u64 next; /* number of the next packet */
-	__u64 reserved[7];
+	__u64 next;         /* number of the next packet */
+	struct address sid; /* the last one, and its index if that is not 0 */
+	__u32 index;
+	__u32 reserved[9];
 	struct pending entry[BATCH];
 };
 
