@@ -62,6 +62,8 @@ int count_flows(struct __sk_buff *skb)
 
 	if (!read_usual(skb, &frame))
 		return count_unusual(skb);
+	if (!frame.tunnel && !count_plain)
+		return TC_ACT_UNSPEC;
 	measure(skb, &frame);
 	frame.index = 0;
 	count(&frame);

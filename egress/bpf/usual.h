@@ -1,7 +1,8 @@
-/* Reading the usual frame: Ethernet, IPv6, at most an SRH of one segment, IPv6 or
- * IPv4 without options, TCP or UDP. It takes few branches and no call: most of
- * what reading headers costs is fetching code that is not cached, and returns,
- * which the kernel keeps from being predicted on many CPUs. */
+/* Reading the usual frame: Ethernet, IPv6 with at most an SRH of one segment, in
+ * that (or alone, without SRv6) IPv6 or IPv4 without options, TCP or UDP. It takes
+ * few branches and no call: most of what reading headers costs is fetching code
+ * that is not cached, and returns, which the kernel keeps from being predicted on
+ * many CPUs. */
 #pragma once
 #include "parse.h"
 
@@ -10,30 +11,38 @@ struct usual {
 	struct ipv6 ip;
 } __attribute__((packed));
 
-/* As read_encapsulation. Returns where the inner packet begins, 0 if unusual. */
-INLINE void *usual_encapsulation(void *start, void *end, struct frame *frame)
+/* As read_outer. Returns where the packet with the 5-tuple begins, 0 if unusual. */
+INLINE void *usual_outer(void *start, void *end, struct frame *frame)
 {
 	struct usual *outer = start;
 	struct srh *srh = (void *)(outer + 1);
 
-	/* No inner packet is shorter than an SRH of one segment. */
-	if (link_header != sizeof(outer->ethernet) || (void *)(srh + 1) > end ||
-	    outer->ethernet.type != htons(ETH_P_IPV6) || outer->ip.version >> 4 != 6)
+	if (link_header != sizeof(outer->ethernet) || (void *)(outer + 1) > end)
 		return 0;
+	frame->tunnel = 0;
+	frame->proto = PROTO_IPV4;
+	if (outer->ethernet.type == htons(ETH_P_IP))
+		return &outer->ip;
+	if (outer->ethernet.type != htons(ETH_P_IPV6) || outer->ip.version >> 4 != 6)
+		return 0;
+	frame->proto = PROTO_IPV6;
+	if (outer->ip.next == PROTO_TCP || outer->ip.next == PROTO_UDP)
+		return &outer->ip;
+	frame->tunnel = 1;
 	if (outer->ip.next != PROTO_ROUTING) {
 		frame->sid = outer->ip.dst;
 		frame->proto = outer->ip.next;
 		return srh;
 	}
-	if (srh->length != 2 || srh->type != ROUTING_SRH || srh->last_entry ||
-	    srh->segments_left > 1)
+	if ((void *)(srh + 1) > end || srh->length != 2 || srh->type != ROUTING_SRH ||
+	    srh->last_entry || srh->segments_left > 1)
 		return 0;
 	frame->sid = srh->last_segment;
 	frame->proto = srh->next;
 	return srh + 1;
 }
 
-/* Reads the inner addresses. Returns where the transport begins, 0 if unusual. */
+/* Reads the addresses. Returns where the transport begins, 0 if unusual. */
 INLINE __u8 *usual_addresses(void *inner, void *end, struct frame *frame, __u8 *proto)
 {
 	struct ipv6 *ip6 = inner;
@@ -68,12 +77,14 @@ INLINE int read_usual(struct __sk_buff *skb, struct frame *frame)
 {
 	void *start = (void *)(unsigned long)skb->data;
 	void *end = (void *)(unsigned long)skb->data_end;
-	void *inner = usual_encapsulation(start, end, frame);
+	void *inner = usual_outer(start, end, frame);
 	__u8 *transport, proto;
 	__u32 size = 8;
 
 	if (!inner)
 		return 0;
+	if (!frame->tunnel && !count_plain)
+		return 1; /* need not be read any further */
 	transport = usual_addresses(inner, end, frame, &proto);
 	if (!transport || (void *)transport + 20 > end)
 		return 0;
@@ -83,6 +94,5 @@ INLINE int read_usual(struct __sk_buff *skb, struct frame *frame)
 		return 0;
 	frame->header = (void *)transport - start + size;
 	frame->flow.word[4] |= *(__u32 *)transport | (__u64)proto << 48;
-	frame->tunnel = 1;
 	return proto == PROTO_UDP || (size >= 20 && frame->header <= end - start);
 }
