@@ -33,8 +33,8 @@ INLINE int at_home(const struct key *key, __u32 home, __u64 growth)
 
 	if (!flow || READ_ONCE(flow->state) != STATE_LIVE || !same_flow(&flow->key, key))
 		return 0;
-	__sync_fetch_and_add(&flow->packets, growth >> GROWTH_PACKETS_SHIFT & (MAX_PACKETS - 1));
-	__sync_fetch_and_add(&flow->bytes, growth & (MAX_BYTES - 1));
+	add_at(flow, index, growth >> GROWTH_PACKETS_SHIFT & (MAX_PACKETS - 1),
+	       growth & (MAX_BYTES - 1));
 	return 1;
 }
 

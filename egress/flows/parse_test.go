@@ -33,7 +33,7 @@ func loaded(tb testing.TB, opts Options, linkHeader uint32) (*program, *table) {
 			tb.Error(err)
 		}
 	})
-	return p, newTable(p.flows, p.sids, opts.Idle, p)
+	return p, newTable(p.flows, p.marks, p.sids, opts.Idle, p)
 }
 
 // offload is what the kernel knows of a GSO super-packet.

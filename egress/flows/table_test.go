@@ -28,7 +28,7 @@ var start = time.Unix(1_000_000, 0)
 
 // fakeTable has four places; place 1 is a flow that sent one packet.
 func fakeTable(idle time.Duration, k kernel) *table {
-	t := newTable(make([]bpf.Flow, 4), make([]bpf.SID, bpf.SIDSlots), idle, k)
+	t := newTable(make([]bpf.Flow, 4), make([]bpf.Marks, 1), make([]bpf.SID, bpf.SIDSlots), idle, k)
 	t.flows[1] = bpf.Flow{Key: [5]uint64{1, 2, 3, 4, 6<<56 | 6<<48}, State: bpf.StateLive, Packets: 1, Bytes: 100}
 	return t
 }
@@ -159,7 +159,7 @@ func TestReadThatCannotDrainReportsTheRest(t *testing.T) {
 }
 
 func TestSIDRecordsSayWhatTheyCount(t *testing.T) {
-	table := newTable(nil, make([]bpf.SID, bpf.SIDSlots), time.Minute, fakeKernel{})
+	table := newTable(nil, nil, make([]bpf.SID, bpf.SIDSlots), time.Minute, fakeKernel{})
 	table.sids[7] = bpf.SID{Address: sidA.As16(), State: bpf.StateLive, OverflowPackets: 2, OverflowBytes: 200, OpaquePackets: 3, OpaqueBytes: 300}
 	table.sids[bpf.SIDNone].OpaquePackets, table.sids[bpf.SIDNone].OpaqueBytes = 1, 42
 	table.sids[bpf.SIDUnknown].OverflowPackets, table.sids[bpf.SIDUnknown].OverflowBytes = 5, 500
