@@ -158,6 +158,9 @@ func BenchmarkRead(b *testing.B) {
 				table.flows[i] = bpf.Flow{Key: [5]uint64{uint64(i), 2, 3, 4, 6<<56 | 6<<48}, State: bpf.StateLive, Packets: 1, Bytes: 100}
 			}
 			records, err := table.read(start, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
 			for b.Loop() {
 				b.StopTimer()
 				for _, i := range order[:c.grow] {

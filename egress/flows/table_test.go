@@ -65,6 +65,36 @@ func TestReadGivesDifferencesAndTotals(t *testing.T) {
 	}
 }
 
+// Between the looks at all places, which come each second, marks tell where to look.
+func TestReadLooksAtMarkedGroups(t *testing.T) {
+	table := newTable(make([]bpf.Flow, 2*placesOfMarks), make([]bpf.Marks, 2), make([]bpf.SID, bpf.SIDSlots), time.Minute, fakeKernel{})
+	mustRead(t, table, 0)
+	grow := func(place int) {
+		table.flows[place] = bpf.Flow{State: bpf.StateLive, Packets: table.flows[place].Packets + 1}
+	}
+	steps := []struct {
+		name  string
+		place int
+		mark  func()
+		want  int
+		used  int
+	}{
+		{"no mark", 70, func() {}, 0, 0},
+		{"another group's mark", 70, func() { table.marks[0][0] = 1 }, 0, 0},
+		{"its mark", 70, func() { table.marks[0][0] = 1 << 8 }, 1, 1},
+		{"the mark was taken", 70, func() {}, 0, 1},
+		{"the last group's mark", 2*placesOfMarks - 1, func() { table.marks[1][7] = 1 << 56 }, 1, 2},
+		{"all places", 1, table.lookAtAll, 2, 3},
+	}
+	for _, s := range steps {
+		grow(s.place)
+		s.mark()
+		if got := mustRead(t, table, 100*time.Millisecond); len(got) != s.want || table.used != s.used {
+			t.Errorf("%s: %d records, %d places used; want %d, %d", s.name, len(got), table.used, s.want, s.used)
+		}
+	}
+}
+
 func TestIdleFlowGivesItsPlaceBack(t *testing.T) {
 	table := fakeTable(10*time.Second, fakeKernel{})
 	states := []struct {
