@@ -25,6 +25,19 @@ INLINE void apply(const struct key *key, __u32 home, __u64 growth)
 		 growth & (MAX_BYTES - 1));
 }
 
+/* As apply, for a flow that is in the first place looked at, as most are. */
+INLINE int at_home(const struct key *key, __u32 home, __u64 growth)
+{
+	__u32 index = home & flow_mask;
+	struct flow *flow = bpf_map_lookup_elem(&flows, &index);
+
+	if (!flow || READ_ONCE(flow->state) != STATE_LIVE || !same_flow(&flow->key, key))
+		return 0;
+	add_at(flow, index, growth >> GROWTH_PACKETS_SHIFT & (MAX_PACKETS - 1),
+	       growth & (MAX_BYTES - 1));
+	return 1;
+}
+
 /* Adds all packets that wait on this CPU. */
 GLOBAL int flush(void)
 {
@@ -38,10 +51,14 @@ GLOBAL int flush(void)
 	for (int i = 0; i < BATCH; i++) {
 		struct pending *entry = &batch->entry[i];
 		__u64 growth = __sync_lock_test_and_set(&entry->growth, 0);
-		struct key key = entry->key;
+		struct key key;
 
-		if (growth) /* else drain was faster */
-			apply(&key, entry->home, growth);
+		if (!growth) /* drain was faster */
+			continue;
+		if (at_home(&entry->key, entry->home, growth))
+			continue;
+		key = entry->key;
+		apply(&key, entry->home, growth);
 	}
 	return 0;
 }
@@ -84,18 +101,26 @@ INLINE int join(struct pending *before, const struct frame *frame)
 						   frame->bytes) == growth;
 }
 
+/* Packets go to the same SID in trains, too. */
+INLINE __u32 index_of(struct batch *batch, const struct frame *frame)
+{
+	if (!frame->tunnel)
+		return SID_NONE;
+	if (batch->index && same_address(&batch->sid, &frame->sid))
+		return batch->index;
+	batch->sid = frame->sid;
+	batch->index = find_sid(&frame->sid);
+	return batch->index;
+}
+
 /* Puts a packet into its CPU's batch. Nothing else writes there meanwhile: the
  * egress hook runs with bottom halves disabled. */
-INLINE void enqueue(const struct frame *frame)
+INLINE void enqueue(struct batch *batch, const struct frame *frame)
 {
-	__u32 cpu = bpf_get_smp_processor_id(), home;
-	struct batch *batch = bpf_map_lookup_elem(&batches, &cpu);
 	struct pending *entry;
-	__u64 next;
+	__u64 next = batch->next;
+	__u32 home;
 
-	if (!batch)
-		return;
-	next = batch->next;
 	if (join(&batch->entry[(next - 1) & (BATCH - 1)], frame))
 		return;
 	home = hash(frame->flow.word, KEY_WORDS);
@@ -113,4 +138,21 @@ INLINE void enqueue(const struct frame *frame)
 				 frame->packets << GROWTH_PACKETS_SHIFT | frame->bytes);
 	if ((next & (BATCH - 1)) == BATCH - 1)
 		flush();
+}
+
+/* Counts a packet by SID and flow. */
+INLINE void count(struct frame *frame)
+{
+	__u32 cpu = bpf_get_smp_processor_id(), index;
+	struct batch *batch = bpf_map_lookup_elem(&batches, &cpu);
+
+	if (!batch)
+		return;
+	index = index_of(batch, frame);
+	if (index == SID_UNKNOWN) {
+		add_overflow(index, frame->packets, frame->bytes);
+		return;
+	}
+	frame->flow.word[4] |= (__u64)index << 32;
+	enqueue(batch, frame);
 }

@@ -23,6 +23,7 @@ const (
 	FlowTable     = "flows"
 	SIDTable      = "sids"
 	BatchTable    = "batches"
+	MarkTable     = "marks"
 	VarHashKeys   = "hash_keys"
 	VarFlowMask   = "flow_mask"
 	VarLinkHeader = "link_header"
@@ -45,6 +46,9 @@ const (
 	SIDSlots   = 1024
 )
 
+// GroupPlaces is how many places of the flow table have a mark in common.
+const GroupPlaces = 64
+
 // HashKeys is the number of 64-bit keys of the hash function.
 const HashKeys = 11
 
@@ -58,6 +62,11 @@ type Flow struct {
 	Packets uint64
 	Bytes   uint64
 }
+
+// Marks is an entry of the table of marks (struct marks): a byte for each group
+// of places, not zero when a flow there may have grown. Clear it by an atomic
+// operation on the word before looking at the group.
+type Marks [8]uint64
 
 // SID is an entry of the SID table (struct sid).
 type SID struct {

@@ -25,6 +25,7 @@ func TestLayoutIsThatOfTheObject(t *testing.T) {
 	spec := parsed(t)
 	var flow Flow
 	var sid SID
+	var marks Marks
 	cases := []struct {
 		table string
 		size  uintptr
@@ -36,6 +37,7 @@ func TestLayoutIsThatOfTheObject(t *testing.T) {
 			"packets": unsafe.Offsetof(flow.Packets),
 			"bytes":   unsafe.Offsetof(flow.Bytes),
 		}},
+		{MarkTable, unsafe.Sizeof(marks), map[string]uintptr{"group": 0}},
 		{SIDTable, unsafe.Sizeof(sid), map[string]uintptr{
 			"address":          unsafe.Offsetof(sid.Address),
 			"state":            unsafe.Offsetof(sid.State),

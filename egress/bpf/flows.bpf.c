@@ -8,7 +8,7 @@
  * reports by key, so sums stay exact. Packets are never changed in content,
  * dropped or redirected. */
 #include "flows.h"
-#include "parse.h"
+#include "usual.h"
 #include "batch.h"
 
 /* Packets and bytes on the wire. A GSO super-packet repeats all headers in each
@@ -32,8 +32,8 @@ INLINE void measure(struct __sk_buff *skb, struct frame *frame)
 		frame->bytes += segments * 4;
 }
 
-SEC("tc")
-int count_flows(struct __sk_buff *skb)
+/* Any frame. */
+GLOBAL int count_unusual(struct __sk_buff *skb)
 {
 	struct frame frame = {};
 	enum verdict verdict = parse(skb, &frame);
@@ -48,13 +48,25 @@ int count_flows(struct __sk_buff *skb)
 	measure(skb, &frame);
 	if (frame.tunnel)
 		frame.index = find_sid(&frame.sid);
-	frame.flow.word[4] |= (__u64)frame.index << 32;
-	if (verdict != VERDICT_FLOW)
-		add_opaque(&frame);
-	else if (frame.index == SID_UNKNOWN)
-		add_overflow(frame.index, frame.packets, frame.bytes);
+	if (verdict == VERDICT_FLOW)
+		count(&frame);
 	else
-		enqueue(&frame);
+		add_opaque(&frame);
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int count_flows(struct __sk_buff *skb)
+{
+	struct frame frame;
+
+	if (!read_usual(skb, &frame))
+		return count_unusual(skb);
+	if (!frame.tunnel && !count_plain)
+		return TC_ACT_UNSPEC;
+	measure(skb, &frame);
+	frame.index = 0;
+	count(&frame);
 	return TC_ACT_UNSPEC;
 }
 

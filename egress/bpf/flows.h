@@ -37,6 +37,19 @@ struct flow {
 };
 _Static_assert(sizeof(struct flow) == 64, "a flow is one cache line");
 
+/* Marks of groups of places: not 0 when a flow there may have grown since user
+ * space looked. User space clears a mark before it looks, the program sets it
+ * after it has added. */
+enum {
+	GROUP_PLACES = 64,
+	MARKS = 64,
+};
+
+struct marks {
+	__u8 group[MARKS];
+};
+_Static_assert(sizeof(struct marks) == 64, "marks are one cache line");
+
 struct sid {
 	struct address address;
 	__u32 state;
@@ -72,8 +85,10 @@ enum {
 
 /* One for each CPU. */
 struct batch {
-	__u64 next; /* number of the next packet */
-	__u64 reserved[7];
+	__u64 next;         /* number of the next packet */
+	struct address sid; /* the last one, and its index if that is not 0 */
+	__u32 index;
+	__u32 reserved[9];
 	struct pending entry[BATCH];
 };
 

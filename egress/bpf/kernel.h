@@ -61,6 +61,7 @@ static long (*const bpf_skb_pull_data)(struct __sk_buff *skb, __u32 len) = (void
  * its call. Its pointers may be null as far as the verifier knows. */
 #define GLOBAL __attribute__((noinline))
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
+#define WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))
 
 /* How BTF describes a map's fields. */
 #define __uint(name, value) int(*name)[value]

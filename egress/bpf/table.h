@@ -12,6 +12,14 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, (1 << 18) / GROUP_PLACES / MARKS); /* as the flow table's */
+	__type(key, __u32);
+	__type(value, struct marks);
+} marks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* user space sets the number of possible CPUs */
 	__type(key, __u32);
 	__type(value, struct batch);
@@ -80,8 +88,8 @@ INLINE int same_flow(const struct key *a, const struct key *b)
 	       a->word[1] == b->word[1];
 }
 
-/* Returns the flow's place; 0 when there is none within the window. */
-INLINE struct flow *find_flow(const struct key *key, __u32 home)
+/* Returns the flow's place, and its index; 0 when there is none within the window. */
+INLINE struct flow *find_flow(const struct key *key, __u32 home, __u32 *at)
 {
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < FLOW_WINDOW; i++) {
@@ -91,6 +99,7 @@ INLINE struct flow *find_flow(const struct key *key, __u32 home)
 
 		if (!flow)
 			return 0;
+		*at = index;
 		seen = READ_ONCE(flow->state);
 		if (seen != STATE_LIVE && claim(&flow->state, &seen)) {
 			flow->key = *key;
@@ -113,20 +122,31 @@ INLINE void add_overflow(__u32 index, __u64 packets, __u64 bytes)
 	__sync_fetch_and_add(&sid->overflow_bytes, bytes);
 }
 
+INLINE void add_at(struct flow *flow, __u32 index, __u64 packets, __u64 bytes)
+{
+	__u32 group = index / GROUP_PLACES, line = group / MARKS;
+	struct marks *mark;
+
+	__sync_fetch_and_add(&flow->packets, packets);
+	__sync_fetch_and_add(&flow->bytes, bytes);
+	mark = bpf_map_lookup_elem(&marks, &line);
+	if (mark && !READ_ONCE(mark->group[group & (MARKS - 1)]))
+		WRITE_ONCE(mark->group[group & (MARKS - 1)], 1);
+}
+
 /* Adds to the flow or, when the table has no room for it, to its SID. */
 GLOBAL int add_flow(const struct key *key, __u32 home, __u64 packets, __u64 bytes)
 {
 	struct flow *flow;
+	__u32 index;
 
 	if (!key)
 		return 0;
-	flow = find_flow(key, home);
-	if (flow) {
-		__sync_fetch_and_add(&flow->packets, packets);
-		__sync_fetch_and_add(&flow->bytes, bytes);
-	} else {
+	flow = find_flow(key, home, &index);
+	if (flow)
+		add_at(flow, index, packets, bytes);
+	else
 		add_overflow((__u16)(key->word[4] >> 32), packets, bytes);
-	}
 	return 0;
 }
 

@@ -137,27 +137,41 @@ func setFlow(frame []byte, flow int) {
 	binary.BigEndian.PutUint16(frame[inner+42:], uint16(1024+flow%64*7))
 }
 
-// BenchmarkRead reads a table in which 100,000 flows grew, and one in which none
-// did.
+// BenchmarkRead reads a table of 100,000 flows, of which some grew in between, as
+// it is read each 100 ms, and with the look at all places that comes each second.
 func BenchmarkRead(b *testing.B) {
 	for _, c := range []struct {
 		name string
-		grow uint64
-	}{{"100,000 flows grew", 1}, {"none of 100,000 flows grew", 0}} {
+		grow int
+		all  bool
+	}{
+		{"all of 100,000 flows grew", 100_000, false},
+		{"1,000 of 100,000 flows grew", 1000, false},
+		{"none of 100,000 flows grew", 0, false},
+		{"none of 100,000 flows grew, all places", 0, true},
+	} {
 		b.Run(c.name, func(b *testing.B) {
-			table := newTable(make([]bpf.Flow, 2*DefaultMaxFlows), make([]bpf.SID, bpf.SIDSlots), DefaultIdle, fakeKernel{})
-			order := rand.New(rand.NewPCG(1, 2)).Perm(len(table.flows))[:100_000]
+			places := 2 * DefaultMaxFlows
+			table := newTable(make([]bpf.Flow, places), make([]bpf.Marks, places/placesOfMarks), make([]bpf.SID, bpf.SIDSlots), DefaultIdle, fakeKernel{})
+			order := rand.New(rand.NewPCG(1, 2)).Perm(places)[:100_000]
 			for _, i := range order {
 				table.flows[i] = bpf.Flow{Key: [5]uint64{uint64(i), 2, 3, 4, 6<<56 | 6<<48}, State: bpf.StateLive, Packets: 1, Bytes: 100}
 			}
-			var records []Record
+			records, err := table.read(start, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
 			for b.Loop() {
 				b.StopTimer()
-				for _, i := range order {
-					table.flows[i].Packets += c.grow
+				for _, i := range order[:c.grow] {
+					table.flows[i].Packets++
+					group := i / bpf.GroupPlaces
+					table.marks[group/groupsOfMarks][group%groupsOfMarks/8] |= 1 << (group % 8 * 8)
+				}
+				if c.all {
+					table.lookAtAll()
 				}
 				b.StartTimer()
-				var err error
 				if records, err = table.read(start, records[:0]); err != nil {
 					b.Fatal(err)
 				}

@@ -129,7 +129,7 @@ func attach(opts Options) (*Counter, error) {
 	if c.program, err = load(opts, header); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	c.table = newTable(c.program.flows, c.program.sids, opts.Idle, c.program)
+	c.table = newTable(c.program.flows, c.program.marks, c.program.sids, opts.Idle, c.program)
 	if c.attached, c.hook, err = attachProgram(link, c.program.coll, opts.Hook); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -192,6 +192,7 @@ func (c *Counter) Detach() error {
 		return fmt.Errorf("detaching the flows program from %s: %w", c.name, err)
 	}
 	c.attached = nil
+	c.table.lookAtAll()
 	return c.program.settle()
 }
 

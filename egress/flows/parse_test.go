@@ -2,6 +2,7 @@ package flows
 
 import (
 	"encoding/binary"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"slices"
@@ -32,7 +33,7 @@ func loaded(tb testing.TB, opts Options, linkHeader uint32) (*program, *table) {
 			tb.Error(err)
 		}
 	})
-	return p, newTable(p.flows, p.sids, opts.Idle, p)
+	return p, newTable(p.flows, p.marks, p.sids, opts.Idle, p)
 }
 
 // offload is what the kernel knows of a GSO super-packet.
@@ -189,6 +190,34 @@ func TestFramesCutOffAnywhereAreCounted(t *testing.T) {
 			if kind := records[0].Kind; kind != Flow && kind != Opaque {
 				t.Fatalf("%s, first %d bytes: counted as %s", c.name, length, kind)
 			}
+		}
+	}
+}
+
+// The usual frames are read by code of their own, those with a VLAN tag never:
+// both must see the same in whatever headers.
+func TestUsualFramesAreReadAsAllOthers(t *testing.T) {
+	p, table := loaded(t, Options{Plain: true, MaxFlows: 10_000}, 14)
+	frames := append(readableFrames(), unreadableFrames()...)
+	random := rand.New(rand.NewPCG(3, 4))
+	gso := offload{size: 10, segments: 3}
+	for range 5_000 {
+		frame := slices.Clone(frames[random.IntN(len(frames))].frame)
+		kind := binary.BigEndian.Uint16(frame[12:])
+		if kind != etherIPv6 && kind != etherIPv4 {
+			continue
+		}
+		for range random.IntN(3) {
+			frame[14+random.IntN(len(frame)-14)] = byte(random.Uint32() >> random.IntN(32))
+		}
+		frame = frame[:max(len(frame)-random.IntN(2)*random.IntN(140), shortest(frame))]
+		send(t, p, frame, gso)
+		got := readAll(t, table)
+		send(t, p, slices.Concat(frame[:12], []byte{0x81, 0, 0, 5}, frame[12:]), gso)
+		want := readAll(t, table)
+		if len(got) != 1 || len(want) != 1 || got[0].Key != want[0].Key || got[0].Kind != want[0].Kind ||
+			got[0].Delta.Plus(Counts{Bytes: 3 * 4}) != want[0].Delta {
+			t.Fatalf("%x: got %+v, with a VLAN tag %+v", frame, got, want)
 		}
 	}
 }

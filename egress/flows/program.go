@@ -19,6 +19,7 @@ import (
 type program struct {
 	coll    *ebpf.Collection
 	flows   []bpf.Flow
+	marks   []bpf.Marks
 	sids    []bpf.SID
 	mapped  [][]byte
 	barrier *barrier
@@ -47,6 +48,9 @@ func load(opts Options, linkHeader uint32) (*program, error) {
 	return p, nil
 }
 
+// placesOfMarks is how many places one entry of the table of marks stands for.
+const placesOfMarks = bpf.GroupPlaces * groupsOfMarks
+
 // configure sets table size and constants.
 func configure(spec *ebpf.CollectionSpec, opts Options, linkHeader uint32) error {
 	cpus, err := ebpf.PossibleCPU()
@@ -55,6 +59,7 @@ func configure(spec *ebpf.CollectionSpec, opts Options, linkHeader uint32) error
 	}
 	places := uint32(1) << bits.Len32(uint32(2*opts.MaxFlows-1))
 	spec.Maps[bpf.FlowTable].MaxEntries = places
+	spec.Maps[bpf.MarkTable].MaxEntries = max(1, places/uint32(placesOfMarks))
 	spec.Maps[bpf.BatchTable].MaxEntries = uint32(cpus)
 	var keys [bpf.HashKeys]uint64
 	var random [8 * bpf.HashKeys]byte
@@ -82,6 +87,9 @@ func configure(spec *ebpf.CollectionSpec, opts Options, linkHeader uint32) error
 func (p *program) mapTables() error {
 	var err error
 	if p.flows, err = mapEntries[bpf.Flow](p, bpf.FlowTable); err != nil {
+		return err
+	}
+	if p.marks, err = mapEntries[bpf.Marks](p, bpf.MarkTable); err != nil {
 		return err
 	}
 	if p.sids, err = mapEntries[bpf.SID](p, bpf.SIDTable); err != nil {
@@ -122,7 +130,7 @@ func (p *program) close() error {
 		errs = append(errs, p.barrier.close())
 	}
 	p.coll.Close()
-	p.mapped, p.flows, p.sids = nil, nil, nil
+	p.mapped, p.flows, p.marks, p.sids = nil, nil, nil, nil
 	return errors.Join(errs...)
 }
 

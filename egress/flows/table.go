@@ -6,14 +6,16 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"hikyaku/egress/bpf"
 )
 
-// table reads the tables in place and ages the flow table. Its two slices are
-// memory that the program on other CPUs changes at any time.
+// table reads the tables in place and ages the flow table. Its first three slices
+// are memory that the program on other CPUs changes at any time.
 type table struct {
 	flows []bpf.Flow
+	marks []bpf.Marks
 	sids  []bpf.SID
 	idle  time.Duration
 
@@ -22,7 +24,8 @@ type table struct {
 	seen     []place
 	seenSIDs []sidCounts
 	retiring []uint32
-	used     int // places not free at the last read
+	groups   []uint8 // places not free when the group was last looked at
+	used     int     // their sum
 	nextAge  time.Time
 }
 
@@ -43,17 +46,22 @@ type place struct {
 
 type sidCounts struct{ overflow, opaque Counts }
 
-// Ageing looks at all places at most this often: waiting for the CPUs to settle
-// takes milliseconds, which need not be spent at each read.
+// All places are looked at, and aged, at most this often: that takes a cache miss
+// for each, and waiting for the CPUs to settle milliseconds. Reads between look at
+// groups that have a mark.
 const ageEvery = time.Second
 
-func newTable(flows []bpf.Flow, sids []bpf.SID, idle time.Duration, kernel kernel) *table {
+// groupsOfMarks is how many groups have their marks in one entry.
+const groupsOfMarks = int(unsafe.Sizeof(bpf.Marks{}))
+
+func newTable(flows []bpf.Flow, marks []bpf.Marks, sids []bpf.SID, idle time.Duration, kernel kernel) *table {
 	// The program must not give these two to a SID.
 	sids[bpf.SIDNone].State = bpf.StateLive
 	sids[bpf.SIDUnknown].State = bpf.StateLive
 	return &table{
-		flows: flows, sids: sids, idle: idle, kernel: kernel,
+		flows: flows, marks: marks, sids: sids, idle: idle, kernel: kernel,
 		seen: make([]place, len(flows)), seenSIDs: make([]sidCounts, len(sids)),
+		groups: make([]uint8, (len(flows)+bpf.GroupPlaces-1)/bpf.GroupPlaces),
 	}
 }
 
@@ -61,18 +69,49 @@ func newTable(flows []bpf.Flow, sids []bpf.SID, idle time.Duration, kernel kerne
 func (t *table) read(now time.Time, records []Record) ([]Record, error) {
 	// What waits is read by the next call at the latest; the rest is sound.
 	drained := t.kernel.drain()
-	limit := now.Add(-t.idleLimit()).UnixNano()
-	t.used = 0
-	ageing := !now.Before(t.nextAge)
 	at := now.UnixNano()
-	for i := range t.flows {
+	ageing := !now.Before(t.nextAge)
+	var limit int64 // nothing has grown before this
+	if ageing {
+		limit = now.Add(-t.idleLimit()).UnixNano()
+	}
+	for group := range t.groups {
+		if marked := t.takeMark(group); marked || ageing {
+			records = t.readGroup(group, at, limit, records)
+		}
+	}
+	records = t.readSIDs(records)
+	if !ageing {
+		return records, drained
+	}
+	t.nextAge = now.Add(ageEvery)
+	records, err := t.free(at, records)
+	return records, errors.Join(drained, err)
+}
+
+// lookAtAll has the next read look at all places, as CPUs that order memory weakly
+// need once nothing is added any more: a mark may be seen there before the growth.
+func (t *table) lookAtAll() { t.nextAge = time.Time{} }
+
+// takeMark clears the group's mark and says whether it was set.
+func (t *table) takeMark(group int) bool {
+	mark := uint64(0xff) << (group % 8 * 8)
+	word := &t.marks[group/groupsOfMarks][group%groupsOfMarks/8]
+	return atomic.LoadUint64(word)&mark != 0 && atomic.AndUint64(word, ^mark)&mark != 0
+}
+
+// readGroup appends what grew in a group, and retires what has not since limit.
+func (t *table) readGroup(group int, at, limit int64, records []Record) []Record {
+	first := group * bpf.GroupPlaces
+	used := 0
+	for i := first; i < min(first+bpf.GroupPlaces, len(t.flows)); i++ {
 		flow := &t.flows[i]
 		if atomic.LoadUint32(&flow.State) != bpf.StateLive {
 			continue
 		}
-		t.used++
+		used++
 		var grew bool
-		if records, grew = t.grown(i, at, records); grew || !ageing {
+		if records, grew = t.grown(i, at, records); grew {
 			continue
 		}
 		if t.seen[i].grew == 0 {
@@ -83,13 +122,9 @@ func (t *table) read(now time.Time, records []Record) ([]Record, error) {
 			t.retiring = append(t.retiring, uint32(i))
 		}
 	}
-	records = t.readSIDs(records)
-	if !ageing {
-		return records, drained
-	}
-	t.nextAge = now.Add(ageEvery)
-	records, err := t.free(at, records)
-	return records, errors.Join(drained, err)
+	t.used += used - int(t.groups[group])
+	t.groups[group] = uint8(used)
+	return records
 }
 
 // idleLimit is how long a flow may be idle: less while the table is nearly full,

@@ -28,7 +28,7 @@ var start = time.Unix(1_000_000, 0)
 
 // fakeTable has four places; place 1 is a flow that sent one packet.
 func fakeTable(idle time.Duration, k kernel) *table {
-	t := newTable(make([]bpf.Flow, 4), make([]bpf.SID, bpf.SIDSlots), idle, k)
+	t := newTable(make([]bpf.Flow, 4), make([]bpf.Marks, 1), make([]bpf.SID, bpf.SIDSlots), idle, k)
 	t.flows[1] = bpf.Flow{Key: [5]uint64{1, 2, 3, 4, 6<<56 | 6<<48}, State: bpf.StateLive, Packets: 1, Bytes: 100}
 	return t
 }
@@ -62,6 +62,36 @@ func TestReadGivesDifferencesAndTotals(t *testing.T) {
 	got := mustRead(t, table, 2*time.Second)
 	if len(got) != 1 || got[0].Delta != (Counts{3, 250}) || got[0].Total != (Counts{4, 350}) {
 		t.Errorf("after growth: got %+v", got)
+	}
+}
+
+// Between the looks at all places, which come each second, marks tell where to look.
+func TestReadLooksAtMarkedGroups(t *testing.T) {
+	table := newTable(make([]bpf.Flow, 2*placesOfMarks), make([]bpf.Marks, 2), make([]bpf.SID, bpf.SIDSlots), time.Minute, fakeKernel{})
+	mustRead(t, table, 0)
+	grow := func(place int) {
+		table.flows[place] = bpf.Flow{State: bpf.StateLive, Packets: table.flows[place].Packets + 1}
+	}
+	steps := []struct {
+		name  string
+		place int
+		mark  func()
+		want  int
+		used  int
+	}{
+		{"no mark", 70, func() {}, 0, 0},
+		{"another group's mark", 70, func() { table.marks[0][0] = 1 }, 0, 0},
+		{"its mark", 70, func() { table.marks[0][0] = 1 << 8 }, 1, 1},
+		{"the mark was taken", 70, func() {}, 0, 1},
+		{"the last group's mark", 2*placesOfMarks - 1, func() { table.marks[1][7] = 1 << 56 }, 1, 2},
+		{"all places", 1, table.lookAtAll, 2, 3},
+	}
+	for _, s := range steps {
+		grow(s.place)
+		s.mark()
+		if got := mustRead(t, table, 100*time.Millisecond); len(got) != s.want || table.used != s.used {
+			t.Errorf("%s: %d records, %d places used; want %d, %d", s.name, len(got), table.used, s.want, s.used)
+		}
 	}
 }
 
@@ -159,7 +189,7 @@ func TestReadThatCannotDrainReportsTheRest(t *testing.T) {
 }
 
 func TestSIDRecordsSayWhatTheyCount(t *testing.T) {
-	table := newTable(nil, make([]bpf.SID, bpf.SIDSlots), time.Minute, fakeKernel{})
+	table := newTable(nil, nil, make([]bpf.SID, bpf.SIDSlots), time.Minute, fakeKernel{})
 	table.sids[7] = bpf.SID{Address: sidA.As16(), State: bpf.StateLive, OverflowPackets: 2, OverflowBytes: 200, OpaquePackets: 3, OpaqueBytes: 300}
 	table.sids[bpf.SIDNone].OpaquePackets, table.sids[bpf.SIDNone].OpaqueBytes = 1, 42
 	table.sids[bpf.SIDUnknown].OverflowPackets, table.sids[bpf.SIDUnknown].OverflowBytes = 5, 500
