@@ -86,7 +86,7 @@ func (v *ownSession) once(ctx context.Context) error {
 	// Ends reading and writing, and leaves the connection to a last word.
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) })
 	defer stop()
-	r := bufio.NewReaderSize(conn, 64<<10)
+	r := bufio.NewReaderSize(&burstReader{Conn: conn}, 64<<10)
 	agreed, err := v.open(conn, r)
 	if err == nil {
 		err = v.established(ctx, conn, r, agreed)
