@@ -28,11 +28,6 @@ type Options struct {
 	DryRun io.Writer
 }
 
-// TableGC is how much an agent's heap may grow between collections, in percent. Go's
-// 100 would have full tables take twice their size; what more collections cost is
-// CPU time while they load.
-const TableGC = 25
-
 // tables is what an agent needs of [kernel.Tables].
 type tables interface {
 	Apply(context.Context, kernel.Change) error

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
-	"runtime/debug"
 	"testing"
 	"time"
 
@@ -23,7 +22,6 @@ import (
 // route in an UPDATE of its own, FRR many in one. What the reflector itself needs is left
 // out of the times but for the garbage collector's, to which it gives little to do.
 func BenchmarkServerLoad(b *testing.B) {
-	defer debug.SetGCPercent(debug.SetGCPercent(TableGC))
 	for _, c := range []sending{
 		{name: "gobgpd", perMessage: 1, pause: 30 * time.Microsecond},
 		{name: "one a message", perMessage: 1},

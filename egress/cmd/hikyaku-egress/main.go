@@ -160,9 +160,6 @@ func runAgent(role config.Role) func(context.Context, []string, io.Writer, io.Wr
 		if *dryRun {
 			opts.DryRun = out
 		}
-		if os.Getenv("GOGC") == "" {
-			debug.SetGCPercent(agent.TableGC)
-		}
 		if loaded.Border != nil {
 			return agent.RunBorder(ctx, loaded.Border, opts)
 		}
