@@ -14,8 +14,28 @@ import (
 // costs one map access and a longest match one for each length in use: Internet
 // tables use some thirty.
 type Table[V any] struct {
-	routes  map[netip.Prefix]V
+	routes  map[key]V
 	lengths [2][129]int
+}
+
+// key is a prefix without a pointer: the garbage collector need not follow one for each
+// route, and hashes are of plain bytes.
+type key struct {
+	addr [16]byte
+	bits uint8
+	is4  bool
+}
+
+func keyOf(p netip.Prefix) key {
+	return key{addr: p.Addr().As16(), bits: uint8(p.Bits()), is4: p.Addr().Is4()}
+}
+
+func (k key) prefix() netip.Prefix {
+	addr := netip.AddrFrom16(k.addr)
+	if k.is4 {
+		addr = addr.Unmap()
+	}
+	return netip.PrefixFrom(addr, int(k.bits))
 }
 
 func family(p netip.Prefix) int {
@@ -27,27 +47,25 @@ func family(p netip.Prefix) int {
 
 // Get returns the value of exactly this prefix.
 func (t *Table[V]) Get(p netip.Prefix) (V, bool) {
-	v, ok := t.routes[p]
+	v, ok := t.routes[keyOf(p)]
 	return v, ok
 }
 
 // Set gives a prefix, whose host bits must be clear, a value.
 func (t *Table[V]) Set(p netip.Prefix, v V) {
 	if t.routes == nil {
-		t.routes = make(map[netip.Prefix]V)
+		t.routes = make(map[key]V)
 	}
-	if _, ok := t.routes[p]; !ok {
-		t.lengths[family(p)][p.Bits()]++
-	}
-	t.routes[p] = v
+	before := len(t.routes)
+	t.routes[keyOf(p)] = v
+	t.lengths[family(p)][p.Bits()] += len(t.routes) - before
 }
 
 // Delete removes a prefix, if it is there.
 func (t *Table[V]) Delete(p netip.Prefix) {
-	if _, ok := t.routes[p]; ok {
-		t.lengths[family(p)][p.Bits()]--
-		delete(t.routes, p)
-	}
+	before := len(t.routes)
+	delete(t.routes, keyOf(p))
+	t.lengths[family(p)][p.Bits()] += len(t.routes) - before
 }
 
 // Len is the number of prefixes.
@@ -57,8 +75,8 @@ func (t *Table[V]) Len() int { return len(t.routes) }
 // changed or deleted meanwhile.
 func (t *Table[V]) All() iter.Seq2[netip.Prefix, V] {
 	return func(yield func(netip.Prefix, V) bool) {
-		for p, v := range t.routes {
-			if !yield(p, v) {
+		for k, v := range t.routes {
+			if !yield(k.prefix(), v) {
 				return
 			}
 		}
@@ -77,7 +95,7 @@ func (t *Table[V]) Longest(within netip.Prefix, usable func(V) bool) (netip.Pref
 		if err != nil {
 			break
 		}
-		if v, ok := t.routes[p]; ok && usable(v) {
+		if v, ok := t.routes[keyOf(p)]; ok && usable(v) {
 			return p, v, true
 		}
 	}

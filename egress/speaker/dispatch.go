@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+	"unique"
 
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
@@ -24,6 +25,9 @@ type dispatcher struct {
 
 	sessions map[netip.Addr]*session
 	vpn      *vpnTable
+	// lastRoute is lastHandle's in the last event, nil at the beginning.
+	lastHandle unique.Handle[VPNRoute]
+	lastRoute  *VPNRoute
 	// patience numbers the waits for a lost reflector; waiting tells whether the
 	// last one still runs.
 	patience int

@@ -1,6 +1,7 @@
 package speaker
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -243,6 +244,15 @@ func nextMessage(r io.Reader, buffer []byte) (kind byte, body []byte, err error)
 		return 0, nil, err
 	}
 	return header[18], buffer[headerLength:n], nil
+}
+
+// hasMessage tells whether the next message can be read without waiting.
+func hasMessage(r *bufio.Reader) bool {
+	if r.Buffered() < headerLength {
+		return false
+	}
+	header, err := r.Peek(headerLength)
+	return err == nil && r.Buffered() >= int(binary.BigEndian.Uint16(header[16:]))
 }
 
 // notified is the neighbour's reason to end the session.

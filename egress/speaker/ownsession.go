@@ -43,6 +43,7 @@ type ownSession struct {
 	local    netip.Addr
 	outbox   *outbox
 	backlog  *backlog // of an egress peer
+	gathered gathering
 	// fail ends the session for an error; guarded as live is.
 	fail context.CancelCauseFunc
 
@@ -85,7 +86,7 @@ func (v *ownSession) once(ctx context.Context) error {
 	// Ends reading and writing, and leaves the connection to a last word.
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) })
 	defer stop()
-	r := bufio.NewReaderSize(conn, 64<<10)
+	r := bufio.NewReaderSize(&burstReader{Conn: conn}, 64<<10)
 	agreed, err := v.open(conn, r)
 	if err == nil {
 		err = v.established(ctx, conn, r, agreed)
@@ -106,6 +107,10 @@ func (v *ownSession) established(ctx context.Context, conn *net.TCPConn, r *bufi
 	}
 	v.wasUp = true
 	v.backlog = newBacklog()
+	v.gathered = gathering{from: fromPeer}
+	if v.reflects() {
+		v.gathered.from = fromReflector
+	}
 	// What fails beside reading ends that, too.
 	reading, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -185,6 +190,9 @@ func (v *ownSession) read(ctx context.Context, conn *net.TCPConn, r *bufio.Reade
 		if err := v.received(ctx, kind, body); err != nil {
 			return err
 		}
+		if v.reflects() && !hasMessage(r) {
+			v.reportUpdate(ctx, v.gathered.take())
+		}
 	}
 }
 
@@ -197,7 +205,7 @@ func (v *ownSession) received(ctx context.Context, kind byte, body []byte) error
 			v.backlog.add(ctx, body)
 		case v.speaker.config.AnnounceOnly && len(body) > longestEndOfRIB:
 		default:
-			return v.update(ctx, body, fromReflector)
+			return v.update(ctx, body)
 		}
 	case bgp.BGP_MSG_NOTIFICATION:
 		return notified(body)
@@ -211,14 +219,22 @@ func (v *ownSession) received(ctx context.Context, kind byte, body []byte) error
 	return nil
 }
 
-// update reads the body of an UPDATE and reports it.
-func (v *ownSession) update(ctx context.Context, body []byte, from source) error {
-	u, err := parseUpdate(body, from)
+// update reads the body of an UPDATE, and reports what is complete.
+func (v *ownSession) update(ctx context.Context, body []byte) error {
+	done, err := v.gathered.add(body)
+	v.reportUpdate(ctx, done)
 	if err != nil {
+		v.reportUpdate(ctx, v.gathered.take())
 		return notification(err)
 	}
-	v.report(ctx, sessionReport{update: &u})
 	return nil
+}
+
+// reportUpdate reports what was gathered, nil for nothing.
+func (v *ownSession) reportUpdate(ctx context.Context, u *routeUpdate) {
+	if u != nil {
+		v.report(ctx, sessionReport{update: u})
+	}
 }
 
 // write sends what is in the outbox, and keeps the session alive.

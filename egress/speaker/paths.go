@@ -84,7 +84,7 @@ func (d *dispatcher) vpnChanged(ctx context.Context, s *session, paths []*apiuti
 
 // updated takes an UPDATE of a reflector whose session is ours.
 func (d *dispatcher) updated(ctx context.Context, s *session, u *routeUpdate) {
-	var changes []vpnChange
+	changes := make([]vpnChange, 0, len(u.unreach)+len(u.reach))
 	var route unique.Handle[VPNRoute]
 	for _, p := range u.unreach {
 		changes = d.vpnOne(changes, s, p, route, false)
@@ -180,22 +180,31 @@ func (d *dispatcher) vpnRoute(s *session, example fmt.Stringer, attributes []bgp
 // route go together.
 func (d *dispatcher) emitVPN(ctx context.Context, changes []vpnChange) {
 	for len(changes) > 0 {
-		first := changes[0]
-		prefixes := []netip.Prefix{first.prefix}
-		for _, c := range changes[1:] {
-			if c.rd != first.rd || c.route != first.route {
-				break
-			}
-			prefixes = append(prefixes, c.prefix)
+		first, same := changes[0], 1
+		for same < len(changes) && changes[same].rd == first.rd && changes[same].route == first.route {
+			same++
 		}
-		changes = changes[len(prefixes):]
+		prefixes := make([]netip.Prefix, same)
+		for i, c := range changes[:same] {
+			prefixes[i] = c.prefix
+		}
+		changes = changes[same:]
 		if first.route == (unique.Handle[VPNRoute]{}) {
 			d.emit(ctx, VPNWithdrawn{RD: first.rd, Prefixes: prefixes})
 			continue
 		}
-		route := first.route.Value()
-		d.emit(ctx, VPNLearned{RD: first.rd, Prefixes: prefixes, Route: &route})
+		d.emit(ctx, VPNLearned{RD: first.rd, Prefixes: prefixes, Route: d.sharedRoute(first.route)})
 	}
+}
+
+// sharedRoute is a route as readers of events keep it, one for all events that follow each
+// other.
+func (d *dispatcher) sharedRoute(of unique.Handle[VPNRoute]) *VPNRoute {
+	if d.lastRoute == nil || d.lastHandle != of {
+		route := of.Value()
+		d.lastHandle, d.lastRoute = of, &route
+	}
+	return d.lastRoute
 }
 
 func (d *dispatcher) bestChanged(ctx context.Context, paths []*apiutil.Path) {

@@ -80,11 +80,12 @@ func (v *ownSession) digest(ctx context.Context) error {
 		}
 		for pending := v.backlog.take(); len(pending) > 0 && ctx.Err() == nil; {
 			body, rest, _ := cutLength16(pending)
-			if err := v.update(ctx, body, fromPeer); err != nil {
+			if err := v.update(ctx, body); err != nil {
 				return err
 			}
 			pending = rest
 		}
+		v.reportUpdate(ctx, v.gathered.take())
 	}
 }
 

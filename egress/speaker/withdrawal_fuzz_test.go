@@ -1,6 +1,7 @@
 package speaker
 
 import (
+	"log/slog"
 	"maps"
 	"net/netip"
 	"slices"
@@ -25,6 +26,7 @@ func FuzzWithdrawals(f *testing.F) {
 		{announceStep, 3, 1, resetStep, 0, 0, withdrawStep | second, 3, 0},                                  // stale, then withdrawn
 		{announceStep, 0x11, 2, resetStep, 0, 0, spoiledStep | second, 0x70, 191, resetStep | second, 0, 0}, // both stale
 		{announceStep, 3, 1, missingStep, 3, 1, spoiledStep, 3, 40, spoiledStep, 3, 60},
+		{spoiledStep | second, 0x56, 0xe8}, // a SID that cannot be one
 	} {
 		f.Add(seed)
 	}
@@ -88,7 +90,9 @@ func newWithdrawalWorld(t testing.TB, wire [fuzzRouteCount][]byte) *withdrawalWo
 	d.events = make(chan Event, 1024) // more than a message has prefixes
 	w := &withdrawalWorld{t: t, wire: wire, dispatcher: d, view: make(map[netip.Prefix]uint32)}
 	for i, name := range []string{"rr1", "rr2"} {
-		w.sessions[i] = &session{neighbor: Neighbor{Name: name, AS: ownAS}, up: true, families: []Family{VPNv6}}
+		s := newSession(Neighbor{Name: name, AS: ownAS}, Config{AS: ownAS, Logger: slog.New(slog.DiscardHandler)})
+		s.up, s.families = true, []Family{VPNv6}
+		w.sessions[i] = s
 		w.said[i], w.stale[i] = make(map[netip.Prefix]uint32), make(map[netip.Prefix]uint32)
 		d.vpn.up(name)
 	}

@@ -160,20 +160,12 @@ func runAgent(role config.Role) func(context.Context, []string, io.Writer, io.Wr
 		if *dryRun {
 			opts.DryRun = out
 		}
-		if os.Getenv("GOGC") == "" {
-			debug.SetGCPercent(tableGC)
-		}
 		if loaded.Border != nil {
 			return agent.RunBorder(ctx, loaded.Border, opts)
 		}
 		return agent.RunServer(ctx, loaded.Server, opts)
 	}
 }
-
-// tableGC is how much an agent's heap may grow between collections, in percent. Go's
-// 100 would have full tables take twice their size; what more collections cost is
-// CPU time while they load.
-const tableGC = 25
 
 // newFlags returns a flag set that prints its usage to out.
 func newFlags(name, usage string, out io.Writer) *flag.FlagSet {
