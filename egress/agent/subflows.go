@@ -26,15 +26,29 @@ type subflows interface {
 	close() error
 }
 
-// newSubflows starts what the configuration asks for.
+// newSubflows starts what the configuration asks for, and undoes what a run that was
+// killed has set for something else.
 func newSubflows(ctx context.Context, c *config.Server, router mptcp.Router, log *slog.Logger) (subflows, error) {
+	l, err := openLedger(c.State.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if l.notes.Userspace && c.MPTCP.Mode != config.MPTCPUserspace {
+		err := mptcp.TakeBack(log)
+		if err == nil {
+			err = l.noteUserspace(false)
+		}
+		if err != nil {
+			log.Error("taking back what a former run has told clients of MPTCP", "error", err)
+		}
+	}
 	switch c.MPTCP.Mode {
 	case config.MPTCPKernel:
-		return newKernelSubflows(c)
+		return newKernelSubflows(c, l)
 	case config.MPTCPUserspace:
-		return newUserspaceSubflows(ctx, c, router, log)
+		return newUserspaceSubflows(ctx, c, l, router, log)
 	default:
-		return noSubflows{}, nil
+		return noSubflows{}, l.putBack()
 	}
 }
 
@@ -52,78 +66,72 @@ func (noSubflows) tell(api.Connection) error {
 type kernelSubflows struct {
 	noSubflows
 	mu     sync.Mutex
-	client *mptcp.Client
-	paths  []mptcp.Path
+	ledger *ledger
+	client *mptcp.Client // nil once closed
 }
 
-func newKernelSubflows(c *config.Server) (*kernelSubflows, error) {
-	if err := setPathManager(c, mptcp.InKernel); err != nil {
-		return nil, err
-	}
+func newKernelSubflows(c *config.Server, l *ledger) (*kernelSubflows, error) {
 	client, err := mptcp.Dial()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("mptcp.mode is %q: %w", c.MPTCP.Mode, err)
 	}
-	limits, err := client.Limits()
+	err = setPathManager(c, l, mptcp.InKernel)
 	if err == nil {
-		limits.Subflows = uint32(c.MPTCP.Subflows)
-		err = client.SetLimits(limits)
+		err = l.setSubflows(client, int(c.MPTCP.Subflows))
 	}
 	if err != nil {
-		return nil, errors.Join(err, client.Close())
+		return nil, errors.Join(err, client.Close(), l.putBack())
 	}
-	return &kernelSubflows{client: client}, nil
+	return &kernelSubflows{ledger: l, client: client}, nil
 }
 
 func (k *kernelSubflows) update(paths []api.Path, _ []api.Policy) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.paths = subflowPaths(paths)
-	return k.apply()
-}
-
-func (k *kernelSubflows) apply() error {
-	have, err := k.client.Endpoints()
-	if err != nil {
-		return err
+	if k.client == nil {
+		return nil
 	}
-	for _, op := range mptcp.PlanEndpoints(have, k.paths) {
-		if err := k.client.ApplyEndpoint(op); err != nil {
-			return err
-		}
-	}
-	return nil
+	return k.ledger.setEndpoints(k.client, subflowPaths(paths))
 }
 
 func (k *kernelSubflows) close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for i := range k.paths {
-		k.paths[i].State = mptcp.PathDown
-	}
-	return errors.Join(k.apply(), k.client.Close())
+	err := errors.Join(k.ledger.putBack(), k.client.Close())
+	k.client = nil
+	return err
 }
 
 // userspaceSubflows decides for each connection alone.
 type userspaceSubflows struct {
 	config  *config.Server
 	manager *mptcp.Manager
-	paths   []mptcp.Path
 	stop    context.CancelFunc
 	ended   chan struct{}
+
+	mu     sync.Mutex
+	ledger *ledger
+	paths  []mptcp.Path
+	closed bool
 }
 
-func newUserspaceSubflows(ctx context.Context, c *config.Server, router mptcp.Router, log *slog.Logger) (*userspaceSubflows, error) {
-	if err := setPathManager(c, mptcp.UserSpace); err != nil {
-		return nil, err
+func newUserspaceSubflows(
+	ctx context.Context, c *config.Server, l *ledger, router mptcp.Router, log *slog.Logger,
+) (*userspaceSubflows, error) {
+	err := errors.Join(l.putBackKernel(), l.noteUserspace(true))
+	if err == nil {
+		err = setPathManager(c, l, mptcp.UserSpace)
 	}
-	manager, err := mptcp.Start(mptcp.Config{Router: router, Logger: log})
+	var manager *mptcp.Manager
+	if err == nil {
+		manager, err = mptcp.Start(mptcp.Config{Router: router, Logger: log})
+	}
 	if err != nil {
-		return nil, errors.Join(err, leavePathManager(c))
+		return nil, errors.Join(err, l.putBack())
 	}
 	// It outlives ctx, so that close can still take addresses back.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	u := &userspaceSubflows{config: c, manager: manager, stop: stop, ended: make(chan struct{})}
+	u := &userspaceSubflows{config: c, manager: manager, ledger: l, stop: stop, ended: make(chan struct{})}
 	go func() {
 		defer close(u.ended)
 		if err := manager.Run(running); err != nil {
@@ -137,6 +145,11 @@ func (u *userspaceSubflows) update(paths []api.Path, policies []api.Policy) erro
 	policy, err := mptcp.NewPolicy(u.config.MPTCP.Ports, rules(policies, u.config.Paths))
 	if err != nil {
 		return err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		return nil // what was taken back stays so
 	}
 	u.manager.SetPolicy(policy)
 	u.paths = subflowPaths(paths)
@@ -168,17 +181,23 @@ func (u *userspaceSubflows) tell(c api.Connection) error {
 }
 
 func (u *userspaceSubflows) close() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.closed = true
 	for i := range u.paths {
 		u.paths[i].State = mptcp.PathDown
 	}
 	err := u.manager.SetPaths(u.paths)
 	u.stop()
 	<-u.ended
-	return errors.Join(err, leavePathManager(u.config))
+	return errors.Join(err, u.ledger.putBack())
 }
 
 // setPathManager makes new connections follow a path manager.
-func setPathManager(c *config.Server, manager mptcp.PathManager) error {
+func setPathManager(c *config.Server, l *ledger, manager mptcp.PathManager) error {
+	if err := l.putBackOther(mptcp.SysctlPathManager, int(manager)); err != nil {
+		return err
+	}
 	settings, err := mptcp.ReadSettings()
 	if err != nil {
 		return fmt.Errorf("mptcp.mode is %q: %w", c.MPTCP.Mode, err)
@@ -189,16 +208,7 @@ func setPathManager(c *config.Server, manager mptcp.PathManager) error {
 	if !c.Kernel.SetSysctls {
 		return fmt.Errorf("kernel.set_sysctls is false: set net.mptcp.pm_type=%d", manager)
 	}
-	settings.PathManager = manager
-	return settings.Apply()
-}
-
-// leavePathManager gives new connections back to the kernel, unless the operator sets sysctls.
-func leavePathManager(c *config.Server) error {
-	if !c.Kernel.SetSysctls {
-		return nil
-	}
-	return setPathManager(c, mptcp.InKernel)
+	return l.setSysctl(mptcp.SysctlPathManager, int(manager))
 }
 
 func subflowPaths(paths []api.Path) []mptcp.Path {

@@ -59,8 +59,8 @@ func (c *Client) ApplyEndpoint(o EndpointOp) error {
 // PlanEndpoints returns the operations that give every path that is up a
 // signalling endpoint, make those of draining paths backup and delete those of
 // paths that are down. Endpoints cannot carry a mark of their owner, so only
-// those with a path's address are touched: name a path that is configured no
-// more once as down.
+// those with a path's address are touched: one of a path that is configured no
+// more goes when that is named as down.
 func PlanEndpoints(have []Endpoint, paths []Path) []EndpointOp {
 	var add, change, remove []EndpointOp
 	free := freeIDs(have)

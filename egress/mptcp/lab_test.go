@@ -2,6 +2,7 @@ package mptcp
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"os"
 	"strconv"
@@ -194,6 +195,15 @@ func (l *lab) observe(ns *netnstest.NS) *record {
 		must(l.t, listener.Close())
 	})
 	return r
+}
+
+// Apply writes the settings into the calling thread's namespace.
+func (s Settings) Apply() error {
+	return errors.Join(
+		SysctlPathManager.Write(int(s.PathManager)),
+		SysctlAddAddrTimeout.Write(s.AddAddrTimeout),
+		sysctlStaleLossCount.Write(s.StaleLossCount),
+	)
 }
 
 func limits(t *testing.T, want Limits) {

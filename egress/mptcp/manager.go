@@ -98,6 +98,22 @@ func Start(cfg Config) (*Manager, error) {
 		return nil, fmt.Errorf("starting the MPTCP manager: net.mptcp.pm_type is %d; set it to %d first",
 			settings.PathManager, UserSpace)
 	}
+	return start(cfg)
+}
+
+// TakeBack takes back what a Manager that was killed has announced, and closes
+// the subflows that came of it, where no other Manager is to follow. It does so in
+// the calling thread's network namespace, whatever path manager new connections
+// there have.
+func TakeBack(log *slog.Logger) error {
+	m, err := start(Config{Logger: log})
+	if err != nil {
+		return fmt.Errorf("taking back announced addresses: %w", err)
+	}
+	return m.close()
+}
+
+func start(cfg Config) (*Manager, error) {
 	client, err := Dial()
 	if err != nil {
 		return nil, fmt.Errorf("starting the MPTCP manager: %w", err)

@@ -250,3 +250,26 @@ func TestInitialSubflowOnAPathThatGoesDown(t *testing.T) {
 	netnstest.Eventually(t, "the client joins path b anew", func() bool { return len(on(m, epeB)) == 1 })
 	netnstest.Eventually(t, "path b carries data", func() bool { return l.sent("b")-before > 100<<10 })
 }
+
+// After a crash nobody may be left to manage connections: what they were told of the
+// paths must not outlive these.
+func TestTakeBack(t *testing.T) {
+	l := newLab(t)
+	m, stop := l.manage(Config{
+		Policy: policy(t, Rule{Name: "all", Mode: Aggregated}), Paths: labPaths(PathUp, PathUp, PathUp), Router: bestA,
+	})
+	clientEvents := l.observe(l.client)
+	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
+	netnstest.Eventually(t, "both paths are joined", func() bool { return len(on(m, epeB)) == 1 && len(on(m, epeC)) == 1 })
+	stop()
+	l.server.Do(func() {
+		must(t, SysctlPathManager.Write(int(InKernel)))
+		must(t, TakeBack(nil))
+	})
+	if left := l.subflows(); len(left) != 1 || left[0].Local.Addr() != m.Connections()[0].Local.Addr() {
+		t.Errorf("the connection has %+v, want its initial subflow alone", left)
+	}
+	netnstest.Eventually(t, "the client was told", func() bool { return len(clientEvents.all(EventRemoved)) == 2 })
+	s.flow()
+	netnstest.Eventually(t, "data arrive", func() bool { return s.received.Load() > 1<<20 })
+}
