@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"hikyaku/egress/api"
 	"hikyaku/egress/config"
@@ -22,6 +24,9 @@ type subflows interface {
 	reconsider(prefixes []netip.Prefix)
 	// tell takes what the edge server says of a connection.
 	tell(api.Connection) error
+	// problems says what does not work at present. It is called with the lock held
+	// that [mptcp.Router] takes.
+	problems() []string
 	// close takes everything back.
 	close() error
 }
@@ -42,14 +47,42 @@ func newSubflows(ctx context.Context, c *config.Server, router mptcp.Router, log
 			log.Error("taking back what a former run has told clients of MPTCP", "error", err)
 		}
 	}
+	var s subflows
 	switch c.MPTCP.Mode {
 	case config.MPTCPKernel:
-		return newKernelSubflows(c, l)
+		s, err = newKernelSubflows(c, l)
 	case config.MPTCPUserspace:
-		return newUserspaceSubflows(ctx, c, l, router, log)
+		s, err = newUserspaceSubflows(ctx, c, l, router, log)
 	default:
-		return noSubflows{}, l.putBack()
+		s, err = noSubflows{}, l.putBack()
 	}
+	if err != nil {
+		return nil, err
+	}
+	return &reported{subflows: s}, nil
+}
+
+// reported counts among the problems that MPTCP was last updated in vain.
+type reported struct {
+	subflows
+	failure atomic.Pointer[error]
+}
+
+func (r *reported) update(paths []api.Path, policies []api.Policy) error {
+	err := r.subflows.update(paths, policies)
+	r.failure.Store(&err)
+	return err
+}
+
+func (r *reported) problems() []string {
+	all := r.subflows.problems()
+	if failure := r.failure.Load(); failure != nil && *failure != nil {
+		all = append(all, (*failure).Error())
+	}
+	for i := range all {
+		all[i] = "MPTCP: " + all[i]
+	}
+	return all
 }
 
 // noSubflows leaves MPTCP alone.
@@ -57,6 +90,7 @@ type noSubflows struct{}
 
 func (noSubflows) update([]api.Path, []api.Policy) error { return nil }
 func (noSubflows) reconsider([]netip.Prefix)             {}
+func (noSubflows) problems() []string                    { return nil }
 func (noSubflows) close() error                          { return nil }
 func (noSubflows) tell(api.Connection) error {
 	return fmt.Errorf("telling of an MPTCP connection while mptcp.mode is not \"userspace\": %w", api.ErrUnsupported)
@@ -65,6 +99,7 @@ func (noSubflows) tell(api.Connection) error {
 // kernelSubflows gives all clients the same addresses.
 type kernelSubflows struct {
 	noSubflows
+	config *config.Server
 	mu     sync.Mutex
 	ledger *ledger
 	client *mptcp.Client // nil once closed
@@ -82,7 +117,7 @@ func newKernelSubflows(c *config.Server, l *ledger) (*kernelSubflows, error) {
 	if err != nil {
 		return nil, errors.Join(err, client.Close(), l.putBack())
 	}
-	return &kernelSubflows{ledger: l, client: client}, nil
+	return &kernelSubflows{config: c, ledger: l, client: client}, nil
 }
 
 func (k *kernelSubflows) update(paths []api.Path, _ []api.Policy) error {
@@ -91,7 +126,37 @@ func (k *kernelSubflows) update(paths []api.Path, _ []api.Policy) error {
 	if k.client == nil {
 		return nil
 	}
-	return k.ledger.setEndpoints(k.client, subflowPaths(paths))
+	return k.ledger.setEndpoints(k.client, mostEndpoints(subflowPaths(paths), k.config))
+}
+
+// mostEndpoints bounds the addresses of each family that clients are told of. Those
+// beyond are as if their path was down.
+func mostEndpoints(paths []mptcp.Path, c *config.Server) []mptcp.Path {
+	place := func(p mptcp.Path) int {
+		i := slices.IndexFunc(c.Paths, func(o config.Path) bool { return o.Name == p.Name })
+		if i >= 0 && c.Paths[i].Backup {
+			i += len(c.Paths) // behind all that carry data
+		}
+		return i
+	}
+	slices.SortStableFunc(paths, func(a, b mptcp.Path) int { return cmp.Compare(place(a), place(b)) })
+	var bounded []mptcp.Path
+	told := map[bool]int{}
+	for _, p := range paths {
+		beyond := mptcp.Path{Name: p.Name, State: mptcp.PathDown}
+		p.Addresses = slices.DeleteFunc(slices.Clone(p.Addresses), func(a netip.Addr) bool {
+			if p.State != mptcp.PathUp {
+				return false
+			}
+			if told[a.Is4()]++; told[a.Is4()] > int(c.MPTCP.Addresses) {
+				beyond.Addresses = append(beyond.Addresses, a)
+				return true
+			}
+			return false
+		})
+		bounded = append(bounded, p, beyond)
+	}
+	return bounded
 }
 
 func (k *kernelSubflows) close() error {
@@ -124,7 +189,9 @@ func newUserspaceSubflows(
 	}
 	var manager *mptcp.Manager
 	if err == nil {
-		manager, err = mptcp.Start(mptcp.Config{Router: router, Logger: log})
+		manager, err = mptcp.Start(mptcp.Config{Router: router, Logger: log, Bounds: mptcp.Bounds{
+			Addresses: int(c.MPTCP.Addresses), Subflows: int(c.MPTCP.Subflows), Connections: int(c.Limits.Connections),
+		}})
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.putBack())
@@ -179,6 +246,8 @@ func (u *userspaceSubflows) tell(c api.Connection) error {
 	}
 	return err
 }
+
+func (u *userspaceSubflows) problems() []string { return u.manager.Problems() }
 
 func (u *userspaceSubflows) close() error {
 	u.mu.Lock()

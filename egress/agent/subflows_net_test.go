@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -81,7 +82,7 @@ func (h *mptcpHost) end(s subflows) {
 
 // crash leaves all as kill -9 does.
 func (h *mptcpHost) crash(s subflows) {
-	if u, ok := s.(*userspaceSubflows); ok {
+	if u, ok := s.(*reported).subflows.(*userspaceSubflows); ok {
 		u.stop()
 		<-u.ended
 	}
@@ -225,4 +226,87 @@ func TestNothingIsSetThatCannotBeNoted(t *testing.T) {
 		t.Errorf("a state directory that can't be made gives %v", err)
 	}
 	h.expectSysctl("then", mptcp.SysctlPathManager, 0)
+}
+
+func TestEndpointsWithinTheBoundOfAddresses(t *testing.T) {
+	h := newMPTCPHost(t)
+	c := h.config(config.MPTCPKernel, "2001:db8:5::c", "2001:db8:5::b", "2001:db8:5::a")
+	c.Paths[0].Backup = true
+	c.Paths[1].Addresses = append(c.Paths[1].Addresses, netip.MustParseAddr("198.51.100.11"))
+	c.MPTCP.Addresses = 1
+	s := h.begin(c)
+	h.expectEndpoints("one of each family", "198.51.100.11", "2001:db8:5::b")
+	var paths []api.Path
+	for _, p := range c.Paths {
+		paths = append(paths, api.Path{Name: p.Name, Addresses: p.Addresses, State: api.Up})
+	}
+	update := func() {
+		t.Helper()
+		h.Do(func() {
+			if err := s.update(paths, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	paths[1].State = api.Draining
+	update()
+	h.expectEndpoints("that path drains", "198.51.100.11", "2001:db8:5::a", "2001:db8:5::b")
+	paths[1].State, paths[2].State = api.Down, api.Down
+	update()
+	h.expectEndpoints("only the backup path is up", "2001:db8:5::c")
+	h.end(s)
+}
+
+func TestEndpointsThatTheKernelRefusesAreAProblem(t *testing.T) {
+	h := newMPTCPHost(t)
+	for i := range 8 {
+		h.IP("mptcp endpoint add 2001:db8:6::" + string(rune('1'+i)) + " signal")
+	}
+	c := h.config(config.MPTCPKernel, oldEPE)
+	s, err := h.try(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Do(func() {
+		if err := s.update([]api.Path{{Name: oldEPE, Addresses: c.Paths[0].Addresses, State: api.Up}}, nil); err == nil {
+			t.Error("a ninth endpoint is no error")
+		}
+	})
+	if got := s.problems(); len(got) != 1 || !strings.Contains(got[0], oldEPE) {
+		t.Errorf("problems %q, want one about %s", got, oldEPE)
+	}
+	h.end(s)
+}
+
+func TestConnectionsBeyondTheBoundAreAProblem(t *testing.T) {
+	h := newMPTCPHost(t)
+	c := h.config(config.MPTCPUserspace, oldEPE)
+	c.Limits.Connections = 1
+	s := h.begin(c)
+	var listen net.ListenConfig
+	listen.SetMultipathTCP(true)
+	var dial net.Dialer
+	dial.SetMultipathTCP(true)
+	h.Do(func() {
+		listener, err := listen.Listen(t.Context(), "tcp", "[::1]:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		conn, err := dial.Dial("tcp", listener.Addr().String()) // its other end counts, too
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		accepted, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { accepted.Close() })
+	})
+	netnstest.Eventually(t, "the bound is told of", func() bool {
+		problems := s.problems()
+		return len(problems) == 1 && strings.HasPrefix(problems[0], "MPTCP: 1 connections are managed, which is the bound")
+	})
+	h.end(s)
 }

@@ -78,9 +78,11 @@ const (
 type MPTCP struct {
 	// Mode is who manages paths. Default "off".
 	Mode MPTCPMode `toml:"mode"`
-	// Addresses that one client is told of at most, 1 to 8. Default 2.
+	// Addresses that one client is told of at a time, 1 to 8, those of draining
+	// paths aside; in mode "kernel" so many of each family. Default 2.
 	Addresses uint8 `toml:"addresses"`
-	// Subflows of one connection besides its first, 1 to 8. Default 4.
+	// Subflows of one connection besides its first, 1 to 8; further ones are
+	// closed or refused. Default 4.
 	Subflows uint8 `toml:"subflows"`
 	// Ports of the server whose connections are managed, in mode "userspace".
 	// Default [], all.
@@ -92,8 +94,8 @@ type Limits struct {
 	// RoutesPerPath from which on further ones are refused, and the log says so.
 	// Default 1500000.
 	RoutesPerPath uint32 `toml:"routes_per_path"`
-	// Connections of MPTCP that are managed at once; further ones keep their
-	// first subflow alone. Default 200000.
+	// Connections of MPTCP that are managed at once, in mode "userspace"; clients
+	// of further ones are told of no address. Default 200000.
 	Connections uint32 `toml:"connections"`
 }
 

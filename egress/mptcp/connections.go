@@ -195,6 +195,13 @@ func (c *Connection) clone() Connection {
 	return copied
 }
 
+// knownFirst sorts connections that were read so that those known before come first.
+func (cs *connections) knownFirst(read []Connection) []Connection {
+	unknown := func(c Connection) bool { return cs.byToken[c.Token] == nil }
+	known := slices.DeleteFunc(slices.Clone(read), unknown)
+	return append(known, slices.DeleteFunc(read, func(c Connection) bool { return !unknown(c) })...)
+}
+
 // replace takes over what was read from the kernel. Of connections known before
 // it keeps what the kernel cannot tell.
 func (cs *connections) replace(read []Connection, now time.Time) {

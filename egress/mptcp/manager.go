@@ -20,6 +20,7 @@ type Config struct {
 	// Policy decides; nil makes every connection plain.
 	Policy *Policy
 	Paths  []Path
+	Bounds Bounds
 	// Router answers which paths reach a client; nil means that all reach
 	// everybody and that none is BGP's best.
 	Router Router
@@ -56,6 +57,8 @@ type Manager struct {
 	// pending are the connections of which something is due later.
 	pending map[Token]struct{}
 	wake    chan struct{}
+
+	troubles troubles
 }
 
 // eventSource is a [Listener], or a fake.
@@ -245,7 +248,13 @@ func (m *Manager) onEvent(e Event, now time.Time) {
 	if m.cfg.OnEvent != nil {
 		m.cfg.OnEvent(e)
 	}
+	if m.refuses(e) {
+		return
+	}
 	c, closed := m.conns.apply(e, now)
+	if closed {
+		m.troubles.room(len(m.conns.byToken))
+	}
 	if c == nil || closed {
 		return
 	}
@@ -259,6 +268,26 @@ func (m *Manager) onEvent(e Event, now time.Time) {
 		m.takeHint(c, now)
 	}
 	m.settle(c, now)
+}
+
+// refuses tells whether an event is the beginning of a connection beyond the bound.
+func (m *Manager) refuses(e Event) bool {
+	begins := e.Kind == EventCreated || e.Kind == EventEstablished
+	bound := m.cfg.Bounds.Connections
+	if !begins || bound == 0 || len(m.conns.byToken) < bound || m.conns.byToken[e.Token] != nil {
+		return false
+	}
+	if e.Kind == EventCreated { // the other one follows it
+		m.refused(1)
+	}
+	return true
+}
+
+func (m *Manager) refused(connections int) {
+	bound := m.cfg.Bounds.Connections
+	if m.troubles.refuse(bound, connections) {
+		m.log.Warn("further MPTCP connections keep their first subflow alone", "managed", bound)
+	}
 }
 
 // SetPolicy replaces the policy and brings all connections to it.

@@ -15,7 +15,7 @@ func (m *Manager) decide(c *Connection, routes Routes) Decision {
 		return Decision{Reason: "no policy"}
 	}
 	routes.Avoid = slices.Concat(routes.Avoid, c.Told.Avoid)
-	return m.policy.Decide(c, m.paths, routes)
+	return m.cfg.Bounds.announce(c, m.policy.Decide(c, m.paths, routes))
 }
 
 func (m *Manager) routes(client netip.Addr) Routes {
@@ -38,6 +38,7 @@ func (m *Manager) settle(c *Connection, now time.Time) {
 	c.initial.follow(routes.Best, m.paths, now)
 	d := m.decide(c, routes)
 	plan := append(Plan(c, d, m.ids), planRenewals(c, d, now)...)
+	plan = append(plan, m.cfg.Bounds.planExcess(c, plan)...)
 	failed := false
 	for _, cmd := range plan {
 		err := m.kernel.Do(cmd)
@@ -76,6 +77,10 @@ func (m *Manager) resync() error {
 	read, err := m.kernel.Connections()
 	if err != nil {
 		return fmt.Errorf("reading MPTCP connections: %w", err)
+	}
+	if bound := m.cfg.Bounds.Connections; bound > 0 && len(read) > bound {
+		m.refused(len(read) - bound)
+		read = m.conns.knownFirst(read)[:bound]
 	}
 	for i := range read {
 		if err := m.readAnnounced(&read[i]); err != nil {

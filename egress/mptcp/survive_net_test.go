@@ -273,3 +273,25 @@ func TestTakeBack(t *testing.T) {
 	s.flow()
 	netnstest.Eventually(t, "data arrive", func() bool { return s.received.Load() > 1<<20 })
 }
+
+// A client may also open subflows that nobody asked it for.
+func TestSubflowsBeyondTheBound(t *testing.T) {
+	l := newLab(t)
+	l.client.IP("mptcp endpoint add 2001:db8:c::2 subflow fullmesh")
+	var seen record
+	m, _ := l.manage(Config{
+		Policy: policy(t, Rule{Name: "all", Mode: Aggregated}), Paths: labPaths(PathUp, PathUp, PathUp), Router: bestA,
+		Bounds: Bounds{Addresses: 2, Subflows: 2}, OnEvent: seen.event,
+	})
+	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
+	s.flow()
+	netnstest.Eventually(t, "the client has opened more than two subflows", func() bool {
+		return len(seen.all(EventSubEstablished)) > 2
+	})
+	netnstest.Eventually(t, "those beyond the bound are closed", func() bool { return len(l.subflows()) == 3 })
+	if c := find(t, m, s); len(c.Announced) != 2 || len(c.Subflows) != 3 || !c.hasInitial() {
+		t.Errorf("the connection has %+v, want its first subflow, two others and two addresses", c)
+	}
+	received := s.received.Load()
+	netnstest.Eventually(t, "data go on", func() bool { return s.received.Load() > received+1<<20 })
+}
