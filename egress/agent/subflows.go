@@ -286,7 +286,7 @@ func subflowPaths(paths []api.Path) []mptcp.Path {
 	}
 	list := make([]mptcp.Path, 0, len(paths))
 	for _, p := range paths {
-		list = append(list, mptcp.Path{Name: p.Name, Addresses: p.Addresses, State: states[p.State]})
+		list = append(list, mptcp.Path{Name: p.Name, Addresses: p.Addresses, State: states[p.State], Backup: p.Backup})
 	}
 	return list
 }

@@ -310,3 +310,16 @@ func TestConnectionsBeyondTheBoundAreAProblem(t *testing.T) {
 	})
 	h.end(s)
 }
+
+func TestEndpointOfABackupPath(t *testing.T) {
+	h := newMPTCPHost(t)
+	c := h.config(config.MPTCPKernel, oldEPE, newEPE)
+	c.Paths[1].Backup = true
+	s := h.begin(c)
+	for line := range strings.Lines(h.IP("mptcp endpoint show")) {
+		if backup := strings.Contains(line, " backup"); backup != strings.HasPrefix(line, newEPE+" ") {
+			t.Errorf("only %s is that of a backup path: %s", newEPE, line)
+		}
+	}
+	h.end(s)
+}
