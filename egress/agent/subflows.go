@@ -218,9 +218,8 @@ func (u *userspaceSubflows) update(paths []api.Path, policies []api.Policy) erro
 	if u.closed {
 		return nil // what was taken back stays so
 	}
-	u.manager.SetPolicy(policy)
 	u.paths = subflowPaths(paths)
-	return u.manager.SetPaths(u.paths)
+	return u.manager.Update(policy, u.paths)
 }
 
 func (u *userspaceSubflows) reconsider(prefixes []netip.Prefix) {

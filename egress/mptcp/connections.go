@@ -213,7 +213,7 @@ func (cs *connections) replace(read []Connection, now time.Time) {
 		before := old[c.Token]
 		if before != nil && before.Local == c.Local && before.Remote == c.Remote {
 			c.Since, c.Adopted, c.Told = before.Since, before.Adopted, before.Told
-			c.initial = before.initial
+			c.initial, c.commands, c.renewals = before.initial, before.commands, before.renewals
 			c.Established = c.Established || before.Established
 			for addr, id := range before.known {
 				c.remember(addr, id)
@@ -234,6 +234,21 @@ func (cs *connections) replace(read []Connection, now time.Time) {
 				}
 			}
 		}
+		if before != nil {
+			c.lostUnseen(before, now)
+		}
 		cs.insert(&c)
+	}
+}
+
+// lostUnseen has the addresses renewed whose subflows closed without an event.
+func (c *Connection) lostUnseen(before *Connection, now time.Time) {
+	if before.Local != c.Local || before.Remote != c.Remote {
+		return
+	}
+	for _, s := range before.Subflows {
+		if c.subflow(s.Local, s.Remote) == nil {
+			c.closed(s, Event{}, now)
+		}
 	}
 }

@@ -151,6 +151,11 @@ func (l *lab) manage(cfg Config) (m *Manager, stop func()) {
 		}
 	})
 	must(l.t, err)
+	open := m.open // which refuses the namespace of the test's own threads
+	m.open = func() (source eventSource, kernel commander, err error) {
+		l.server.Do(func() { source, kernel, err = open() })
+		return source, kernel, err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()

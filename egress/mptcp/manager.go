@@ -35,7 +35,7 @@ type Config struct {
 
 // Manager keeps the MPTCP connections of one network namespace as the policy
 // wants them. Its methods are safe for concurrent use; those which change
-// something return when the commands have been executed.
+// something return when the commands have been executed, but for Reconsider.
 //
 // It survives its restart: [Start] reads connections, subflows and
 // announcements back from the kernel. What is lost is what was told of
@@ -43,10 +43,12 @@ type Config struct {
 type Manager struct {
 	cfg    Config
 	log    *slog.Logger
+	open   func() (eventSource, commander, error)
 	source eventSource
-	kernel commander
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// kernel is nil while the Manager has lost it, see [Manager.Problems].
+	kernel commander
 	policy *Policy
 	paths  []Path
 	ids    map[netip.Addr]uint8
@@ -54,9 +56,13 @@ type Manager struct {
 	hints  map[tuple]hint
 	// undecodable: there were events that are not understood, which is told once.
 	undecodable bool
-	// pending are the connections of which something is due later.
+	// pending are the connections of which something is due later, the first at
+	// nextDue; zero: none. They were looked at last at retried.
 	pending map[Token]struct{}
+	nextDue time.Time
+	retried time.Time
 	wake    chan struct{}
+	again   reconsidering
 
 	troubles troubles
 }
@@ -117,23 +123,19 @@ func TakeBack(log *slog.Logger) error {
 }
 
 func start(cfg Config) (*Manager, error) {
-	client, err := Dial()
+	home, err := namespaceOfThread()
 	if err != nil {
 		return nil, fmt.Errorf("starting the MPTCP manager: %w", err)
 	}
-	sockets, err := dialDiag()
+	source, kernel, err := openKernel(home)
 	if err != nil {
-		return nil, fmt.Errorf("starting the MPTCP manager: %w", errors.Join(err, client.Close()))
+		return nil, fmt.Errorf("starting the MPTCP manager: %w", err)
 	}
-	kernel := namespace{client, sockets}
-	listener, err := Listen()
-	if err != nil {
-		return nil, fmt.Errorf("starting the MPTCP manager: %w", errors.Join(err, kernel.Close()))
-	}
-	m, err := newManager(cfg, listener, kernel)
+	m, err := newManager(cfg, source, kernel)
 	if err != nil {
 		return nil, fmt.Errorf("starting the MPTCP manager: %w", errors.Join(err, m.close()))
 	}
+	m.open = func() (eventSource, commander, error) { return openKernel(home) }
 	return m, nil
 }
 
@@ -154,7 +156,16 @@ func newManager(cfg Config, source eventSource, kernel commander) (*Manager, err
 	return m, m.resync()
 }
 
-func (m *Manager) close() error { return errors.Join(m.source.Close(), m.kernel.Close()) }
+func (m *Manager) close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.kernel == nil {
+		return nil
+	}
+	err := errors.Join(m.source.Close(), m.kernel.Close())
+	m.kernel = nil
+	return err
+}
 
 // number gives each EPE address an address ID that it keeps as long as the
 // Manager runs. IDs need only be unique within a connection; the same ones
@@ -175,8 +186,33 @@ func (m *Manager) number(paths []Path) error {
 }
 
 // Run follows the kernel until the context ends, which leaves connections as
-// they are and is no error. The Manager cannot be used afterwards.
+// they are and is no error. When it loses the kernel, as by an error of its sockets,
+// it opens them anew until that succeeds. The Manager cannot be used afterwards.
 func (m *Manager) Run(ctx context.Context) error {
+	wait := reopenFirst
+	for {
+		began := time.Now()
+		cause := m.follow(ctx)
+		if ctx.Err() != nil {
+			return m.close()
+		}
+		if time.Since(began) >= reopenForget {
+			wait = reopenFirst
+		}
+		m.lose(cause)
+		for lost := true; lost; lost = !m.reopen() {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(wait):
+			}
+			wait = min(2*wait, reopenLast)
+		}
+	}
+}
+
+// follow does so as long as it can, and says why it cannot any more.
+func (m *Manager) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	received := make(chan batch)
 	var receiver sync.WaitGroup
@@ -184,7 +220,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	err := m.loop(ctx, received)
 	cancel()
 	receiver.Wait()
-	return errors.Join(err, m.close())
+	return err
 }
 
 type batch struct {
@@ -219,6 +255,7 @@ func (m *Manager) loop(ctx context.Context, received <-chan batch) error {
 			m.retry(time.Now())
 		case <-m.wake:
 		}
+		m.reconsider()
 	}
 }
 
@@ -290,37 +327,28 @@ func (m *Manager) refused(connections int) {
 	}
 }
 
-// SetPolicy replaces the policy and brings all connections to it.
-func (m *Manager) SetPolicy(p *Policy) {
+// Update replaces policy and paths and brings all connections to them. It refuses
+// paths that bring the EPE addresses ever given to more than 255.
+func (m *Manager) Update(p *Policy, paths []Path) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.policy = p
-	m.settleAll(nil)
+	return m.update(p, paths)
 }
 
-// SetPaths replaces the paths and brings all connections to them. It refuses
-// paths that bring the EPE addresses ever given to more than 255.
+// SetPaths is [Manager.Update] with the policy that there is.
 func (m *Manager) SetPaths(paths []Path) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.update(m.policy, paths)
+}
+
+func (m *Manager) update(p *Policy, paths []Path) error {
 	if err := m.number(paths); err != nil {
 		return err
 	}
-	m.paths = slices.Clone(paths)
+	m.policy, m.paths = p, slices.Clone(paths)
 	m.settleAll(nil)
 	return nil
-}
-
-// Reconsider decides anew for clients in the prefixes, after the Router's
-// answers for them changed; without prefixes for all.
-func (m *Manager) Reconsider(prefixes ...netip.Prefix) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(prefixes) == 0 {
-		m.settleAll(nil)
-		return
-	}
-	m.settleAll(newPrefixSet(prefixes))
 }
 
 // Tell takes what holds for a connection from now on.

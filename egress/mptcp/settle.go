@@ -31,7 +31,7 @@ func (m *Manager) routes(client netip.Addr) Routes {
 
 // settle brings one connection to what is decided for it.
 func (m *Manager) settle(c *Connection, now time.Time) {
-	if c.unmanaged || !c.ServerSide {
+	if m.kernel == nil || c.unmanaged || !c.ServerSide {
 		return
 	}
 	routes := m.routes(c.Client())
@@ -107,13 +107,25 @@ func (m *Manager) readAnnounced(c *Connection) error {
 	return nil
 }
 
+// retryApart is how far apart connections are looked at of which something is due.
+// Where thousands close in a second, each has its own time, and all are walked.
+const retryApart = 50 * time.Millisecond
+
 // noteDue remembers a connection for which something is to be tried again, and
 // makes the loop look at its timer.
 func (m *Manager) noteDue(c *Connection) {
-	if c.due().IsZero() {
+	due := c.due()
+	if due.IsZero() {
 		return
 	}
 	m.pending[c.Token] = struct{}{}
+	if m.nextDue.IsZero() || due.Before(m.nextDue) {
+		m.nextDue = due
+		m.wakeUp()
+	}
+}
+
+func (m *Manager) wakeUp() {
 	select {
 	case m.wake <- struct{}{}:
 	default: // it will look anyway
@@ -124,31 +136,34 @@ func (m *Manager) noteDue(c *Connection) {
 func (m *Manager) untilDue() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	wait := time.Hour
-	for token := range m.pending {
-		c := m.conns.byToken[token]
-		if c == nil || c.due().IsZero() {
-			delete(m.pending, token)
-			continue
-		}
-		wait = min(wait, max(time.Until(c.due()), 0))
+	wait := m.again.wait()
+	if !m.nextDue.IsZero() {
+		wait = min(wait, max(time.Until(m.nextDue), time.Until(m.retried.Add(retryApart))))
 	}
-	return wait
+	return max(wait, 0)
 }
 
 func (m *Manager) retry(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.nextDue.IsZero() || m.nextDue.After(now) {
+		return
+	}
+	m.nextDue, m.retried = time.Time{}, now
+	var due []*Connection
 	for token := range m.pending {
 		c := m.conns.byToken[token]
-		if c == nil {
+		switch {
+		case c == nil || c.due().IsZero():
 			delete(m.pending, token)
-			continue
+		case c.due().After(now):
+			m.noteDue(c)
+		default:
+			delete(m.pending, token)
+			due = append(due, c)
 		}
-		if c.due().After(now) {
-			continue
-		}
-		delete(m.pending, token)
+	}
+	for _, c := range due {
 		c.commands.due = time.Time{}
 		m.settle(c, now)
 	}

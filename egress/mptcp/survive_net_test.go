@@ -295,3 +295,41 @@ func TestSubflowsBeyondTheBound(t *testing.T) {
 	received := s.received.Load()
 	netnstest.Eventually(t, "data go on", func() bool { return s.received.Load() > received+1<<20 })
 }
+
+func TestManagerOpensTheKernelAnew(t *testing.T) {
+	l := newLab(t)
+	m, _ := l.manage(Config{
+		Policy: policy(t, Rule{Name: "all", Mode: Aggregated}), Paths: labPaths(PathUp, PathUp), Router: bestA,
+	})
+	listener := l.listen()
+	s := l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
+	netnstest.Eventually(t, "a subflow joins on path b", func() bool { return len(on(m, epeB)) == 1 })
+	before := m.Connections()[0]
+	m.mu.Lock()
+	must(t, m.source.Close())
+	m.mu.Unlock()
+	netnstest.Eventually(t, "the loss is a problem", func() bool { return len(m.Problems()) == 1 })
+	netnstest.Eventually(t, "the kernel is followed again", func() bool { return len(m.Problems()) == 0 })
+	after := find(t, m, s)
+	before.Adopted = true // for compareAdopted; what was told is known still
+	after.Adopted = true
+	compareAdopted(t, after, before)
+	other := l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
+	netnstest.Eventually(t, "a new connection is joined", func() bool { return len(find(t, m, other).Subflows) == 2 })
+}
+
+// In another namespace there are other connections.
+func TestManagerDoesNotOpenAnotherNamespace(t *testing.T) {
+	l := newLab(t)
+	var home namespaceID
+	l.server.Do(func() {
+		var err error
+		home, err = namespaceOfThread()
+		must(t, err)
+	})
+	l.client.Do(func() {
+		if _, _, err := openKernel(home); err == nil {
+			t.Error("another network namespace was opened")
+		}
+	})
+}

@@ -13,6 +13,15 @@ type troubles struct {
 	full    bool
 	bound   int
 	refused uint64
+	// lost is why connections are not managed, or nil.
+	lost error
+}
+
+// lose notes why connections are not managed, or, with nil, that they are again.
+func (t *troubles) lose(cause error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lost = cause
 }
 
 // refuse notes a connection beyond the bound, and tells whether it is the first.
@@ -45,6 +54,9 @@ func (m *Manager) Problems() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []string
+	if t.lost != nil {
+		all = append(all, fmt.Sprintf("connections are left as they are until the kernel can be asked again: %s", t.lost))
+	}
 	if t.full {
 		all = append(all, fmt.Sprintf("%d connections are managed, which is the bound; %d more had to do with their first subflow alone",
 			t.bound, t.refused))
