@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"hikyaku/egress/api"
 	"hikyaku/egress/config"
@@ -110,7 +111,7 @@ func newKernelSubflows(c *config.Server, l *ledger) (*kernelSubflows, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mptcp.mode is %q: %w", c.MPTCP.Mode, err)
 	}
-	err = setPathManager(c, l, mptcp.InKernel)
+	err = setSysctls(c, l, mptcp.InKernel)
 	if err == nil {
 		err = l.setSubflows(client, int(c.MPTCP.Subflows))
 	}
@@ -185,7 +186,7 @@ func newUserspaceSubflows(
 ) (*userspaceSubflows, error) {
 	err := errors.Join(l.putBackKernel(), l.noteUserspace(true))
 	if err == nil {
-		err = setPathManager(c, l, mptcp.UserSpace)
+		err = setSysctls(c, l, mptcp.UserSpace)
 	}
 	var manager *mptcp.Manager
 	if err == nil {
@@ -261,7 +262,15 @@ func (u *userspaceSubflows) close() error {
 	return errors.Join(err, u.ledger.putBack())
 }
 
-// setPathManager makes new connections follow a path manager.
+// setSysctls makes new connections follow a path manager, and lost announcements
+// cost little.
+func setSysctls(c *config.Server, l *ledger, manager mptcp.PathManager) error {
+	if err := setPathManager(c, l, manager); err != nil || !c.Kernel.SetSysctls {
+		return err
+	}
+	return l.setSysctl(mptcp.SysctlAddAddrTimeout, int(c.MPTCP.AddAddrTimeout/time.Second))
+}
+
 func setPathManager(c *config.Server, l *ledger, manager mptcp.PathManager) error {
 	if err := l.putBackOther(mptcp.SysctlPathManager, int(manager)); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"hikyaku/egress/api"
 	"hikyaku/egress/config"
@@ -321,5 +322,27 @@ func TestEndpointOfABackupPath(t *testing.T) {
 			t.Errorf("only %s is that of a backup path: %s", newEPE, line)
 		}
 	}
+	h.end(s)
+}
+
+func TestTimeoutOfAnnouncementsIsPutBack(t *testing.T) {
+	h := newMPTCPHost(t)
+	const timeout = mptcp.SysctlAddAddrTimeout
+	before := h.sysctl(timeout)
+	for _, mode := range []config.MPTCPMode{config.MPTCPKernel, config.MPTCPUserspace} {
+		c := h.config(mode, oldEPE)
+		s := h.begin(c)
+		h.expectSysctl("mode "+string(mode), timeout, 1)
+		h.crash(s)
+		c.MPTCP.AddAddrTimeout = 3 * time.Second
+		s = h.begin(c)
+		h.expectSysctl("with another one after a crash", timeout, 3)
+		h.end(s)
+		h.expectSysctl("after the stop", timeout, before)
+	}
+	c := h.config(config.MPTCPKernel, oldEPE)
+	c.Kernel.SetSysctls = false
+	s := h.begin(c)
+	h.expectSysctl("kernel.set_sysctls is false", timeout, before)
 	h.end(s)
 }

@@ -60,8 +60,13 @@ func TestEndpoints(t *testing.T) {
 // TestUserspacePathManager switches the namespace's path manager over and back.
 func TestUserspacePathManager(t *testing.T) {
 	l := running(t)
+	sysctl := func(name string) string { return strings.TrimSpace(l.server.Run("cat", "/proc/sys/net/mptcp/"+name)) }
+	manager := func() string { return sysctl("pm_type") }
+	timeout := sysctl("add_addr_timeout")
 	l.withMPTCP("userspace")
-	manager := func() string { return strings.TrimSpace(l.server.Run("cat", "/proc/sys/net/mptcp/pm_type")) }
+	if got := sysctl("add_addr_timeout"); got != "1" {
+		t.Errorf("net.mptcp.add_addr_timeout is %s, want 1", got)
+	}
 	if got := manager(); got != "1" {
 		t.Errorf("net.mptcp.pm_type is %s, want 1", got)
 	}
@@ -72,6 +77,9 @@ func TestUserspacePathManager(t *testing.T) {
 	l.serverAgent.stop()
 	if got := manager(); got != "0" {
 		t.Errorf("after the stop net.mptcp.pm_type is %s, want 0", got)
+	}
+	if got := sysctl("add_addr_timeout"); got != timeout {
+		t.Errorf("after the stop net.mptcp.add_addr_timeout is %s, want %s as before", got, timeout)
 	}
 }
 
