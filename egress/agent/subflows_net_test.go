@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -345,4 +346,25 @@ func TestTimeoutOfAnnouncementsIsPutBack(t *testing.T) {
 	s := h.begin(c)
 	h.expectSysctl("kernel.set_sysctls is false", timeout, before)
 	h.end(s)
+}
+
+// The API changes policies until the very end, and what was taken back stays so.
+func TestUpdatesDuringAndAfterTheStop(t *testing.T) {
+	h := newMPTCPHost(t)
+	for _, mode := range []config.MPTCPMode{config.MPTCPKernel, config.MPTCPUserspace} {
+		c := h.config(mode, oldEPE)
+		s := h.begin(c)
+		paths := []api.Path{{Name: oldEPE, Addresses: c.Paths[0].Addresses, State: api.Up}}
+		var updates sync.WaitGroup
+		updates.Go(func() {
+			for range 100 {
+				if err := s.update(paths, nil); err != nil {
+					t.Errorf("mode %s: %v", mode, err)
+				}
+			}
+		})
+		h.end(s)
+		updates.Wait()
+		h.expectEndpoints("mode " + string(mode) + ", after the stop")
+	}
 }
