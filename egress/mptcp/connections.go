@@ -12,6 +12,7 @@ import (
 type connections struct {
 	byToken map[Token]*Connection
 	byTuple map[tuple]Token
+	byArea  areas
 }
 
 // tuple names a connection by its initial subflow, never IPv4-mapped.
@@ -26,7 +27,7 @@ func unmap(a netip.AddrPort) netip.AddrPort {
 }
 
 func newConnections() *connections {
-	return &connections{byToken: make(map[Token]*Connection), byTuple: make(map[tuple]Token)}
+	return &connections{byToken: make(map[Token]*Connection), byTuple: make(map[tuple]Token), byArea: make(areas)}
 }
 
 // apply takes an event in and returns the connection that it changed, or nil.
@@ -86,10 +87,12 @@ func (cs *connections) open(c *Connection, e Event, now time.Time) *Connection {
 func (cs *connections) insert(c *Connection) {
 	cs.byToken[c.Token] = c
 	cs.byTuple[tupleOf(c.Local, c.Remote)] = c.Token
+	cs.byArea.insert(c)
 }
 
 func (cs *connections) remove(c *Connection) {
 	delete(cs.byToken, c.Token)
+	cs.byArea.remove(c)
 	if key := tupleOf(c.Local, c.Remote); cs.byTuple[key] == c.Token {
 		delete(cs.byTuple, key)
 	}
@@ -208,6 +211,7 @@ func (cs *connections) replace(read []Connection, now time.Time) {
 	old := cs.byToken
 	cs.byToken = make(map[Token]*Connection, len(read))
 	cs.byTuple = make(map[tuple]Token, len(read))
+	cs.byArea = make(areas)
 	for _, c := range read {
 		c.Since, c.Adopted = now, true
 		before := old[c.Token]

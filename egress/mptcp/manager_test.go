@@ -561,24 +561,28 @@ func BenchmarkPathDown(b *testing.B) {
 	}
 }
 
-// BenchmarkReconsider looks through 200,000 connections for a batch of prefixes of
-// nobody among them.
+// BenchmarkReconsider decides anew for a batch of 1,024 prefixes, each of which holds
+// 20 of 200,000 clients.
 func BenchmarkReconsider(b *testing.B) {
 	k := newFakeKernel()
 	p, err := NewPolicy(nil, []Rule{{Name: "all", Mode: Aggregated}})
 	must(b, err)
 	m, err := newManager(Config{Policy: p, Paths: labPaths(PathUp, PathUp), Router: bestA}, k, k)
 	must(b, err)
+	client := func(i int) netip.Addr {
+		prefix := i / 20
+		return netip.AddrFrom16([16]byte{0x2a, 1, byte(prefix >> 10), 4: byte(prefix >> 8), 5: byte(prefix), 15: byte(i % 20)})
+	}
 	for i := range 200_000 {
 		e := settled
-		e.Token = Token(i + 1)
-		e.Remote = netip.AddrPortFrom(netip.AddrFrom16([16]byte{0x20, 1, 13: byte(i >> 16), 14: byte(i >> 8), 15: byte(i)}), 40000)
+		e.Token, e.Remote = Token(i+1), netip.AddrPortFrom(client(i), 40000)
 		m.onEvent(e, time.Now())
 	}
 	var prefixes []netip.Prefix
 	for i := range 1024 {
-		addr := netip.AddrFrom16([16]byte{0x2a, byte(i >> 8), byte(i)})
-		prefixes = append(prefixes, netip.PrefixFrom(addr, 32+i%17))
+		prefix, err := client(20 * i).Prefix(48)
+		must(b, err)
+		prefixes = append(prefixes, prefix)
 	}
 	for b.Loop() {
 		m.Reconsider(prefixes...)

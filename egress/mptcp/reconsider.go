@@ -12,14 +12,14 @@ type reconsidering struct {
 	mu       sync.Mutex
 	prefixes []netip.Prefix
 	all      bool
-	// notBefore is when connections may be looked at again.
+	// notBefore is when connections may be decided anew again.
 	notBefore time.Time
 }
 
 const (
-	// reconsiderShare is how much longer than a look at all connections took is
-	// waited before the next one. A table of 200,000 routes comes in hundreds of
-	// batches, each of which is a walk through all connections.
+	// reconsiderShare is how much longer than the last time took is waited before the
+	// next one: a table of 200,000 routes comes in hundreds of batches, each of which
+	// may concern all connections.
 	reconsiderShare = 4
 	// maxReconsidered bounds the prefixes that wait; more are taken for all.
 	maxReconsidered = 1 << 16

@@ -3,6 +3,7 @@ package mptcp
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -65,10 +66,12 @@ func (m *Manager) settle(c *Connection, now time.Time) {
 // settleAll settles all connections, or those whose client is in the set.
 func (m *Manager) settleAll(clients *prefixMap[struct{}]) {
 	now := time.Now()
-	for _, c := range m.conns.byToken {
-		if clients == nil || clients.contains(c.Client()) {
-			m.settle(c, now)
-		}
+	which := maps.Values(m.conns.byToken)
+	if clients != nil {
+		which = m.conns.byArea.within(clients)
+	}
+	for c := range which {
+		m.settle(c, now)
 	}
 }
 
