@@ -56,6 +56,9 @@ type Manager struct {
 	hints  map[tuple]hint
 	// undecodable: there were events that are not understood, which is told once.
 	undecodable bool
+	// failureLogged is when a failure was logged last; unlogged were not since.
+	failureLogged time.Time
+	unlogged      int
 	// pending are the connections of which something is due later, the first at
 	// nextDue; zero: none. They were looked at last at retried.
 	pending map[Token]struct{}

@@ -255,6 +255,30 @@ func TestManagerRetriesAFailedCommand(t *testing.T) {
 	})
 }
 
+func TestFailuresDoNotFloodTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel()
+		k.refuse(syscall.ENOMEM)
+		var log strings.Builder
+		m, err := newManager(aggregatedConfig(t), k, k)
+		must(t, err)
+		m.log = slog.New(slog.NewTextHandler(&log, nil))
+		fail := func(connections int) {
+			for n := range connections {
+				e := settled
+				e.Token, e.Remote = Token(n+1), netip.AddrPortFrom(clientAddr.Addr(), uint16(n+1))
+				m.onEvent(e, time.Now())
+			}
+		}
+		fail(1000)
+		time.Sleep(time.Second)
+		fail(1)
+		if lines := strings.Count(log.String(), "\n"); lines != 2 || !strings.Contains(log.String(), "unlogged=999") {
+			t.Errorf("%d lines for 1001 failures, want 2 and how many there were:\n%.500s", lines, log.String())
+		}
+	})
+}
+
 func TestManagerReadsAnewAfterAnOverrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newFakeKernel()

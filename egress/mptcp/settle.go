@@ -56,11 +56,22 @@ func (m *Manager) settle(c *Connection, now time.Time) {
 			return
 		default:
 			failed = true
-			m.log.Warn("MPTCP command failed", "command", cmd.String(), "client", c.Remote, "error", err)
+			m.logFailure(cmd, c, err, now)
 		}
 	}
 	c.noteOutcome(failed, now)
 	m.noteDue(c)
+}
+
+// logFailure logs one failure in a second: what fails for one connection may fail for
+// thousands.
+func (m *Manager) logFailure(cmd Command, c *Connection, err error, now time.Time) {
+	if now.Sub(m.failureLogged) < time.Second {
+		m.unlogged++
+		return
+	}
+	m.log.Warn("MPTCP command failed", "command", cmd.String(), "client", c.Remote, "error", err, "unlogged", m.unlogged)
+	m.failureLogged, m.unlogged = now, 0
 }
 
 // settleAll settles all connections, or those whose client is in the set.
