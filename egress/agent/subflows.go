@@ -172,8 +172,9 @@ func (k *kernelSubflows) close() error {
 type userspaceSubflows struct {
 	config  *config.Server
 	manager *mptcp.Manager
+	log     *slog.Logger
 	stop    context.CancelFunc
-	ended   chan struct{}
+	ended   chan error
 
 	mu     sync.Mutex
 	ledger *ledger
@@ -199,13 +200,8 @@ func newUserspaceSubflows(
 	}
 	// It outlives ctx, so that close can still take addresses back.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	u := &userspaceSubflows{config: c, manager: manager, ledger: l, stop: stop, ended: make(chan struct{})}
-	go func() {
-		defer close(u.ended)
-		if err := manager.Run(running); err != nil {
-			log.Error("managing MPTCP connections", "error", err)
-		}
-	}()
+	u := &userspaceSubflows{config: c, manager: manager, ledger: l, log: log, stop: stop, ended: make(chan error, 1)}
+	go func() { u.ended <- manager.Run(running) }()
 	return u, nil
 }
 
@@ -258,8 +254,11 @@ func (u *userspaceSubflows) close() error {
 	}
 	err := u.manager.SetPaths(u.paths)
 	u.stop()
-	<-u.ended
-	return errors.Join(err, u.ledger.putBack())
+	ended := <-u.ended
+	if errors.Is(ended, mptcp.ErrLost) {
+		ended = mptcp.TakeBack(u.log)
+	}
+	return errors.Join(err, ended, u.ledger.putBack())
 }
 
 // setSysctls makes new connections follow a path manager, and lost announcements

@@ -84,19 +84,6 @@ type commander interface {
 	Close() error
 }
 
-// namespace is the kernel's side for one network namespace.
-type namespace struct {
-	*Client
-	*diag
-}
-
-func (n namespace) Connections() ([]Connection, error) { return n.diag.connections() }
-
-func (n namespace) Close() error {
-	n.diag.close()
-	return n.Client.Close()
-}
-
 // Start subscribes to the events of the calling thread's network namespace,
 // reads what is there and brings it to what the policy wants. Call
 // [Manager.Run] next. The namespace must have the user-space path manager, see
@@ -190,7 +177,8 @@ func (m *Manager) number(paths []Path) error {
 
 // Run follows the kernel until the context ends, which leaves connections as
 // they are and is no error. When it loses the kernel, as by an error of its sockets,
-// it opens them anew until that succeeds. The Manager cannot be used afterwards.
+// it opens them anew until that succeeds; it returns [ErrLost] when the context ends
+// before. The Manager cannot be used afterwards.
 func (m *Manager) Run(ctx context.Context) error {
 	wait := reopenFirst
 	for {
@@ -206,7 +194,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		for lost := true; lost; lost = !m.reopen() {
 			select {
 			case <-ctx.Done():
-				return nil
+				return fmt.Errorf("%w: %w", ErrLost, cause)
 			case <-time.After(wait):
 			}
 			wait = min(2*wait, reopenLast)

@@ -350,6 +350,25 @@ func TestManagerGoesOnAfterItLostTheKernel(t *testing.T) {
 	}
 }
 
+func TestManagerThatEndsWithoutTheKernelSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel()
+		m, err := newManager(Config{Logger: slog.New(slog.DiscardHandler)}, k, k)
+		must(t, err)
+		m.open = k.open
+		k.fail(syscall.EMFILE, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- m.Run(ctx) }()
+		k.events <- batch{err: syscall.EIO}
+		time.Sleep(time.Second)
+		cancel()
+		if err := <-ended; !errors.Is(err, ErrLost) || !errors.Is(err, syscall.EIO) {
+			t.Errorf("it ends with %v, want %v and the cause", err, ErrLost)
+		}
+	})
+}
+
 func TestReconsideringLeavesTimeForOtherThings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newFakeKernel()

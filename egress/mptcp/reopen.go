@@ -17,6 +17,10 @@ const (
 	reopenForget = time.Minute
 )
 
+// ErrLost: the kernel could not be asked when the Manager ended, so that what was set
+// last is not what connections have. See [TakeBack].
+var ErrLost = errors.New("MPTCP connections could not be managed to the end")
+
 // namespaceID tells network namespaces apart while they live.
 type namespaceID struct{ device, inode uint64 }
 
@@ -26,6 +30,19 @@ func namespaceOfThread() (namespaceID, error) {
 		return namespaceID{}, fmt.Errorf("finding out the network namespace: %w", err)
 	}
 	return namespaceID{uint64(info.Dev), info.Ino}, nil
+}
+
+// namespace is the kernel's side for one network namespace.
+type namespace struct {
+	*Client
+	*diag
+}
+
+func (n namespace) Connections() ([]Connection, error) { return n.diag.connections() }
+
+func (n namespace) Close() error {
+	n.diag.close()
+	return n.Client.Close()
 }
 
 // openKernel opens what a Manager needs of the calling thread's network namespace,
