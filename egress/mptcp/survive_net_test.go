@@ -1,11 +1,14 @@
 package mptcp
 
 import (
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"hikyaku/egress/netnstest"
 )
@@ -332,4 +335,38 @@ func TestManagerDoesNotOpenAnotherNamespace(t *testing.T) {
 			t.Error("another network namespace was opened")
 		}
 	})
+}
+
+// While a Manager is held up the kernel drops events: of connections that it has not
+// heard of, and of subflows that closed.
+func TestManagerSurvivesAnOverrun(t *testing.T) {
+	l := newLab(t)
+	log := &strings.Builder{}
+	m, stop := l.manage(Config{
+		Policy: policy(t, Rule{Name: "all", Mode: Aggregated}), Paths: labPaths(PathUp, PathUp), Router: bestA,
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	raw, err := m.source.(*Listener).conn.SyscallConn()
+	must(t, err)
+	must(t, raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 4096) }))
+	must(t, err)
+	listener := l.listen()
+	m.mu.Lock()
+	for range 40 {
+		l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
+	}
+	m.mu.Unlock()
+	netnstest.Eventually(t, "all connections are known and joined", func() bool {
+		joined := 0
+		for _, c := range m.Connections() {
+			if c.hasSubflow(epeB) {
+				joined++
+			}
+		}
+		return joined == 40
+	})
+	stop()
+	if !strings.Contains(log.String(), ErrOverrun.Error()) {
+		t.Error("no event was lost; the test proves nothing")
+	}
 }
