@@ -238,7 +238,7 @@ func (s *Server) routes(api.Session) api.Routes {
 }
 
 func (s *Server) problems() []string {
-	var all []string
+	all := s.subflows.problems()
 	for _, name := range s.planner.Names() {
 		v, _ := s.planner.View(name)
 		all = append(all, v.Problems...)

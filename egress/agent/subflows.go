@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"hikyaku/egress/api"
 	"hikyaku/egress/config"
@@ -22,20 +25,65 @@ type subflows interface {
 	reconsider(prefixes []netip.Prefix)
 	// tell takes what the edge server says of a connection.
 	tell(api.Connection) error
+	// problems says what does not work at present. It is called with the lock held
+	// that [mptcp.Router] takes.
+	problems() []string
 	// close takes everything back.
 	close() error
 }
 
-// newSubflows starts what the configuration asks for.
+// newSubflows starts what the configuration asks for, and undoes what a run that was
+// killed has set for something else.
 func newSubflows(ctx context.Context, c *config.Server, router mptcp.Router, log *slog.Logger) (subflows, error) {
+	l, err := openLedger(c.State.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if l.notes.Userspace && c.MPTCP.Mode != config.MPTCPUserspace {
+		err := mptcp.TakeBack(log)
+		if err == nil {
+			err = l.noteUserspace(false)
+		}
+		if err != nil {
+			log.Error("taking back what a former run has told clients of MPTCP", "error", err)
+		}
+	}
+	var s subflows
 	switch c.MPTCP.Mode {
 	case config.MPTCPKernel:
-		return newKernelSubflows(c)
+		s, err = newKernelSubflows(c, l)
 	case config.MPTCPUserspace:
-		return newUserspaceSubflows(ctx, c, router, log)
+		s, err = newUserspaceSubflows(ctx, c, l, router, log)
 	default:
-		return noSubflows{}, nil
+		s, err = noSubflows{}, l.putBack()
 	}
+	if err != nil {
+		return nil, err
+	}
+	return &reported{subflows: s}, nil
+}
+
+// reported counts among the problems that MPTCP was last updated in vain.
+type reported struct {
+	subflows
+	failure atomic.Pointer[error]
+}
+
+func (r *reported) update(paths []api.Path, policies []api.Policy) error {
+	err := r.subflows.update(paths, policies)
+	r.failure.Store(&err)
+	return err
+}
+
+func (r *reported) problems() []string {
+	all := r.subflows.problems()
+	if failure := r.failure.Load(); failure != nil && *failure != nil {
+		all = append(all, (*failure).Error())
+	}
+	for i := range all {
+		all[i] = "MPTCP: " + all[i]
+	}
+	return all
 }
 
 // noSubflows leaves MPTCP alone.
@@ -43,6 +91,7 @@ type noSubflows struct{}
 
 func (noSubflows) update([]api.Path, []api.Policy) error { return nil }
 func (noSubflows) reconsider([]netip.Prefix)             {}
+func (noSubflows) problems() []string                    { return nil }
 func (noSubflows) close() error                          { return nil }
 func (noSubflows) tell(api.Connection) error {
 	return fmt.Errorf("telling of an MPTCP connection while mptcp.mode is not \"userspace\": %w", api.ErrUnsupported)
@@ -51,85 +100,108 @@ func (noSubflows) tell(api.Connection) error {
 // kernelSubflows gives all clients the same addresses.
 type kernelSubflows struct {
 	noSubflows
+	config *config.Server
 	mu     sync.Mutex
-	client *mptcp.Client
-	paths  []mptcp.Path
+	ledger *ledger
+	client *mptcp.Client // nil once closed
 }
 
-func newKernelSubflows(c *config.Server) (*kernelSubflows, error) {
-	if err := setPathManager(c, mptcp.InKernel); err != nil {
-		return nil, err
-	}
+func newKernelSubflows(c *config.Server, l *ledger) (*kernelSubflows, error) {
 	client, err := mptcp.Dial()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("mptcp.mode is %q: %w", c.MPTCP.Mode, err)
 	}
-	limits, err := client.Limits()
+	err = setSysctls(c, l, mptcp.InKernel)
 	if err == nil {
-		limits.Subflows = uint32(c.MPTCP.Subflows)
-		err = client.SetLimits(limits)
+		err = l.setSubflows(client, int(c.MPTCP.Subflows))
 	}
 	if err != nil {
-		return nil, errors.Join(err, client.Close())
+		return nil, errors.Join(err, client.Close(), l.putBack())
 	}
-	return &kernelSubflows{client: client}, nil
+	return &kernelSubflows{config: c, ledger: l, client: client}, nil
 }
 
 func (k *kernelSubflows) update(paths []api.Path, _ []api.Policy) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.paths = subflowPaths(paths)
-	return k.apply()
+	if k.client == nil {
+		return nil
+	}
+	return k.ledger.setEndpoints(k.client, mostEndpoints(subflowPaths(paths), k.config))
 }
 
-func (k *kernelSubflows) apply() error {
-	have, err := k.client.Endpoints()
-	if err != nil {
-		return err
-	}
-	for _, op := range mptcp.PlanEndpoints(have, k.paths) {
-		if err := k.client.ApplyEndpoint(op); err != nil {
-			return err
+// mostEndpoints bounds the addresses of each family that clients are told of. Those
+// beyond are as if their path was down.
+func mostEndpoints(paths []mptcp.Path, c *config.Server) []mptcp.Path {
+	place := func(p mptcp.Path) int {
+		i := slices.IndexFunc(c.Paths, func(o config.Path) bool { return o.Name == p.Name })
+		if i >= 0 && c.Paths[i].Backup {
+			i += len(c.Paths) // behind all that carry data
 		}
+		return i
 	}
-	return nil
+	slices.SortStableFunc(paths, func(a, b mptcp.Path) int { return cmp.Compare(place(a), place(b)) })
+	var bounded []mptcp.Path
+	told := map[bool]int{}
+	for _, p := range paths {
+		beyond := mptcp.Path{Name: p.Name, State: mptcp.PathDown}
+		p.Addresses = slices.DeleteFunc(slices.Clone(p.Addresses), func(a netip.Addr) bool {
+			if p.State != mptcp.PathUp {
+				return false
+			}
+			if told[a.Is4()]++; told[a.Is4()] > int(c.MPTCP.Addresses) {
+				beyond.Addresses = append(beyond.Addresses, a)
+				return true
+			}
+			return false
+		})
+		bounded = append(bounded, p, beyond)
+	}
+	return bounded
 }
 
 func (k *kernelSubflows) close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for i := range k.paths {
-		k.paths[i].State = mptcp.PathDown
-	}
-	return errors.Join(k.apply(), k.client.Close())
+	err := errors.Join(k.ledger.putBack(), k.client.Close())
+	k.client = nil
+	return err
 }
 
 // userspaceSubflows decides for each connection alone.
 type userspaceSubflows struct {
 	config  *config.Server
 	manager *mptcp.Manager
-	paths   []mptcp.Path
+	log     *slog.Logger
 	stop    context.CancelFunc
-	ended   chan struct{}
+	ended   chan error
+
+	mu     sync.Mutex
+	ledger *ledger
+	paths  []mptcp.Path
+	closed bool
 }
 
-func newUserspaceSubflows(ctx context.Context, c *config.Server, router mptcp.Router, log *slog.Logger) (*userspaceSubflows, error) {
-	if err := setPathManager(c, mptcp.UserSpace); err != nil {
-		return nil, err
+func newUserspaceSubflows(
+	ctx context.Context, c *config.Server, l *ledger, router mptcp.Router, log *slog.Logger,
+) (*userspaceSubflows, error) {
+	err := errors.Join(l.putBackKernel(), l.noteUserspace(true))
+	if err == nil {
+		err = setSysctls(c, l, mptcp.UserSpace)
 	}
-	manager, err := mptcp.Start(mptcp.Config{Router: router, Logger: log})
+	var manager *mptcp.Manager
+	if err == nil {
+		manager, err = mptcp.Start(mptcp.Config{Router: router, Logger: log, Bounds: mptcp.Bounds{
+			Addresses: int(c.MPTCP.Addresses), Subflows: int(c.MPTCP.Subflows), Connections: int(c.Limits.Connections),
+		}})
+	}
 	if err != nil {
-		return nil, errors.Join(err, leavePathManager(c))
+		return nil, errors.Join(err, l.putBack())
 	}
 	// It outlives ctx, so that close can still take addresses back.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	u := &userspaceSubflows{config: c, manager: manager, stop: stop, ended: make(chan struct{})}
-	go func() {
-		defer close(u.ended)
-		if err := manager.Run(running); err != nil {
-			log.Error("managing MPTCP connections", "error", err)
-		}
-	}()
+	u := &userspaceSubflows{config: c, manager: manager, ledger: l, log: log, stop: stop, ended: make(chan error, 1)}
+	go func() { u.ended <- manager.Run(running) }()
 	return u, nil
 }
 
@@ -138,9 +210,13 @@ func (u *userspaceSubflows) update(paths []api.Path, policies []api.Policy) erro
 	if err != nil {
 		return err
 	}
-	u.manager.SetPolicy(policy)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		return nil // what was taken back stays so
+	}
 	u.paths = subflowPaths(paths)
-	return u.manager.SetPaths(u.paths)
+	return u.manager.Update(policy, u.paths)
 }
 
 func (u *userspaceSubflows) reconsider(prefixes []netip.Prefix) {
@@ -167,18 +243,37 @@ func (u *userspaceSubflows) tell(c api.Connection) error {
 	return err
 }
 
+func (u *userspaceSubflows) problems() []string { return u.manager.Problems() }
+
 func (u *userspaceSubflows) close() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.closed = true
 	for i := range u.paths {
 		u.paths[i].State = mptcp.PathDown
 	}
 	err := u.manager.SetPaths(u.paths)
 	u.stop()
-	<-u.ended
-	return errors.Join(err, leavePathManager(u.config))
+	ended := <-u.ended
+	if errors.Is(ended, mptcp.ErrLost) {
+		ended = mptcp.TakeBack(u.log)
+	}
+	return errors.Join(err, ended, u.ledger.putBack())
 }
 
-// setPathManager makes new connections follow a path manager.
-func setPathManager(c *config.Server, manager mptcp.PathManager) error {
+// setSysctls makes new connections follow a path manager, and lost announcements
+// cost little.
+func setSysctls(c *config.Server, l *ledger, manager mptcp.PathManager) error {
+	if err := setPathManager(c, l, manager); err != nil || !c.Kernel.SetSysctls {
+		return err
+	}
+	return l.setSysctl(mptcp.SysctlAddAddrTimeout, int(c.MPTCP.AddAddrTimeout/time.Second))
+}
+
+func setPathManager(c *config.Server, l *ledger, manager mptcp.PathManager) error {
+	if err := l.putBackOther(mptcp.SysctlPathManager, int(manager)); err != nil {
+		return err
+	}
 	settings, err := mptcp.ReadSettings()
 	if err != nil {
 		return fmt.Errorf("mptcp.mode is %q: %w", c.MPTCP.Mode, err)
@@ -189,16 +284,7 @@ func setPathManager(c *config.Server, manager mptcp.PathManager) error {
 	if !c.Kernel.SetSysctls {
 		return fmt.Errorf("kernel.set_sysctls is false: set net.mptcp.pm_type=%d", manager)
 	}
-	settings.PathManager = manager
-	return settings.Apply()
-}
-
-// leavePathManager gives new connections back to the kernel, unless the operator sets sysctls.
-func leavePathManager(c *config.Server) error {
-	if !c.Kernel.SetSysctls {
-		return nil
-	}
-	return setPathManager(c, mptcp.InKernel)
+	return l.setSysctl(mptcp.SysctlPathManager, int(manager))
 }
 
 func subflowPaths(paths []api.Path) []mptcp.Path {
@@ -207,7 +293,7 @@ func subflowPaths(paths []api.Path) []mptcp.Path {
 	}
 	list := make([]mptcp.Path, 0, len(paths))
 	for _, p := range paths {
-		list = append(list, mptcp.Path{Name: p.Name, Addresses: p.Addresses, State: states[p.State]})
+		list = append(list, mptcp.Path{Name: p.Name, Addresses: p.Addresses, State: states[p.State], Backup: p.Backup})
 	}
 	return list
 }

@@ -48,7 +48,7 @@ func (s Settings) Save(dir string) error {
 	path := filepath.Join(dir, settingsFile)
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err == nil {
-		err = replaceFile(path, append(text, '\n'))
+		err = ReplaceFile(path, append(text, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("writing drains and policies to %s: %w", path, err)
@@ -56,7 +56,9 @@ func (s Settings) Save(dir string) error {
 	return nil
 }
 
-func replaceFile(path string, text []byte) error {
+// ReplaceFile writes a file of the state directory, which it makes (0750) if it is not
+// there. A crash at any moment leaves either the former text or the new one.
+func ReplaceFile(path string, text []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+	"time"
 
 	"hikyaku/egress/srv6"
 )
@@ -75,6 +76,10 @@ func (d *decoder) checkMPTCP(m MPTCP) {
 	}
 	if (m.Subflows == 0 || m.Subflows > 8) && !d.wrong["mptcp.subflows"] {
 		d.report("mptcp.subflows", "`subflows` is %d: it must be 1 to 8, which is the kernel's limit", m.Subflows)
+	}
+	const slowest = 120 * time.Second
+	if t := m.AddAddrTimeout; (t < time.Second || t > slowest || t%time.Second != 0) && !d.wrong["mptcp.add_addr_timeout"] {
+		d.report("mptcp.add_addr_timeout", "`add_addr_timeout` is %s: it must be whole seconds from 1s to %s, the kernel's default", t, slowest)
 	}
 	if len(m.Ports) > 0 && m.Mode == MPTCPKernel {
 		d.report("mptcp.ports", "`ports` needs `mode = \"userspace\"`: the kernel's path manager treats all ports alike")

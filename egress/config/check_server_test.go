@@ -38,6 +38,8 @@ func TestWrongServers(t *testing.T) {
 		{"more addresses and subflows than the kernel has", "", "[mptcp]\naddresses = 0\nsubflows = 9\n", []string{
 			"mptcp.addresses: `addresses` is 0: it must be 1 to 8",
 			"mptcp.subflows: `subflows` is 9: it must be 1 to 8, which is the kernel's limit"}},
+		{"a timeout of announcements that the kernel cannot have", "", "[mptcp]\nadd_addr_timeout = '1500ms'\n", []string{
+			"mptcp.add_addr_timeout: `add_addr_timeout` is 1.5s: it must be whole seconds from 1s to 2m0s, the kernel's default"}},
 		{"ports in the kernel's mode", "", "[mptcp]\nmode = 'kernel'\nports = [443]\n", []string{
 			"mptcp.ports: `ports` needs `mode = \"userspace\"`: the kernel's path manager treats all ports alike"}},
 		{"ports twice and none", "", "[mptcp]\nports = [443, 0, 443]\n", []string{

@@ -100,8 +100,9 @@ type API struct {
 
 // State is what outlives the process.
 type State struct {
-	// Dir holds drains and policies that were set through the API. Made if it
-	// is not there. Default "/var/lib/hikyaku-egress".
+	// Dir holds drains and policies that were set through the API, and what
+	// was there before a server set MPTCP's state. Made if it is not there.
+	// Default "/var/lib/hikyaku-egress".
 	Dir string `toml:"dir"`
 }
 

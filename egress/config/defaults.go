@@ -29,7 +29,7 @@ func DefaultServer() Server {
 			Drop:         DropUnreachable,
 			SetSysctls:   true,
 		},
-		MPTCP:  MPTCP{Mode: MPTCPOff, Addresses: 2, Subflows: 4},
+		MPTCP:  MPTCP{Mode: MPTCPOff, Addresses: 2, Subflows: 4, AddAddrTimeout: time.Second},
 		Limits: Limits{RoutesPerPath: 1_500_000, Connections: 200_000},
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/netip"
+	"time"
 
 	"hikyaku/egress/srv6"
 )
@@ -56,8 +57,8 @@ type ServerKernel struct {
 	// Drop is what happens to packets from an EPE address whose path does not
 	// reach the client. Default "unreachable".
 	Drop Drop `toml:"drop"`
-	// SetSysctls lets the agent set the sysctls that it needs; otherwise it says
-	// which are wrong and does not start. Default true.
+	// SetSysctls lets the agent set MPTCP's sysctls; otherwise it does not start
+	// where the path manager is not the one that it needs. Default true.
 	SetSysctls bool `toml:"set_sysctls"`
 }
 
@@ -78,10 +79,16 @@ const (
 type MPTCP struct {
 	// Mode is who manages paths. Default "off".
 	Mode MPTCPMode `toml:"mode"`
-	// Addresses that one client is told of at most, 1 to 8. Default 2.
+	// Addresses that one client is told of at a time, 1 to 8, those of draining
+	// paths aside; in mode "kernel" so many of each family. Default 2.
 	Addresses uint8 `toml:"addresses"`
-	// Subflows of one connection besides its first, 1 to 8. Default 4.
+	// Subflows of one connection besides its first, 1 to 8; further ones are
+	// closed or refused. Default 4.
 	Subflows uint8 `toml:"subflows"`
+	// AddAddrTimeout is after how long an address that a client has not echoed is
+	// told again, at most three times; set as net.mptcp.add_addr_timeout where
+	// Kernel.SetSysctls allows that. In whole seconds, 1s to 120s. Default 1s.
+	AddAddrTimeout time.Duration `toml:"add_addr_timeout"`
 	// Ports of the server whose connections are managed, in mode "userspace".
 	// Default [], all.
 	Ports []uint16 `toml:"ports"`
@@ -92,8 +99,8 @@ type Limits struct {
 	// RoutesPerPath from which on further ones are refused, and the log says so.
 	// Default 1500000.
 	RoutesPerPath uint32 `toml:"routes_per_path"`
-	// Connections of MPTCP that are managed at once; further ones keep their
-	// first subflow alone. Default 200000.
+	// Connections of MPTCP that are managed at once, in mode "userspace"; clients
+	// of further ones are told of no address. Default 200000.
 	Connections uint32 `toml:"connections"`
 }
 

@@ -12,6 +12,7 @@ import (
 type connections struct {
 	byToken map[Token]*Connection
 	byTuple map[tuple]Token
+	byArea  areas
 }
 
 // tuple names a connection by its initial subflow, never IPv4-mapped.
@@ -26,7 +27,7 @@ func unmap(a netip.AddrPort) netip.AddrPort {
 }
 
 func newConnections() *connections {
-	return &connections{byToken: make(map[Token]*Connection), byTuple: make(map[tuple]Token)}
+	return &connections{byToken: make(map[Token]*Connection), byTuple: make(map[tuple]Token), byArea: make(areas)}
 }
 
 // apply takes an event in and returns the connection that it changed, or nil.
@@ -86,10 +87,12 @@ func (cs *connections) open(c *Connection, e Event, now time.Time) *Connection {
 func (cs *connections) insert(c *Connection) {
 	cs.byToken[c.Token] = c
 	cs.byTuple[tupleOf(c.Local, c.Remote)] = c.Token
+	cs.byArea.insert(c)
 }
 
 func (cs *connections) remove(c *Connection) {
 	delete(cs.byToken, c.Token)
+	cs.byArea.remove(c)
 	if key := tupleOf(c.Local, c.Remote); cs.byTuple[key] == c.Token {
 		delete(cs.byTuple, key)
 	}
@@ -195,18 +198,26 @@ func (c *Connection) clone() Connection {
 	return copied
 }
 
+// knownFirst sorts connections that were read so that those known before come first.
+func (cs *connections) knownFirst(read []Connection) []Connection {
+	unknown := func(c Connection) bool { return cs.byToken[c.Token] == nil }
+	known := slices.DeleteFunc(slices.Clone(read), unknown)
+	return append(known, slices.DeleteFunc(read, func(c Connection) bool { return !unknown(c) })...)
+}
+
 // replace takes over what was read from the kernel. Of connections known before
 // it keeps what the kernel cannot tell.
 func (cs *connections) replace(read []Connection, now time.Time) {
 	old := cs.byToken
 	cs.byToken = make(map[Token]*Connection, len(read))
 	cs.byTuple = make(map[tuple]Token, len(read))
+	cs.byArea = make(areas)
 	for _, c := range read {
 		c.Since, c.Adopted = now, true
 		before := old[c.Token]
 		if before != nil && before.Local == c.Local && before.Remote == c.Remote {
 			c.Since, c.Adopted, c.Told = before.Since, before.Adopted, before.Told
-			c.initial = before.initial
+			c.initial, c.commands, c.renewals = before.initial, before.commands, before.renewals
 			c.Established = c.Established || before.Established
 			for addr, id := range before.known {
 				c.remember(addr, id)
@@ -227,6 +238,21 @@ func (cs *connections) replace(read []Connection, now time.Time) {
 				}
 			}
 		}
+		if before != nil {
+			c.lostUnseen(before, now)
+		}
 		cs.insert(&c)
+	}
+}
+
+// lostUnseen has the addresses renewed whose subflows closed without an event.
+func (c *Connection) lostUnseen(before *Connection, now time.Time) {
+	if before.Local != c.Local || before.Remote != c.Remote {
+		return
+	}
+	for _, s := range before.Subflows {
+		if c.subflow(s.Local, s.Remote) == nil {
+			c.closed(s, Event{}, now)
+		}
 	}
 }

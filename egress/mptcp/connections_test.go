@@ -2,6 +2,7 @@ package mptcp
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 )
@@ -70,5 +71,45 @@ func TestSnapshotsShareNothing(t *testing.T) {
 	c.known[epeB] = 9
 	if snapshot.Subflows[0].LocalBackup || snapshot.Announced[0].ID != 2 || snapshot.known[epeB] != 2 {
 		t.Errorf("a change of the state shows in the snapshot: %+v", snapshot)
+	}
+}
+
+func TestConnectionsByTheirClientsPrefix(t *testing.T) {
+	cs := newConnections()
+	clients := []string{"2001:db8:1::1", "2001:db8:1::2", "2001:db8:2::1", "2001:db9::1", "192.0.2.1", "192.0.99.1", "::ffff:198.51.100.1"}
+	for i, client := range clients {
+		cs.insert(&Connection{Token: Token(i), Remote: netip.AddrPortFrom(netip.MustParseAddr(client), uint16(i))})
+	}
+	for _, c := range []struct {
+		prefixes []string
+		want     []Token
+	}{
+		{[]string{"2001:db8:1::1/128"}, []Token{0}},
+		{[]string{"2001:db8:1::/48", "2001:db8:1::1/128"}, []Token{0, 1}},
+		{[]string{"2001:db8::/32"}, []Token{0, 1, 2}},
+		{[]string{"2001:db8::/31", "192.0.2.0/24"}, []Token{0, 1, 2, 3, 4}},
+		{[]string{"::/0"}, []Token{0, 1, 2, 3}},
+		{[]string{"0.0.0.0/0"}, []Token{4, 5, 6}},
+		{[]string{"192.0.0.0/16", "198.51.100.0/24"}, []Token{4, 5, 6}},
+		{[]string{"2001:db8:3::/48", "10.0.0.0/8"}, nil},
+	} {
+		var prefixes []netip.Prefix
+		for _, p := range c.prefixes {
+			prefixes = append(prefixes, netip.MustParsePrefix(p))
+		}
+		var got []Token
+		for found := range cs.byArea.within(newPrefixSet(prefixes)) {
+			got = append(got, found.Token)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v: connections %v, want %v", c.prefixes, got, c.want)
+		}
+	}
+	for _, c := range cs.byToken {
+		cs.remove(c)
+	}
+	if len(cs.byArea) != 0 {
+		t.Errorf("without connections there are the areas %v", cs.byArea)
 	}
 }

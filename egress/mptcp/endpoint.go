@@ -1,12 +1,10 @@
 package mptcp
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 
 	"github.com/mdlayher/netlink"
-	"golang.org/x/sys/unix"
 )
 
 // Limits are those of the in-kernel path manager, for each connection, 0 to 8.
@@ -104,16 +102,6 @@ func (c *Client) SetEndpointBackup(addr netip.Addr, backup bool) error {
 		return fmt.Errorf("setting MPTCP endpoint %s to backup %t: %w", addr, backup, err)
 	}
 	return nil
-}
-
-// RenewEndpoint deletes an endpoint and adds it again, so that connections
-// announce it anew and clients open new subflows at once. After a path was
-// away, old subflows would idle for seconds in TCP's back-off.
-func (c *Client) RenewEndpoint(e Endpoint) error {
-	if err := c.DeleteEndpoint(e); err != nil && !errors.Is(err, unix.EINVAL) {
-		return err // EINVAL: it is not there, which is what was wanted
-	}
-	return c.AddEndpoint(e)
 }
 
 func (c *Client) endpointCommand(command uint8, e Endpoint) error {

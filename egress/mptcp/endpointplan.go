@@ -57,10 +57,12 @@ func (c *Client) ApplyEndpoint(o EndpointOp) error {
 }
 
 // PlanEndpoints returns the operations that give every path that is up a
-// signalling endpoint, make those of draining paths backup and delete those of
-// paths that are down. Endpoints cannot carry a mark of their owner, so only
-// those with a path's address are touched: name a path that is configured no
-// more once as down.
+// signalling endpoint, make those of draining and of backup paths backup and
+// delete those of paths that are down. Endpoints cannot carry a mark of their owner, so only
+// those with a path's address are touched: one of a path that is configured no
+// more goes when that is named as down. The deletion makes clients close their
+// subflows, the addition opens new ones: those from before the path was away would
+// idle for seconds in TCP's back-off.
 func PlanEndpoints(have []Endpoint, paths []Path) []EndpointOp {
 	var add, change, remove []EndpointOp
 	free := freeIDs(have)
@@ -68,16 +70,16 @@ func PlanEndpoints(have []Endpoint, paths []Path) []EndpointOp {
 		for _, addr := range path.Addresses {
 			i := slices.IndexFunc(have, func(e Endpoint) bool { return e.Addr == addr && e.Port == 0 })
 			present := i >= 0
-			draining := path.State == PathDraining
+			backup := path.Backup || path.State == PathDraining
 			switch {
 			case path.State == PathDown && present:
 				remove = append(remove, EndpointOp{EndpointDelete, have[i]})
 			case path.State == PathUp && !present:
-				e := Endpoint{ID: free(), Addr: addr, Signal: true}
+				e := Endpoint{ID: free(), Addr: addr, Signal: true, Backup: backup}
 				add = append(add, EndpointOp{EndpointAdd, e})
-			case present && path.State != PathDown && have[i].Backup != draining:
+			case present && path.State != PathDown && have[i].Backup != backup:
 				e := have[i]
-				e.Backup = draining
+				e.Backup = backup
 				change = append(change, EndpointOp{EndpointChange, e})
 			}
 		}

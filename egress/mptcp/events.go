@@ -96,12 +96,41 @@ func (l *Listener) Receive(ctx context.Context) ([]Event, error) {
 		return nil, ctx.Err()
 	}
 	if errors.Is(err, unix.ENOBUFS) {
+		if err := l.drain(); err != nil {
+			return nil, fmt.Errorf("emptying the buffer of MPTCP events: %w", err)
+		}
 		return nil, ErrOverrun
 	}
 	if err != nil {
 		return nil, fmt.Errorf("receiving MPTCP events: %w", err)
 	}
 	return parseEvents(messages)
+}
+
+// drain throws away what is in the buffer. The kernel tells of a loss before that, and
+// goes on dropping events, without another word, until the buffer is empty: what is
+// read from the kernel before then is soon out of date unnoticed.
+func (l *Listener) drain() error {
+	raw, err := l.conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		var one [1]byte // the rest of a message goes with it
+		for {
+			_, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_DONTWAIT)
+			switch {
+			case err == nil, errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.EINTR):
+			case errors.Is(err, unix.EAGAIN):
+				return
+			default:
+				failed = err
+				return
+			}
+		}
+	})
+	return errors.Join(err, failed)
 }
 
 func parseEvents(messages []genetlink.Message) ([]Event, error) {

@@ -2,6 +2,7 @@ package mptcp
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"os"
 	"strconv"
@@ -150,6 +151,11 @@ func (l *lab) manage(cfg Config) (m *Manager, stop func()) {
 		}
 	})
 	must(l.t, err)
+	open := m.open // which refuses the namespace of the test's own threads
+	m.open = func() (source eventSource, kernel commander, err error) {
+		l.server.Do(func() { source, kernel, err = open() })
+		return source, kernel, err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()
@@ -194,6 +200,15 @@ func (l *lab) observe(ns *netnstest.NS) *record {
 		must(l.t, listener.Close())
 	})
 	return r
+}
+
+// Apply writes the settings into the calling thread's namespace.
+func (s Settings) Apply() error {
+	return errors.Join(
+		SysctlPathManager.Write(int(s.PathManager)),
+		SysctlAddAddrTimeout.Write(s.AddAddrTimeout),
+		sysctlStaleLossCount.Write(s.StaleLossCount),
+	)
 }
 
 func limits(t *testing.T, want Limits) {

@@ -20,6 +20,7 @@ type Config struct {
 	// Policy decides; nil makes every connection plain.
 	Policy *Policy
 	Paths  []Path
+	Bounds Bounds
 	// Router answers which paths reach a client; nil means that all reach
 	// everybody and that none is BGP's best.
 	Router Router
@@ -34,7 +35,7 @@ type Config struct {
 
 // Manager keeps the MPTCP connections of one network namespace as the policy
 // wants them. Its methods are safe for concurrent use; those which change
-// something return when the commands have been executed.
+// something return when the commands have been executed, but for Reconsider.
 //
 // It survives its restart: [Start] reads connections, subflows and
 // announcements back from the kernel. What is lost is what was told of
@@ -42,10 +43,12 @@ type Config struct {
 type Manager struct {
 	cfg    Config
 	log    *slog.Logger
+	open   func() (eventSource, commander, error)
 	source eventSource
-	kernel commander
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// kernel is nil while the Manager has lost it, see [Manager.Problems].
+	kernel commander
 	policy *Policy
 	paths  []Path
 	ids    map[netip.Addr]uint8
@@ -53,9 +56,18 @@ type Manager struct {
 	hints  map[tuple]hint
 	// undecodable: there were events that are not understood, which is told once.
 	undecodable bool
-	// pending are the connections of which something is due later.
+	// failureLogged is when a failure was logged last; unlogged were not since.
+	failureLogged time.Time
+	unlogged      int
+	// pending are the connections of which something is due later, the first at
+	// nextDue; zero: none. They were looked at last at retried.
 	pending map[Token]struct{}
+	nextDue time.Time
+	retried time.Time
 	wake    chan struct{}
+	again   reconsidering
+
+	troubles troubles
 }
 
 // eventSource is a [Listener], or a fake.
@@ -72,19 +84,6 @@ type commander interface {
 	Close() error
 }
 
-// namespace is the kernel's side for one network namespace.
-type namespace struct {
-	*Client
-	*diag
-}
-
-func (n namespace) Connections() ([]Connection, error) { return n.diag.connections() }
-
-func (n namespace) Close() error {
-	n.diag.close()
-	return n.Client.Close()
-}
-
 // Start subscribes to the events of the calling thread's network namespace,
 // reads what is there and brings it to what the policy wants. Call
 // [Manager.Run] next. The namespace must have the user-space path manager, see
@@ -98,23 +97,35 @@ func Start(cfg Config) (*Manager, error) {
 		return nil, fmt.Errorf("starting the MPTCP manager: net.mptcp.pm_type is %d; set it to %d first",
 			settings.PathManager, UserSpace)
 	}
-	client, err := Dial()
+	return start(cfg)
+}
+
+// TakeBack takes back what a Manager that was killed has announced, and closes
+// the subflows that came of it, where no other Manager is to follow. It does so in
+// the calling thread's network namespace, whatever path manager new connections
+// there have.
+func TakeBack(log *slog.Logger) error {
+	m, err := start(Config{Logger: log})
+	if err != nil {
+		return fmt.Errorf("taking back announced addresses: %w", err)
+	}
+	return m.close()
+}
+
+func start(cfg Config) (*Manager, error) {
+	home, err := namespaceOfThread()
 	if err != nil {
 		return nil, fmt.Errorf("starting the MPTCP manager: %w", err)
 	}
-	sockets, err := dialDiag()
+	source, kernel, err := openKernel(home)
 	if err != nil {
-		return nil, fmt.Errorf("starting the MPTCP manager: %w", errors.Join(err, client.Close()))
+		return nil, fmt.Errorf("starting the MPTCP manager: %w", err)
 	}
-	kernel := namespace{client, sockets}
-	listener, err := Listen()
-	if err != nil {
-		return nil, fmt.Errorf("starting the MPTCP manager: %w", errors.Join(err, kernel.Close()))
-	}
-	m, err := newManager(cfg, listener, kernel)
+	m, err := newManager(cfg, source, kernel)
 	if err != nil {
 		return nil, fmt.Errorf("starting the MPTCP manager: %w", errors.Join(err, m.close()))
 	}
+	m.open = func() (eventSource, commander, error) { return openKernel(home) }
 	return m, nil
 }
 
@@ -135,7 +146,16 @@ func newManager(cfg Config, source eventSource, kernel commander) (*Manager, err
 	return m, m.resync()
 }
 
-func (m *Manager) close() error { return errors.Join(m.source.Close(), m.kernel.Close()) }
+func (m *Manager) close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.kernel == nil {
+		return nil
+	}
+	err := errors.Join(m.source.Close(), m.kernel.Close())
+	m.kernel = nil
+	return err
+}
 
 // number gives each EPE address an address ID that it keeps as long as the
 // Manager runs. IDs need only be unique within a connection; the same ones
@@ -156,8 +176,34 @@ func (m *Manager) number(paths []Path) error {
 }
 
 // Run follows the kernel until the context ends, which leaves connections as
-// they are and is no error. The Manager cannot be used afterwards.
+// they are and is no error. When it loses the kernel, as by an error of its sockets,
+// it opens them anew until that succeeds; it returns [ErrLost] when the context ends
+// before. The Manager cannot be used afterwards.
 func (m *Manager) Run(ctx context.Context) error {
+	wait := reopenFirst
+	for {
+		began := time.Now()
+		cause := m.follow(ctx)
+		if ctx.Err() != nil {
+			return m.close()
+		}
+		if time.Since(began) >= reopenForget {
+			wait = reopenFirst
+		}
+		m.lose(cause)
+		for lost := true; lost; lost = !m.reopen() {
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("%w: %w", ErrLost, cause)
+			case <-time.After(wait):
+			}
+			wait = min(2*wait, reopenLast)
+		}
+	}
+}
+
+// follow does so as long as it can, and says why it cannot any more.
+func (m *Manager) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	received := make(chan batch)
 	var receiver sync.WaitGroup
@@ -165,7 +211,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	err := m.loop(ctx, received)
 	cancel()
 	receiver.Wait()
-	return errors.Join(err, m.close())
+	return err
 }
 
 type batch struct {
@@ -200,6 +246,7 @@ func (m *Manager) loop(ctx context.Context, received <-chan batch) error {
 			m.retry(time.Now())
 		case <-m.wake:
 		}
+		m.reconsider()
 	}
 }
 
@@ -229,7 +276,13 @@ func (m *Manager) onEvent(e Event, now time.Time) {
 	if m.cfg.OnEvent != nil {
 		m.cfg.OnEvent(e)
 	}
+	if m.refuses(e) {
+		return
+	}
 	c, closed := m.conns.apply(e, now)
+	if closed {
+		m.troubles.room(len(m.conns.byToken))
+	}
 	if c == nil || closed {
 		return
 	}
@@ -245,37 +298,48 @@ func (m *Manager) onEvent(e Event, now time.Time) {
 	m.settle(c, now)
 }
 
-// SetPolicy replaces the policy and brings all connections to it.
-func (m *Manager) SetPolicy(p *Policy) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.policy = p
-	m.settleAll(nil)
+// refuses tells whether an event is the beginning of a connection beyond the bound.
+func (m *Manager) refuses(e Event) bool {
+	begins := e.Kind == EventCreated || e.Kind == EventEstablished
+	bound := m.cfg.Bounds.Connections
+	if !begins || bound == 0 || len(m.conns.byToken) < bound || m.conns.byToken[e.Token] != nil {
+		return false
+	}
+	if e.Kind == EventCreated { // the other one follows it
+		m.refused(1)
+	}
+	return true
 }
 
-// SetPaths replaces the paths and brings all connections to them. It refuses
+func (m *Manager) refused(connections int) {
+	bound := m.cfg.Bounds.Connections
+	if m.troubles.refuse(bound, connections) {
+		m.log.Warn("further MPTCP connections keep their first subflow alone", "managed", bound)
+	}
+}
+
+// Update replaces policy and paths and brings all connections to them. It refuses
 // paths that bring the EPE addresses ever given to more than 255.
+func (m *Manager) Update(p *Policy, paths []Path) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.update(p, paths)
+}
+
+// SetPaths is [Manager.Update] with the policy that there is.
 func (m *Manager) SetPaths(paths []Path) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.update(m.policy, paths)
+}
+
+func (m *Manager) update(p *Policy, paths []Path) error {
 	if err := m.number(paths); err != nil {
 		return err
 	}
-	m.paths = slices.Clone(paths)
+	m.policy, m.paths = p, slices.Clone(paths)
 	m.settleAll(nil)
 	return nil
-}
-
-// Reconsider decides anew for clients in the prefixes, after the Router's
-// answers for them changed; without prefixes for all.
-func (m *Manager) Reconsider(prefixes ...netip.Prefix) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(prefixes) == 0 {
-		m.settleAll(nil)
-		return
-	}
-	m.settleAll(newPrefixSet(prefixes))
 }
 
 // Tell takes what holds for a connection from now on.

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -23,6 +25,9 @@ type fakeKernel struct {
 
 	mu       sync.Mutex
 	refusal  error // the answer to every command
+	unread   error // why connections cannot be read
+	closed   error // why it cannot be opened
+	opened   int
 	commands []string
 }
 
@@ -52,8 +57,36 @@ func (k *fakeKernel) refuse(err error) {
 }
 
 func (k *fakeKernel) Announced(t Token) ([]Announcement, error) { return k.announced[t], k.announceErr }
-func (k *fakeKernel) Connections() ([]Connection, error)        { return slices.Clone(k.connections), nil }
 func (k *fakeKernel) Close() error                              { return nil }
+
+func (k *fakeKernel) Connections() ([]Connection, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.connections), k.unread
+}
+
+func (k *fakeKernel) open() (eventSource, commander, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.opened++
+	return k, k, k.closed
+}
+
+// fail makes opening and reading fail from now on, with nil no more.
+func (k *fakeKernel) fail(opening, reading error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed, k.unread = opening, reading
+}
+
+// SetPolicy replaces the policy alone.
+func (m *Manager) SetPolicy(p *Policy) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.update(p, m.paths); err != nil {
+		panic(err) // the paths were taken before
+	}
+}
 
 // took returns the commands since the last call.
 func (k *fakeKernel) took() []string {
@@ -76,6 +109,7 @@ func (k *fakeKernel) run(t *testing.T, cfg Config) *Manager {
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	m, err := newManager(cfg, k, k)
 	must(t, err)
+	m.open = k.open
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- m.Run(ctx) }()
@@ -221,6 +255,30 @@ func TestManagerRetriesAFailedCommand(t *testing.T) {
 	})
 }
 
+func TestFailuresDoNotFloodTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel()
+		k.refuse(syscall.ENOMEM)
+		var log strings.Builder
+		m, err := newManager(aggregatedConfig(t), k, k)
+		must(t, err)
+		m.log = slog.New(slog.NewTextHandler(&log, nil))
+		fail := func(connections int) {
+			for n := range connections {
+				e := settled
+				e.Token, e.Remote = Token(n+1), netip.AddrPortFrom(clientAddr.Addr(), uint16(n+1))
+				m.onEvent(e, time.Now())
+			}
+		}
+		fail(1000)
+		time.Sleep(time.Second)
+		fail(1)
+		if lines := strings.Count(log.String(), "\n"); lines != 2 || !strings.Contains(log.String(), "unlogged=999") {
+			t.Errorf("%d lines for 1001 failures, want 2 and how many there were:\n%.500s", lines, log.String())
+		}
+	})
+}
+
 func TestManagerReadsAnewAfterAnOverrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newFakeKernel()
@@ -240,6 +298,108 @@ func TestManagerReadsAnewAfterAnOverrun(t *testing.T) {
 			t.Errorf("after the overrun the connections are %+v", all)
 		}
 	})
+}
+
+func TestManagerGoesOnAfterItLostTheKernel(t *testing.T) {
+	for name, lose := range map[string]func(*fakeKernel){
+		"events cannot be received": func(k *fakeKernel) {
+			k.fail(syscall.EMFILE, nil)
+			k.events <- batch{err: syscall.EIO}
+		},
+		"connections cannot be read after an overrun": func(k *fakeKernel) {
+			k.fail(nil, syscall.EMFILE)
+			k.events <- batch{err: ErrOverrun}
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newFakeKernel()
+			m := k.run(t, aggregatedConfig(t))
+			k.happen(created, settled, joinB)
+			must(t, m.Tell(1, Told{Class: "bulk"}))
+			k.took()
+			c := at("2001:db8:1::1") // the same connection, whose second subflow was lost unseen
+			k.connections = []Connection{*c}
+			k.announced = map[Token][]Announcement{1: {{ID: 3, Addr: epeB}}}
+			lose(k)
+			time.Sleep(time.Minute)
+			if got := m.Problems(); len(got) != 1 || !strings.Contains(got[0], syscall.EMFILE.Error()) {
+				t.Errorf("%s: problems %q, want one with the cause", name, got)
+			}
+			if k.opened < 10 || k.opened > 15 {
+				t.Errorf("%s: opened %d times in a minute, want 10 to 15", name, k.opened)
+			}
+			must(t, m.Tell(1, Told{Class: "live"}))
+			must(t, m.SetPaths(labPaths(PathUp, PathUp, PathUp)))
+			m.Reconsider()
+			expect(t, name+", meanwhile", k.took())
+
+			k.fail(nil, nil)
+			time.Sleep(reopenLast + retryFirst)
+			expect(t, name+", back", k.took(), "announce 2001:db8:5::c id 5 token 00000001",
+				"remove id 3 token 00000001", announceB) // for the subflow that was lost
+			if got := m.Problems(); len(got) != 0 {
+				t.Errorf("%s: afterwards there are the problems %q", name, got)
+			}
+			if all := m.Connections(); len(all) != 1 || all[0].Told.Class != "live" || all[0].Adopted || len(all[0].Subflows) != 1 {
+				t.Errorf("%s: afterwards the connections are %+v", name, all)
+			}
+			k.happen(joinB, lostB)
+			time.Sleep(2 * retryFirst)
+			expect(t, name+", events come again", k.took(), "remove id 3 token 00000001", announceB)
+		})
+	}
+}
+
+func TestManagerThatEndsWithoutTheKernelSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel()
+		m, err := newManager(Config{Logger: slog.New(slog.DiscardHandler)}, k, k)
+		must(t, err)
+		m.open = k.open
+		k.fail(syscall.EMFILE, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- m.Run(ctx) }()
+		k.events <- batch{err: syscall.EIO}
+		time.Sleep(time.Second)
+		cancel()
+		if err := <-ended; !errors.Is(err, ErrLost) || !errors.Is(err, syscall.EIO) {
+			t.Errorf("it ends with %v, want %v and the cause", err, ErrLost)
+		}
+	})
+}
+
+func TestReconsideringLeavesTimeForOtherThings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel()
+		cfg := aggregatedConfig(t)
+		routes := &slowRouter{now: Routes{Best: "a", Paths: []string{"a", "b"}}}
+		cfg.Router = routes
+		m := k.run(t, cfg)
+		k.happen(created, settled)
+		before := routes.asked.Load()
+		for range 1000 {
+			m.Reconsider(netip.MustParsePrefix("2001:db8:1::/48"))
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		// Each look takes 10 ms; with what is waited, 20 fit into a second.
+		if asked := routes.asked.Load() - before; asked < 15 || asked > 25 {
+			t.Errorf("a client was decided for %d times in a second, want about 20", asked)
+		}
+	})
+}
+
+// slowRouter takes 10 ms for an answer.
+type slowRouter struct {
+	now   Routes
+	asked atomic.Int32
+}
+
+func (r *slowRouter) Routes(netip.Addr) Routes {
+	r.asked.Add(1)
+	time.Sleep(10 * time.Millisecond)
+	return r.now
 }
 
 func TestManagerGoesOnAfterAnEventThatIsNotUnderstood(t *testing.T) {
@@ -441,5 +601,35 @@ func BenchmarkPathDown(b *testing.B) {
 		if count != 20_000 {
 			b.Fatalf("%d commands, want 20,000", count)
 		}
+	}
+}
+
+// BenchmarkReconsider decides anew for a batch of 1,024 prefixes, each of which holds
+// 20 of 200,000 clients.
+func BenchmarkReconsider(b *testing.B) {
+	k := newFakeKernel()
+	p, err := NewPolicy(nil, []Rule{{Name: "all", Mode: Aggregated}})
+	must(b, err)
+	m, err := newManager(Config{Policy: p, Paths: labPaths(PathUp, PathUp), Router: bestA}, k, k)
+	must(b, err)
+	client := func(i int) netip.Addr {
+		prefix := i / 20
+		return netip.AddrFrom16([16]byte{0x2a, 1, byte(prefix >> 10), 4: byte(prefix >> 8), 5: byte(prefix), 15: byte(i % 20)})
+	}
+	for i := range 200_000 {
+		e := settled
+		e.Token, e.Remote = Token(i+1), netip.AddrPortFrom(client(i), 40000)
+		m.onEvent(e, time.Now())
+	}
+	var prefixes []netip.Prefix
+	for i := range 1024 {
+		prefix, err := client(20 * i).Prefix(48)
+		must(b, err)
+		prefixes = append(prefixes, prefix)
+	}
+	for b.Loop() {
+		m.Reconsider(prefixes...)
+		m.again.notBefore = time.Time{}
+		m.reconsider()
 	}
 }

@@ -100,6 +100,9 @@ func TestPlanEndpoints(t *testing.T) {
 	b := Endpoint{ID: 2, Addr: epeB, Signal: true}
 	draining := Endpoint{ID: 2, Addr: epeB, Signal: true, Backup: true}
 	only := func(state PathState) []Path { return []Path{{Name: "b", Addresses: []netip.Addr{epeB}, State: state}} }
+	backup := func(state PathState) []Path {
+		return []Path{{Name: "b", Addresses: []netip.Addr{epeB}, State: state, Backup: true}}
+	}
 	cases := []struct {
 		name  string
 		have  []Endpoint
@@ -111,6 +114,9 @@ func TestPlanEndpoints(t *testing.T) {
 		{"makes a draining path's backup", []Endpoint{b}, only(PathDraining), []string{"ip mptcp endpoint change 2001:db8:5::b backup"}},
 		{"does not add a draining path's", nil, only(PathDraining), nil},
 		{"makes it active again", []Endpoint{draining}, only(PathUp), []string{"ip mptcp endpoint change 2001:db8:5::b nobackup"}},
+		{"adds a backup path's as backup", nil, backup(PathUp), []string{"ip mptcp endpoint add 2001:db8:5::b id 1 signal backup"}},
+		{"makes that of a path backup which became so", []Endpoint{b}, backup(PathUp), []string{"ip mptcp endpoint change 2001:db8:5::b backup"}},
+		{"leaves a backup path's after a drain", []Endpoint{draining}, backup(PathUp), nil},
 		{"deletes that of a path which is down", []Endpoint{foreign, b}, only(PathDown), []string{"ip mptcp endpoint delete id 2"}},
 		{"nothing to delete", []Endpoint{foreign}, only(PathDown), nil},
 		{"leaves a foreign endpoint", []Endpoint{foreign}, nil, nil},

@@ -3,6 +3,7 @@ package mptcp
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -15,7 +16,7 @@ func (m *Manager) decide(c *Connection, routes Routes) Decision {
 		return Decision{Reason: "no policy"}
 	}
 	routes.Avoid = slices.Concat(routes.Avoid, c.Told.Avoid)
-	return m.policy.Decide(c, m.paths, routes)
+	return m.cfg.Bounds.announce(c, m.policy.Decide(c, m.paths, routes))
 }
 
 func (m *Manager) routes(client netip.Addr) Routes {
@@ -31,13 +32,14 @@ func (m *Manager) routes(client netip.Addr) Routes {
 
 // settle brings one connection to what is decided for it.
 func (m *Manager) settle(c *Connection, now time.Time) {
-	if c.unmanaged || !c.ServerSide {
+	if m.kernel == nil || c.unmanaged || !c.ServerSide {
 		return
 	}
 	routes := m.routes(c.Client())
 	c.initial.follow(routes.Best, m.paths, now)
 	d := m.decide(c, routes)
 	plan := append(Plan(c, d, m.ids), planRenewals(c, d, now)...)
+	plan = append(plan, m.cfg.Bounds.planExcess(c, plan)...)
 	failed := false
 	for _, cmd := range plan {
 		err := m.kernel.Do(cmd)
@@ -54,20 +56,33 @@ func (m *Manager) settle(c *Connection, now time.Time) {
 			return
 		default:
 			failed = true
-			m.log.Warn("MPTCP command failed", "command", cmd.String(), "client", c.Remote, "error", err)
+			m.logFailure(cmd, c, err, now)
 		}
 	}
 	c.noteOutcome(failed, now)
 	m.noteDue(c)
 }
 
+// logFailure logs one failure in a second: what fails for one connection may fail for
+// thousands.
+func (m *Manager) logFailure(cmd Command, c *Connection, err error, now time.Time) {
+	if now.Sub(m.failureLogged) < time.Second {
+		m.unlogged++
+		return
+	}
+	m.log.Warn("MPTCP command failed", "command", cmd.String(), "client", c.Remote, "error", err, "unlogged", m.unlogged)
+	m.failureLogged, m.unlogged = now, 0
+}
+
 // settleAll settles all connections, or those whose client is in the set.
 func (m *Manager) settleAll(clients *prefixMap[struct{}]) {
 	now := time.Now()
-	for _, c := range m.conns.byToken {
-		if clients == nil || clients.contains(c.Client()) {
-			m.settle(c, now)
-		}
+	which := maps.Values(m.conns.byToken)
+	if clients != nil {
+		which = m.conns.byArea.within(clients)
+	}
+	for c := range which {
+		m.settle(c, now)
 	}
 }
 
@@ -76,6 +91,10 @@ func (m *Manager) resync() error {
 	read, err := m.kernel.Connections()
 	if err != nil {
 		return fmt.Errorf("reading MPTCP connections: %w", err)
+	}
+	if bound := m.cfg.Bounds.Connections; bound > 0 && len(read) > bound {
+		m.refused(len(read) - bound)
+		read = m.conns.knownFirst(read)[:bound]
 	}
 	for i := range read {
 		if err := m.readAnnounced(&read[i]); err != nil {
@@ -102,13 +121,25 @@ func (m *Manager) readAnnounced(c *Connection) error {
 	return nil
 }
 
+// retryApart is how far apart connections are looked at of which something is due.
+// Where thousands close in a second, each has its own time, and all are walked.
+const retryApart = 50 * time.Millisecond
+
 // noteDue remembers a connection for which something is to be tried again, and
 // makes the loop look at its timer.
 func (m *Manager) noteDue(c *Connection) {
-	if c.due().IsZero() {
+	due := c.due()
+	if due.IsZero() {
 		return
 	}
 	m.pending[c.Token] = struct{}{}
+	if m.nextDue.IsZero() || due.Before(m.nextDue) {
+		m.nextDue = due
+		m.wakeUp()
+	}
+}
+
+func (m *Manager) wakeUp() {
 	select {
 	case m.wake <- struct{}{}:
 	default: // it will look anyway
@@ -119,31 +150,34 @@ func (m *Manager) noteDue(c *Connection) {
 func (m *Manager) untilDue() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	wait := time.Hour
-	for token := range m.pending {
-		c := m.conns.byToken[token]
-		if c == nil || c.due().IsZero() {
-			delete(m.pending, token)
-			continue
-		}
-		wait = min(wait, max(time.Until(c.due()), 0))
+	wait := m.again.wait()
+	if !m.nextDue.IsZero() {
+		wait = min(wait, max(time.Until(m.nextDue), time.Until(m.retried.Add(retryApart))))
 	}
-	return wait
+	return max(wait, 0)
 }
 
 func (m *Manager) retry(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.nextDue.IsZero() || m.nextDue.After(now) {
+		return
+	}
+	m.nextDue, m.retried = time.Time{}, now
+	var due []*Connection
 	for token := range m.pending {
 		c := m.conns.byToken[token]
-		if c == nil {
+		switch {
+		case c == nil || c.due().IsZero():
 			delete(m.pending, token)
-			continue
+		case c.due().After(now):
+			m.noteDue(c)
+		default:
+			delete(m.pending, token)
+			due = append(due, c)
 		}
-		if c.due().After(now) {
-			continue
-		}
-		delete(m.pending, token)
+	}
+	for _, c := range due {
 		c.commands.due = time.Time{}
 		m.settle(c, now)
 	}

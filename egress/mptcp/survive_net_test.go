@@ -1,11 +1,14 @@
 package mptcp
 
 import (
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"hikyaku/egress/netnstest"
 )
@@ -249,4 +252,121 @@ func TestInitialSubflowOnAPathThatGoesDown(t *testing.T) {
 	before := l.sent("b")
 	netnstest.Eventually(t, "the client joins path b anew", func() bool { return len(on(m, epeB)) == 1 })
 	netnstest.Eventually(t, "path b carries data", func() bool { return l.sent("b")-before > 100<<10 })
+}
+
+// After a crash nobody may be left to manage connections: what they were told of the
+// paths must not outlive these.
+func TestTakeBack(t *testing.T) {
+	l := newLab(t)
+	m, stop := l.manage(Config{
+		Policy: policy(t, Rule{Name: "all", Mode: Aggregated}), Paths: labPaths(PathUp, PathUp, PathUp), Router: bestA,
+	})
+	clientEvents := l.observe(l.client)
+	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
+	netnstest.Eventually(t, "both paths are joined", func() bool { return len(on(m, epeB)) == 1 && len(on(m, epeC)) == 1 })
+	stop()
+	l.server.Do(func() {
+		must(t, SysctlPathManager.Write(int(InKernel)))
+		must(t, TakeBack(nil))
+	})
+	if left := l.subflows(); len(left) != 1 || left[0].Local.Addr() != m.Connections()[0].Local.Addr() {
+		t.Errorf("the connection has %+v, want its initial subflow alone", left)
+	}
+	netnstest.Eventually(t, "the client was told", func() bool { return len(clientEvents.all(EventRemoved)) == 2 })
+	s.flow()
+	netnstest.Eventually(t, "data arrive", func() bool { return s.received.Load() > 1<<20 })
+}
+
+// A client may also open subflows that nobody asked it for.
+func TestSubflowsBeyondTheBound(t *testing.T) {
+	l := newLab(t)
+	l.client.IP("mptcp endpoint add 2001:db8:c::2 subflow fullmesh")
+	var seen record
+	m, _ := l.manage(Config{
+		Policy: policy(t, Rule{Name: "all", Mode: Aggregated}), Paths: labPaths(PathUp, PathUp, PathUp), Router: bestA,
+		Bounds: Bounds{Addresses: 2, Subflows: 2}, OnEvent: seen.event,
+	})
+	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
+	s.flow()
+	netnstest.Eventually(t, "the client has opened more than two subflows", func() bool {
+		return len(seen.all(EventSubEstablished)) > 2
+	})
+	netnstest.Eventually(t, "those beyond the bound are closed", func() bool { return len(l.subflows()) == 3 })
+	if c := find(t, m, s); len(c.Announced) != 2 || len(c.Subflows) != 3 || !c.hasInitial() {
+		t.Errorf("the connection has %+v, want its first subflow, two others and two addresses", c)
+	}
+	received := s.received.Load()
+	netnstest.Eventually(t, "data go on", func() bool { return s.received.Load() > received+1<<20 })
+}
+
+func TestManagerOpensTheKernelAnew(t *testing.T) {
+	l := newLab(t)
+	m, _ := l.manage(Config{
+		Policy: policy(t, Rule{Name: "all", Mode: Aggregated}), Paths: labPaths(PathUp, PathUp), Router: bestA,
+	})
+	listener := l.listen()
+	s := l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
+	netnstest.Eventually(t, "a subflow joins on path b", func() bool { return len(on(m, epeB)) == 1 })
+	before := m.Connections()[0]
+	m.mu.Lock()
+	must(t, m.source.Close())
+	m.mu.Unlock()
+	netnstest.Eventually(t, "the loss is a problem", func() bool { return len(m.Problems()) == 1 })
+	netnstest.Eventually(t, "the kernel is followed again", func() bool { return len(m.Problems()) == 0 })
+	after := find(t, m, s)
+	before.Adopted = true // for compareAdopted; what was told is known still
+	after.Adopted = true
+	compareAdopted(t, after, before)
+	other := l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
+	netnstest.Eventually(t, "a new connection is joined", func() bool { return len(find(t, m, other).Subflows) == 2 })
+}
+
+// In another namespace there are other connections.
+func TestManagerDoesNotOpenAnotherNamespace(t *testing.T) {
+	l := newLab(t)
+	var home namespaceID
+	l.server.Do(func() {
+		var err error
+		home, err = namespaceOfThread()
+		must(t, err)
+	})
+	l.client.Do(func() {
+		if _, _, err := openKernel(home); err == nil {
+			t.Error("another network namespace was opened")
+		}
+	})
+}
+
+// While a Manager is held up the kernel drops events: of connections that it has not
+// heard of, and of subflows that closed.
+func TestManagerSurvivesAnOverrun(t *testing.T) {
+	l := newLab(t)
+	log := &strings.Builder{}
+	m, stop := l.manage(Config{
+		Policy: policy(t, Rule{Name: "all", Mode: Aggregated}), Paths: labPaths(PathUp, PathUp), Router: bestA,
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	raw, err := m.source.(*Listener).conn.SyscallConn()
+	must(t, err)
+	must(t, raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 4096) }))
+	must(t, err)
+	listener := l.listen()
+	m.mu.Lock()
+	for range 40 {
+		l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
+	}
+	m.mu.Unlock()
+	netnstest.Eventually(t, "all connections are known and joined", func() bool {
+		joined := 0
+		for _, c := range m.Connections() {
+			if c.hasSubflow(epeB) {
+				joined++
+			}
+		}
+		return joined == 40
+	})
+	stop()
+	if !strings.Contains(log.String(), ErrOverrun.Error()) {
+		t.Error("no event was lost; the test proves nothing")
+	}
 }

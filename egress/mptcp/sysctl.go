@@ -38,18 +38,23 @@ type Settings struct {
 	StaleLossCount int
 }
 
-const (
-	sysctlFolder = "/proc/sys/net/mptcp/"
+// Sysctl is one of net.mptcp's, without that prefix. It belongs to the calling
+// thread's network namespace.
+type Sysctl string
 
-	sysctlPathManager    = "pm_type"
-	sysctlAddAddrTimeout = "add_addr_timeout"
-	sysctlStaleLossCount = "stale_loss_cnt"
+// The sysctls that an agent sets.
+const (
+	SysctlPathManager    Sysctl = "pm_type"
+	SysctlAddAddrTimeout Sysctl = "add_addr_timeout"
+	sysctlStaleLossCount Sysctl = "stale_loss_cnt"
 )
+
+const sysctlFolder = "/proc/sys/net/mptcp/"
 
 // ReadSettings reads the settings. It returns [ErrUnsupported] where the
 // kernel has no MPTCP or it is switched off (net.mptcp.enabled=0).
 func ReadSettings() (Settings, error) {
-	enabled, err := readSysctl("enabled")
+	enabled, err := Sysctl("enabled").Read()
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && enabled == 0) {
 		return Settings{}, ErrUnsupported
 	}
@@ -59,14 +64,14 @@ func ReadSettings() (Settings, error) {
 	var s Settings
 	var pathManager int
 	for _, f := range []struct {
-		name  string
-		value *int
+		sysctl Sysctl
+		value  *int
 	}{
-		{sysctlPathManager, &pathManager},
-		{sysctlAddAddrTimeout, &s.AddAddrTimeout},
+		{SysctlPathManager, &pathManager},
+		{SysctlAddAddrTimeout, &s.AddAddrTimeout},
 		{sysctlStaleLossCount, &s.StaleLossCount},
 	} {
-		if *f.value, err = readSysctl(f.name); err != nil {
+		if *f.value, err = f.sysctl.Read(); err != nil {
 			return Settings{}, err
 		}
 	}
@@ -74,37 +79,30 @@ func ReadSettings() (Settings, error) {
 	return s, nil
 }
 
-// Apply writes the settings. New connections follow the path manager,
-// existing ones keep theirs.
-func (s Settings) Apply() error {
-	return errors.Join(
-		writeSysctl(sysctlPathManager, int(s.PathManager)),
-		writeSysctl(sysctlAddAddrTimeout, s.AddAddrTimeout),
-		writeSysctl(sysctlStaleLossCount, s.StaleLossCount),
-	)
-}
-
-func readSysctl(name string) (int, error) {
-	text, err := os.ReadFile(sysctlFolder + name)
+// Read reads the sysctl.
+func (s Sysctl) Read() (int, error) {
+	text, err := os.ReadFile(sysctlFolder + string(s))
 	if err != nil {
-		return 0, fmt.Errorf("reading net.mptcp.%s: %w", name, err)
+		return 0, fmt.Errorf("reading net.mptcp.%s: %w", s, err)
 	}
 	value, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
-		return 0, fmt.Errorf("reading net.mptcp.%s: %w", name, err)
+		return 0, fmt.Errorf("reading net.mptcp.%s: %w", s, err)
 	}
 	return value, nil
 }
 
-func writeSysctl(name string, value int) error {
+// Write sets the sysctl. Of [SysctlPathManager] each connection keeps what was
+// set when it began.
+func (s Sysctl) Write(value int) error {
 	// No O_TRUNC or O_CREAT: it is a file of proc.
-	file, err := os.OpenFile(sysctlFolder+name, os.O_WRONLY, 0)
+	file, err := os.OpenFile(sysctlFolder+string(s), os.O_WRONLY, 0)
 	if err != nil {
-		return fmt.Errorf("setting net.mptcp.%s to %d: %w", name, value, err)
+		return fmt.Errorf("setting net.mptcp.%s to %d: %w", s, value, err)
 	}
 	_, err = file.WriteString(strconv.Itoa(value))
 	if err = errors.Join(err, file.Close()); err != nil {
-		return fmt.Errorf("setting net.mptcp.%s to %d: %w", name, value, err)
+		return fmt.Errorf("setting net.mptcp.%s to %d: %w", s, value, err)
 	}
 	return nil
 }

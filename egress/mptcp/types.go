@@ -127,6 +127,9 @@ type Path struct {
 	// must be routed over this path, see package endpoint.
 	Addresses []netip.Addr
 	State     PathState
+	// Backup: the in-kernel path manager uses it only while there is no other. A
+	// [Policy] has its own word on that, see [PathUse].
+	Backup bool
 }
 
 // Routes is what BGP knows of a client.

@@ -60,8 +60,13 @@ func TestEndpoints(t *testing.T) {
 // TestUserspacePathManager switches the namespace's path manager over and back.
 func TestUserspacePathManager(t *testing.T) {
 	l := running(t)
+	sysctl := func(name string) string { return strings.TrimSpace(l.server.Run("cat", "/proc/sys/net/mptcp/"+name)) }
+	manager := func() string { return sysctl("pm_type") }
+	timeout := sysctl("add_addr_timeout")
 	l.withMPTCP("userspace")
-	manager := func() string { return strings.TrimSpace(l.server.Run("cat", "/proc/sys/net/mptcp/pm_type")) }
+	if got := sysctl("add_addr_timeout"); got != "1" {
+		t.Errorf("net.mptcp.add_addr_timeout is %s, want 1", got)
+	}
 	if got := manager(); got != "1" {
 		t.Errorf("net.mptcp.pm_type is %s, want 1", got)
 	}
@@ -73,4 +78,62 @@ func TestUserspacePathManager(t *testing.T) {
 	if got := manager(); got != "0" {
 		t.Errorf("after the stop net.mptcp.pm_type is %s, want 0", got)
 	}
+	if got := sysctl("add_addr_timeout"); got != timeout {
+		t.Errorf("after the stop net.mptcp.add_addr_timeout is %s, want %s as before", got, timeout)
+	}
+}
+
+// TestEndpointsAfterACrash starts the server again with another configuration, which
+// must not leave clients with addresses that are the host's no more.
+func TestEndpointsAfterACrash(t *testing.T) {
+	l := running(t)
+	endpoints := func() string { return l.server.IP("mptcp endpoint show") }
+	limits := l.server.IP("mptcp limits show")
+	l.withMPTCP("kernel")
+	l.eventually("both EPE addresses are announced", func() bool {
+		return strings.Contains(endpoints(), epe(0)+" ") && strings.Contains(endpoints(), epe(1)+" ")
+	})
+	l.serverAgent.kill()
+	l.reconfigure(epe(1)+`"`, epe(8)+`"`)
+	l.startServer()
+	l.eventually("the new EPE address is announced, and the old one no more", func() bool {
+		return strings.Contains(endpoints(), epe(8)+" ") && !strings.Contains(endpoints(), epe(1)+" ")
+	})
+	l.serverAgent.kill()
+	l.reconfigure(`mode = "kernel"`, `mode = "off"`)
+	l.startServer()
+	l.eventually("the path is up", func() bool { return l.state(l.serverAPI, path(0)) == api.Up })
+	if left := strings.TrimSpace(endpoints()); left != "" {
+		t.Errorf("with mptcp.mode \"off\" there are endpoints: %s", left)
+	}
+	if got := l.server.IP("mptcp limits show"); got != limits {
+		t.Errorf("then the limits are %q, want %q as before", got, limits)
+	}
+}
+
+// TestPathManagerAfterACrash starts the server again with MPTCP left alone.
+func TestPathManagerAfterACrash(t *testing.T) {
+	l := running(t)
+	l.withMPTCP("userspace")
+	l.serverAgent.kill()
+	l.reconfigure(`mode = "userspace"`, `mode = "off"`)
+	l.startServer()
+	l.eventually("the path is up", func() bool { return l.state(l.serverAPI, path(0)) == api.Up })
+	if got := strings.TrimSpace(l.server.Run("cat", "/proc/sys/net/mptcp/pm_type")); got != "0" {
+		t.Errorf("net.mptcp.pm_type is %s while nobody manages connections, want 0", got)
+	}
+}
+
+// reconfigure replaces a part of the server's configuration.
+func (l *lab) reconfigure(old, now string) {
+	l.t.Helper()
+	text, err := os.ReadFile(l.serverConfig)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	changed := strings.ReplaceAll(string(text), old, now)
+	if changed == string(text) {
+		l.t.Fatalf("the configuration has no %s", old)
+	}
+	write(l.t, l.serverConfig, changed)
 }
