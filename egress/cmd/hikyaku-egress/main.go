@@ -108,7 +108,7 @@ func hintFor(err error) string {
 	case errors.Is(err, unix.EADDRINUSE):
 		return "another BGP daemon has the port: give `bgp.port` another number, or leave `bgp.listen` empty"
 	case errors.Is(err, fs.ErrPermission):
-		return "run as root, or with CAP_NET_ADMIN, CAP_SYS_ADMIN and, below port 1024, CAP_NET_BIND_SERVICE"
+		return "run as root, or with CAP_NET_ADMIN; ports below 1024 need CAP_NET_BIND_SERVICE, `flows` CAP_BPF and CAP_PERFMON"
 	}
 	return ""
 }
