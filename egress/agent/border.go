@@ -25,6 +25,8 @@ type Border struct {
 	speaker borderSpeaker
 	// vrf are the peers with a VRF device.
 	vrf map[string]bool
+	// best has, in a dry run, what BGP prefers: a peer for each prefix.
+	best map[netip.Prefix]string
 	// later has the loop do something when it has the time.
 	later func(func(context.Context))
 }
@@ -37,7 +39,7 @@ type borderSpeaker interface {
 // RunBorder runs the agent of a border router until ctx ends, then withdraws
 // everything and removes what it put into the kernel.
 func RunBorder(ctx context.Context, c *config.Border, opts Options) error {
-	b := &Border{config: c, vrf: make(map[string]bool)}
+	b := &Border{config: c, vrf: make(map[string]bool), best: make(map[netip.Prefix]string)}
 	b.engine = newEngine(&c.Common, config.RoleBorder, opts, b)
 	for i := range c.Peers {
 		b.sessions.add(c.Peers[i].Name, kindPeer, c.Peers[i].Address, c.Peers[i].ASN, b.started)
@@ -148,6 +150,7 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 	}
 	c.Originate = b.config.Router.Announce
 	c.BestPaths = b.config.Router.BestPaths
+	c.Silent = b.opts.DryRun != nil
 	c.AnnounceOnly = true // other borders' paths are for servers
 	for i := range c.Neighbors {
 		c.Neighbors[i].GracefulRestart = b.config.BGP.RestartTime
@@ -278,6 +281,7 @@ func (b *Border) handle(event speaker.Event) {
 		b.planner.EndOfRIB(e.Peer, e.Family)
 	case speaker.BestPath:
 		b.planner.Best(e)
+		b.dryBest(e)
 	}
 }
 
@@ -286,7 +290,7 @@ func (b *Border) pending(name string) bool { return b.planner.Pending(name) }
 func (b *Border) want() kernel.State       { return b.planner.Want() }
 func (b *Border) retry(name string)        { b.planner.Retry(name) }
 func (b *Border) told()                    {}
-func (b *Border) stop() error              { return nil }
+func (b *Border) stop() error              { return b.dryUnicast() }
 
 func (b *Border) names() []string { return append(b.planner.Names(), border.MainTable) }
 
