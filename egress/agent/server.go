@@ -58,13 +58,11 @@ func (s *Server) load(have kernel.State, _ *host) {
 
 // speak starts the BGP sessions, and MPTCP's path management before them.
 func (s *Server) speak(ctx context.Context, restarting bool) (bgp, error) {
-	if s.opts.DryRun == nil {
-		subflows, err := newSubflows(ctx, s.config, s, s.log)
-		if err != nil {
-			return nil, err
-		}
-		s.subflows = subflows
+	subflows, err := s.newSubflows(ctx)
+	if err != nil {
+		return nil, err
 	}
+	s.subflows = subflows
 	c, err := speakerConfig(&s.config.Common, s.log)
 	if err != nil {
 		return nil, err
@@ -75,6 +73,13 @@ func (s *Server) speak(ctx context.Context, restarting bool) (bgp, error) {
 	}
 	go s.watchBorders(ctx)
 	return started, nil
+}
+
+func (s *Server) newSubflows(ctx context.Context) (subflows, error) {
+	if s.opts.DryRun != nil {
+		return newDrySubflows(s.config, s.opts.DryRun)
+	}
+	return newSubflows(ctx, s.config, s, s.log)
 }
 
 // stop takes back what clients of MPTCP were told.
