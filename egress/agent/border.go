@@ -47,8 +47,8 @@ func RunBorder(ctx context.Context, c *config.Border, opts Options) error {
 	return b.run(ctx, b)
 }
 
-// prepare finds out what the kernel can do, and makes devices and sysctls fit.
-func (b *Border) prepare(h *host) error {
+// check finds out what the kernel can do, and whether the interfaces are there.
+func (b *Border) check(h *host) error {
 	if !b.features.EndDT6 || !b.features.NexthopObjects {
 		return missing(b.features, "EndDT6", "NexthopObjects")
 	}
@@ -60,6 +60,16 @@ func (b *Border) prepare(h *host) error {
 			return fmt.Errorf("srv6.vrf is \"on\": %w", missing(b.features, "VRF", "EndDT46"))
 		}
 	}
+	for _, name := range b.config.SRv6.Interfaces {
+		if _, err := h.devices.mtu("srv6.interfaces", name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare makes devices and sysctls fit.
+func (b *Border) prepare(h *host) error {
 	if err := h.sysctls(b.config.Kernel.SetSysctls, b.sysctls()); err != nil {
 		return err
 	}
@@ -82,7 +92,7 @@ const loopbackMTU = 65535
 func (b *Border) sysctls() []sysctl {
 	list := []sysctl{{"net.ipv6.conf.all.forwarding", "1"}, {"net.ipv6.conf.all.seg6_enabled", "1"}}
 	for _, name := range b.config.SRv6.Interfaces {
-		list = append(list, sysctl{"net.ipv6.conf." + name + ".seg6_enabled", "1"})
+		list = append(list, ofInterface("ipv6", name, "seg6_enabled", "1"))
 	}
 	for _, has := range b.vrf {
 		if has {
@@ -93,7 +103,7 @@ func (b *Border) sysctls() []sysctl {
 }
 
 // load makes the planner go on from what is in the kernel.
-func (b *Border) load(have kernel.State, h *host) {
+func (b *Border) load(have kernel.State, h *host) error {
 	b.planner = border.New(b.config, border.Options{
 		Anchor: anchor,
 		VRF:    func(p *config.Peer) bool { return b.vrf[p.Name] },
@@ -102,6 +112,7 @@ func (b *Border) load(have kernel.State, h *host) {
 		},
 		ResolveInside: func(nextHop netip.Addr) (border.Hop, error) { return resolveInside(h.devices, nextHop) },
 	}, have)
+	return nil
 }
 
 // resolve asks the kernel where a next hop is.

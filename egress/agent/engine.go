@@ -82,6 +82,9 @@ type engine struct {
 	features kernel.Features
 	started  time.Time
 
+	// leave puts back what was there before the agent and is not ours to remove.
+	leave func(context.Context) error
+
 	calls chan func(context.Context) // with the loop's context
 	links chan kernel.Link
 
