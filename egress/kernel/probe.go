@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -33,6 +34,10 @@ type Features struct {
 	AddressProtocol bool
 	// MPTCP sockets, and a path manager that listens to netlink.
 	MPTCP bool
+	// MPTCPUserspace lets a program decide for each connection (Linux 5.19).
+	MPTCPUserspace bool
+	// EBPF and the kernel's type information (BTF), which flow statistics need.
+	EBPF, BTF bool
 }
 
 // Missing is a feature that this kernel lacks.
@@ -135,6 +140,12 @@ func (p *probe) trials() []trial {
 			"our addresses are known by the agent's own notes alone; Linux 5.18 has it"},
 		{"MPTCP", &f.MPTCP, p.mptcp,
 			"no aggregation over several paths; steering works (CONFIG_MPTCP_IPV6)"},
+		{"MPTCPUserspace", &f.MPTCPUserspace, there("/proc/sys/net/mptcp/pm_type"),
+			"mptcp.mode = \"kernel\" is what remains; Linux 5.19 has it"},
+		{"EBPF", &f.EBPF, probeEBPF,
+			"no `hikyaku-egress flows`; all else works (CONFIG_BPF_SYSCALL)"},
+		{"BTF", &f.BTF, there("/sys/kernel/btf/vmlinux"),
+			"no `hikyaku-egress flows`; all else works (CONFIG_DEBUG_INFO_BTF)"},
 	}
 }
 
@@ -291,6 +302,24 @@ func (p *probe) mptcp() error {
 	defer conn.Close()
 	if _, err := genericFamily(conn, "mptcp_pm"); err != nil {
 		return fmt.Errorf("finding the MPTCP path manager: %w", err)
+	}
+	return nil
+}
+
+// there tells whether a file of the kernel is there.
+func there(path string) func() error {
+	return func() error {
+		_, err := os.Stat(path)
+		return err
+	}
+}
+
+// probeEBPF makes a call of bpf(2) that no kernel knows: whether this process may use it
+// is not asked.
+func probeEBPF() error {
+	_, _, errno := unix.Syscall(unix.SYS_BPF, math.MaxInt32, 0, 0)
+	if errno == unix.ENOSYS {
+		return errno
 	}
 	return nil
 }
