@@ -401,11 +401,6 @@ func (b *Border) problems() []string {
 			all = append(all, fmt.Sprintf("peer %s: IPv4 is left out, since this kernel has no VRF devices for End.DT46; "+
 				"IPv6 works", name))
 		}
-		for _, c := range v.Config.Communities {
-			if c.Large {
-				all = append(all, fmt.Sprintf("peer %s: large community %s is not sent, only those of RFC 1997 are", name, c))
-			}
-		}
 	}
 	return all
 }
