@@ -181,6 +181,8 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 			n.MultihopTTL = p.Multihop
 		}
 		if n.Families = b.families(p); len(n.Families) == 0 {
+			b.sessions.refuse(p.Name, noFamily)
+			b.planner.PeerDown(p.Name, noFamily)
 			continue
 		}
 		c.Neighbors = append(c.Neighbors, n)
@@ -226,6 +228,9 @@ func (b *Border) watchNextHops(ctx context.Context) {
 		}
 	}
 }
+
+// noFamily is why there is no session with a peer.
+const noFamily = "there is no session: IPv4 is its only family, and this kernel has no VRF devices for End.DT46"
 
 // families are those of a peer which its SID can take.
 func (b *Border) families(p *config.Peer) []speaker.Family {
@@ -282,6 +287,8 @@ func (b *Border) handle(event speaker.Event) {
 		b.planner.PeerUp(e.Peer)
 	case speaker.PeerDown:
 		b.planner.PeerDown(e.Peer, b.sessions.reason(e.Peer))
+	case speaker.NoSession:
+		b.planner.Explain(e.Peer, b.sessions.reason(e.Peer))
 	case speaker.PeerDownCalled:
 		b.later(func(ctx context.Context) { b.closedEarly(ctx, e.Peer) })
 	case speaker.Learned:
@@ -397,7 +404,9 @@ func (b *Border) problems() []string {
 	for _, name := range b.planner.Names() {
 		v, _ := b.planner.View(name)
 		all = append(all, v.Problems...)
-		if len(b.families(v.Config)) < len(v.Config.Families) {
+		switch left := len(b.families(v.Config)); {
+		case left == 0: // the session has this as its error
+		case left < len(v.Config.Families):
 			all = append(all, fmt.Sprintf("peer %s: IPv4 is left out, since this kernel has no VRF devices for End.DT46; "+
 				"IPv6 works", name))
 		}

@@ -95,6 +95,7 @@ type engine struct {
 	since    map[string]time.Time // of the state of paths
 	shown    map[string]api.Path  // what watchers know
 	failed   map[string]failure
+	troubles map[string]bool // problems that were logged, without their counts
 	ready    bool
 }
 

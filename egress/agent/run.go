@@ -41,6 +41,7 @@ func newEngine(c *config.Common, name config.Role, opts Options, r role) *engine
 		calls: make(chan func(context.Context)), links: make(chan kernel.Link),
 		sessions: newSessions(c, now), since: make(map[string]time.Time),
 		shown: make(map[string]api.Path), failed: make(map[string]failure),
+		troubles: make(map[string]bool),
 	}
 }
 

@@ -283,3 +283,40 @@ func TestRemovalByHand(t *testing.T) {
 	}
 	l.expectTransit(plainAddr, 0)
 }
+
+// TestPeersWithoutSession looks what an operator is told of peers that get no session.
+func TestPeersWithoutSession(t *testing.T) {
+	l := newLab(t)
+	file := l.with(l.borderConfig, "asn = 64602", "asn = 64999")
+	file = l.with(file, "asn = 64601\n", "asn = 64601\nfamilies = [\"ipv4\"]\n")
+	l.borderAgent = start(t, l.border, "border", binary, "border", "--config", file)
+	l.eventually("the agent answers", func() bool { return l.state(l.borderAPI, path(0)) != "" })
+	status, err := api.NewClient(l.borderAPI).Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := make(map[string]bool)
+	for _, f := range status.Features {
+		has[f.Name] = f.Available
+	}
+	for _, name := range []string{"MPTCPUserspace", "EBPF", "BTF"} {
+		if _, told := has[name]; !told {
+			t.Errorf("the status does not tell of %s", name)
+		}
+	}
+	want := []string{"as number mismatch expected 64999, received 64602", "problem: session transit2: "}
+	if !has["VRF"] {
+		want = append(want, "IPv4 is its only family", "problem: session transit1: ")
+	}
+	var out string
+	l.eventually("paths tell why", func() bool {
+		text, err := exec.Command(binary, "paths", "--socket", l.borderAPI).CombinedOutput()
+		out = string(text)
+		return err == nil && strings.Contains(out, want[0])
+	})
+	for _, word := range want {
+		if !strings.Contains(out, word) {
+			t.Errorf("`paths` lacks %q:\n%s", word, out)
+		}
+	}
+}
