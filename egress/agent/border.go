@@ -181,6 +181,7 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 			n.MultihopTTL = p.Multihop
 		}
 		if n.Families = b.families(p); len(n.Families) == 0 {
+			b.log.Warn("a peer gets no session", "peer", p.Name, "reason", noFamily)
 			b.sessions.refuse(p.Name, noFamily)
 			b.planner.PeerDown(p.Name, noFamily)
 			continue
