@@ -230,23 +230,6 @@ func (b *Border) watchNextHops(ctx context.Context) {
 	}
 }
 
-// noFamily is why there is no session with a peer.
-const noFamily = "there is no session: IPv4 is its only family, and this kernel has no VRF devices for End.DT46"
-
-// families are those of a peer which its SID can take.
-func (b *Border) families(p *config.Peer) []speaker.Family {
-	var families []speaker.Family
-	for _, f := range p.Families {
-		switch {
-		case f == config.FamilyIPv6:
-			families = append(families, speaker.IPv6Unicast)
-		case b.vrf[p.Name]:
-			families = append(families, speaker.IPv4Unicast)
-		}
-	}
-	return families
-}
-
 // peerDown closes a peer's SID and takes its path from servers the moment its session
 // ends, whatever the loop is doing: reflectors pass the path's marker on before the
 // withdrawals of 200,000 routes reach them. The loop then does both in its turn.
@@ -398,19 +381,4 @@ func (b *Border) lookup(client netip.Prefix) api.Lookup {
 func (b *Border) routes(s api.Session) api.Routes {
 	v, _ := b.planner.View(s.Name)
 	return api.Routes{IPv6: v.IPv6, IPv4: v.IPv4}
-}
-
-func (b *Border) problems() []string {
-	var all []string
-	for _, name := range b.planner.Names() {
-		v, _ := b.planner.View(name)
-		all = append(all, v.Problems...)
-		switch left := len(b.families(v.Config)); {
-		case left == 0: // the session has this as its error
-		case left < len(v.Config.Families):
-			all = append(all, fmt.Sprintf("peer %s: IPv4 is left out, since this kernel has no VRF devices for End.DT46; "+
-				"IPv6 works", name))
-		}
-	}
-	return all
 }

@@ -1,6 +1,8 @@
 package main_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +32,9 @@ func TestPrivilegesOfTheUnit(t *testing.T) {
 		t.Fatalf("the unit in the guide has AmbientCapabilities %q and CapabilityBoundingSet %q", ambient, bounding)
 	}
 	l := newLab(t)
+	if _, err := os.Stat("/proc/sys/net/mptcp/pm_type"); err == nil {
+		write(t, l.serverConfig, fmt.Sprintf(serverTOML, l.serverAPI, filepath.Join(filepath.Dir(l.serverAPI), "server"))+"[mptcp]\nmode = \"userspace\"\n")
+	}
 	l.allowNobody()
 	l.borderAgent = start(t, l.border, "border", asNobody(t, string(ambient[1]), binary, "border", "--config", l.borderConfig)...)
 	l.serverAgent = start(t, l.server, "server", asNobody(t, string(ambient[1]), binary, "server", "--config", l.serverConfig)...)
@@ -42,6 +47,20 @@ func TestPrivilegesOfTheUnit(t *testing.T) {
 	l.borderAgent.stop()
 	expectNothing(t, "server", l.server)
 	expectNothing(t, "border", l.border)
+}
+
+// TestPrivilegesOfFlows counts flows with the capabilities that the guide names.
+func TestPrivilegesOfFlows(t *testing.T) {
+	l := newLab(t)
+	write(t, l.serverConfig, fmt.Sprintf(serverTOML, l.serverAPI, t.TempDir())+"[flows]\njson = \"stdout\"\nplain = true\n")
+	l.allowNobody()
+	counting := start(t, l.server, "flows", asNobody(t, "CAP_NET_ADMIN CAP_BPF CAP_PERFMON", binary, "flows", "--config", l.serverConfig)...)
+	select {
+	case err := <-counting.done:
+		t.Fatalf("flows ended: %v", err)
+	case <-time.After(2 * time.Second): // what must not happen has no event
+	}
+	counting.stop()
 }
 
 // asNobody is a command that runs another one with these capabilities alone, as systemd
@@ -80,7 +99,12 @@ func (l *lab) allowNobody() {
 // refused starts an agent that must fail, and returns what it says.
 func (l *lab) refused(ns *netnstest.NS, role, file string) string {
 	l.t.Helper()
-	out, err := ns.Command(l.t.Context(), binary, role, "--config", file).CombinedOutput()
+	ctx, cancel := context.WithTimeout(l.t.Context(), netnstest.Deadline)
+	defer cancel()
+	out, err := ns.Command(ctx, binary, role, "--config", file).CombinedOutput()
+	if ctx.Err() != nil {
+		l.t.Errorf("the %s agent runs", role)
+	}
 	if err == nil {
 		l.t.Errorf("the %s agent started, and said:\n%s", role, out)
 	}
