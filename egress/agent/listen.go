@@ -39,9 +39,10 @@ func (l listeners) close() {
 
 // listen takes the lock, and opens the API's socket and the metrics' port. They come
 // first: another agent that runs already must be found out before its state is touched.
+// A dry run takes the lock alone: neighbours would end the agent's sessions for its own.
 func (e *engine) listen() (l listeners, err error) {
-	if e.settings, err = api.LoadSettings(e.common.State.Dir); err != nil || e.opts.DryRun != nil {
-		return listeners{}, err
+	if e.settings, err = api.LoadSettings(e.common.State.Dir); err != nil {
+		return l, err
 	}
 	defer func() {
 		if err != nil {
@@ -50,6 +51,9 @@ func (e *engine) listen() (l listeners, err error) {
 	}()
 	if l.lock, err = lockNamespace(e.roleName, e.common); err != nil {
 		return l, err
+	}
+	if e.opts.DryRun != nil {
+		return l, nil
 	}
 	a := e.common.API
 	if l.api, err = (api.Socket{Path: a.Socket, Mode: a.Mode, Group: a.Group}).Listen(); err != nil {

@@ -160,8 +160,8 @@ Options:
   --check        check the configuration and exit
   --dry-run      speak BGP to learn, print the commands and announcements that would
                  follow, change nothing, and end when all neighbours have sent
-                 everything, or after bgp.stale_time. Not beside a running agent:
-                 neighbours take only one session.
+                 everything, or after bgp.stale_time. It refuses to run beside an
+                 agent: neighbours take only one session.
 
 SIGTERM and SIGINT withdraw everything and remove it from the kernel. A crash or
 kill -9 leaves the kernel as it is, and the next start goes on from there; a start

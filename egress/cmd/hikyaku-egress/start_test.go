@@ -97,11 +97,11 @@ func (l *lab) allowNobody() {
 }
 
 // refused starts an agent that must fail, and returns what it says.
-func (l *lab) refused(ns *netnstest.NS, role, file string) string {
+func (l *lab) refused(ns *netnstest.NS, role, file string, more ...string) string {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), netnstest.Deadline)
 	defer cancel()
-	out, err := ns.Command(ctx, binary, role, "--config", file).CombinedOutput()
+	out, err := ns.Command(ctx, binary, append([]string{role, "--config", file}, more...)...).CombinedOutput()
 	if ctx.Err() != nil {
 		l.t.Errorf("the %s agent runs", role)
 	}
@@ -137,13 +137,13 @@ func TestSecondAgent(t *testing.T) {
 	server := strings.NewReplacer(`"eth0"`, `"srv"`, l.serverAPI, l.serverAPI+".2").Replace(string(text))
 	other := filepath.Join(t.TempDir(), "server.toml")
 	write(t, other, server)
-	for role, file := range map[string]string{
-		"border": l.with(l.borderConfig, l.borderAPI, l.borderAPI+".2"), "server": other,
+	for _, args := range [][]string{
+		{"border", l.with(l.borderConfig, l.borderAPI, l.borderAPI+".2")}, {"server", other}, {"border", l.borderConfig, "--dry-run"},
 	} {
-		said := l.refused(l.border, role, file)
+		said := l.refused(l.border, args[0], args[1], args[2:]...)
 		for _, want := range []string{"the border agent of process", l.borderAPI, "this network namespace"} {
 			if !strings.Contains(said, want) {
-				t.Errorf("a %s beside a border does not say %q:\n%s", role, want, said)
+				t.Errorf("%q beside a border does not say %q:\n%s", args, want, said)
 			}
 		}
 	}
