@@ -36,7 +36,7 @@ build() {
     local version
     version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
     mkdir -p "$BUILD"
-    (cd egress && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${version:-unknown}" \
+    (cd egress && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.release=${version:-unknown}" \
         -o "$BUILD/" ./cmd/...)
 }
 

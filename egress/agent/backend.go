@@ -37,7 +37,8 @@ func (e *engine) featureList() []api.Feature {
 	has := map[string]bool{
 		"NexthopObjects": e.features.NexthopObjects, "Seg6": e.features.Seg6, "EndDT6": e.features.EndDT6,
 		"VRF": e.features.VRF, "EndDT46": e.features.EndDT46, "AddressProtocol": e.features.AddressProtocol,
-		"MPTCP": e.features.MPTCP,
+		"MPTCP": e.features.MPTCP, "MPTCPUserspace": e.features.MPTCPUserspace,
+		"EBPF": e.features.EBPF, "BTF": e.features.BTF,
 	}
 	var list []api.Feature
 	for _, name := range slices.Sorted(maps.Keys(has)) {

@@ -25,6 +25,8 @@ type Border struct {
 	speaker borderSpeaker
 	// vrf are the peers with a VRF device.
 	vrf map[string]bool
+	// best has, in a dry run, what BGP prefers: a peer for each prefix.
+	best map[netip.Prefix]string
 	// later has the loop do something when it has the time.
 	later func(func(context.Context))
 }
@@ -37,7 +39,7 @@ type borderSpeaker interface {
 // RunBorder runs the agent of a border router until ctx ends, then withdraws
 // everything and removes what it put into the kernel.
 func RunBorder(ctx context.Context, c *config.Border, opts Options) error {
-	b := &Border{config: c, vrf: make(map[string]bool)}
+	b := &Border{config: c, vrf: make(map[string]bool), best: make(map[netip.Prefix]string)}
 	b.engine = newEngine(&c.Common, config.RoleBorder, opts, b)
 	for i := range c.Peers {
 		b.sessions.add(c.Peers[i].Name, kindPeer, c.Peers[i].Address, c.Peers[i].ASN, b.started)
@@ -45,8 +47,8 @@ func RunBorder(ctx context.Context, c *config.Border, opts Options) error {
 	return b.run(ctx, b)
 }
 
-// prepare finds out what the kernel can do, and makes devices and sysctls fit.
-func (b *Border) prepare(h *host) error {
+// check finds out what the kernel can do, and whether the interfaces are there.
+func (b *Border) check(h *host) error {
 	if !b.features.EndDT6 || !b.features.NexthopObjects {
 		return missing(b.features, "EndDT6", "NexthopObjects")
 	}
@@ -58,6 +60,16 @@ func (b *Border) prepare(h *host) error {
 			return fmt.Errorf("srv6.vrf is \"on\": %w", missing(b.features, "VRF", "EndDT46"))
 		}
 	}
+	for _, name := range b.config.SRv6.Interfaces {
+		if _, err := h.devices.mtu("srv6.interfaces", name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare makes devices and sysctls fit.
+func (b *Border) prepare(h *host) error {
 	if err := h.sysctls(b.config.Kernel.SetSysctls, b.sysctls()); err != nil {
 		return err
 	}
@@ -80,7 +92,7 @@ const loopbackMTU = 65535
 func (b *Border) sysctls() []sysctl {
 	list := []sysctl{{"net.ipv6.conf.all.forwarding", "1"}, {"net.ipv6.conf.all.seg6_enabled", "1"}}
 	for _, name := range b.config.SRv6.Interfaces {
-		list = append(list, sysctl{"net.ipv6.conf." + name + ".seg6_enabled", "1"})
+		list = append(list, ofInterface("ipv6", name, "seg6_enabled", "1"))
 	}
 	for _, has := range b.vrf {
 		if has {
@@ -91,7 +103,7 @@ func (b *Border) sysctls() []sysctl {
 }
 
 // load makes the planner go on from what is in the kernel.
-func (b *Border) load(have kernel.State, h *host) {
+func (b *Border) load(have kernel.State, h *host) error {
 	b.planner = border.New(b.config, border.Options{
 		Anchor: anchor,
 		VRF:    func(p *config.Peer) bool { return b.vrf[p.Name] },
@@ -100,6 +112,7 @@ func (b *Border) load(have kernel.State, h *host) {
 		},
 		ResolveInside: func(nextHop netip.Addr) (border.Hop, error) { return resolveInside(h.devices, nextHop) },
 	}, have)
+	return nil
 }
 
 // resolve asks the kernel where a next hop is.
@@ -148,6 +161,7 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 	}
 	c.Originate = b.config.Router.Announce
 	c.BestPaths = b.config.Router.BestPaths
+	c.Silent = b.opts.DryRun != nil
 	c.AnnounceOnly = true // other borders' paths are for servers
 	for i := range c.Neighbors {
 		c.Neighbors[i].GracefulRestart = b.config.BGP.RestartTime
@@ -167,6 +181,9 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 			n.MultihopTTL = p.Multihop
 		}
 		if n.Families = b.families(p); len(n.Families) == 0 {
+			b.log.Warn("a peer gets no session", "peer", p.Name, "reason", noFamily)
+			b.sessions.refuse(p.Name, noFamily)
+			b.planner.PeerDown(p.Name, noFamily)
 			continue
 		}
 		c.Neighbors = append(c.Neighbors, n)
@@ -213,20 +230,6 @@ func (b *Border) watchNextHops(ctx context.Context) {
 	}
 }
 
-// families are those of a peer which its SID can take.
-func (b *Border) families(p *config.Peer) []speaker.Family {
-	var families []speaker.Family
-	for _, f := range p.Families {
-		switch {
-		case f == config.FamilyIPv6:
-			families = append(families, speaker.IPv6Unicast)
-		case b.vrf[p.Name]:
-			families = append(families, speaker.IPv4Unicast)
-		}
-	}
-	return families
-}
-
 // peerDown closes a peer's SID and takes its path from servers the moment its session
 // ends, whatever the loop is doing: reflectors pass the path's marker on before the
 // withdrawals of 200,000 routes reach them. The loop then does both in its turn.
@@ -268,6 +271,8 @@ func (b *Border) handle(event speaker.Event) {
 		b.planner.PeerUp(e.Peer)
 	case speaker.PeerDown:
 		b.planner.PeerDown(e.Peer, b.sessions.reason(e.Peer))
+	case speaker.NoSession:
+		b.planner.Explain(e.Peer, b.sessions.reason(e.Peer))
 	case speaker.PeerDownCalled:
 		b.later(func(ctx context.Context) { b.closedEarly(ctx, e.Peer) })
 	case speaker.Learned:
@@ -278,6 +283,7 @@ func (b *Border) handle(event speaker.Event) {
 		b.planner.EndOfRIB(e.Peer, e.Family)
 	case speaker.BestPath:
 		b.planner.Best(e)
+		b.dryBest(e)
 	}
 }
 
@@ -286,7 +292,7 @@ func (b *Border) pending(name string) bool { return b.planner.Pending(name) }
 func (b *Border) want() kernel.State       { return b.planner.Want() }
 func (b *Border) retry(name string)        { b.planner.Retry(name) }
 func (b *Border) told()                    {}
-func (b *Border) stop() error              { return nil }
+func (b *Border) stop() error              { return b.dryUnicast() }
 
 func (b *Border) names() []string { return append(b.planner.Names(), border.MainTable) }
 
@@ -375,22 +381,4 @@ func (b *Border) lookup(client netip.Prefix) api.Lookup {
 func (b *Border) routes(s api.Session) api.Routes {
 	v, _ := b.planner.View(s.Name)
 	return api.Routes{IPv6: v.IPv6, IPv4: v.IPv4}
-}
-
-func (b *Border) problems() []string {
-	var all []string
-	for _, name := range b.planner.Names() {
-		v, _ := b.planner.View(name)
-		all = append(all, v.Problems...)
-		if len(b.families(v.Config)) < len(v.Config.Families) {
-			all = append(all, fmt.Sprintf("peer %s: IPv4 is left out, since this kernel has no VRF devices for End.DT46; "+
-				"IPv6 works", name))
-		}
-		for _, c := range v.Config.Communities {
-			if c.Large {
-				all = append(all, fmt.Sprintf("peer %s: large community %s is not sent, only those of RFC 1997 are", name, c))
-			}
-		}
-	}
-	return all
 }

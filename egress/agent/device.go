@@ -33,11 +33,11 @@ func openDevices() (*devices, error) {
 
 func (d *devices) close() { d.handle.Close() }
 
-// mtu returns a device's, in bytes.
-func (d *devices) mtu(name string) (uint32, error) {
+// mtu returns the MTU of a device that a key of the configuration names, in bytes.
+func (d *devices) mtu(key, name string) (uint32, error) {
 	link, err := d.handle.LinkByName(name)
 	if err != nil {
-		return 0, fmt.Errorf("finding interface %q, which the configuration names: %w", name, err)
+		return 0, fmt.Errorf("finding the interface %q of `%s`: %w", name, key, err)
 	}
 	return uint32(link.Attrs().MTU), nil
 }
@@ -51,6 +51,21 @@ func vrfName(table uint32) string { return fmt.Sprintf("%s%d", vrfPrefix, table)
 // program may use that number, too, so the name counts as well.
 func isOwn(a *netlink.LinkAttrs) bool {
 	return a.Group == uint32(kernel.Protocol) && (strings.HasPrefix(a.Name, anchor) || strings.HasPrefix(a.Name, vrfPrefix))
+}
+
+// own returns the names of our devices.
+func (d *devices) own() (map[string]bool, error) {
+	links, err := d.handle.LinkList()
+	if err != nil {
+		return nil, fmt.Errorf("listing devices: %w", err)
+	}
+	names := make(map[string]bool)
+	for _, link := range links {
+		if attrs := link.Attrs(); isOwn(attrs) {
+			names[attrs.Name] = true
+		}
+	}
+	return names, nil
 }
 
 // remove removes all devices of ours but those to keep.

@@ -2,9 +2,12 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
+	"slices"
 
 	"hikyaku/egress/border"
 	"hikyaku/egress/kernel"
@@ -33,7 +36,8 @@ func (p *printer) Drop(_ context.Context, route kernel.Route) error {
 	return p.applier.Print(p.out, []kernel.Op{route.Drop()})
 }
 
-// mute is a speaker that says nothing: it prints what it would announce.
+// mute is a speaker that says nothing of VPN routes: it prints what it would announce.
+// Of unicast routes package speaker is silent itself.
 type mute struct {
 	*speaker.Speaker
 	out io.Writer
@@ -47,4 +51,45 @@ func (m mute) AnnounceVPN(a speaker.VPNAnnouncement) error {
 func (m mute) WithdrawVPN(rd srv6.RouteDistinguisher, prefixes []netip.Prefix) error {
 	_, err := fmt.Fprintln(m.out, "#", border.Step{Withdraw: &border.Withdrawal{RD: rd, Prefixes: prefixes}})
 	return err
+}
+
+// dryBest keeps in a dry run what BGP prefers, as far as reflectors would be told of it.
+func (b *Border) dryBest(e speaker.BestPath) {
+	switch {
+	case b.opts.DryRun == nil:
+	case b.planner.Config(e.Peer) == nil: // none is left, or another border has it
+		delete(b.best, e.Prefix)
+	default:
+		b.best[e.Prefix] = e.Peer
+	}
+}
+
+// dryUnicast prints at the end of a dry run which unicast routes would be announced.
+func (b *Border) dryUnicast() error {
+	if b.opts.DryRun == nil {
+		return nil
+	}
+	var errs []error
+	print := func(format string, args ...any) {
+		_, err := fmt.Fprintf(b.opts.DryRun, format, args...)
+		errs = append(errs, err)
+	}
+	for _, prefix := range b.config.Router.Announce {
+		family := speaker.IPv6Unicast
+		if prefix.Addr().Is4() {
+			family = speaker.IPv4Unicast
+		}
+		for i := range b.config.Peers {
+			if p := &b.config.Peers[i]; slices.Contains(b.families(p), family) {
+				print("# announce %s to peer %s\n", prefix, p.Name)
+			}
+		}
+		if b.config.Router.BestPaths {
+			print("# announce %s to the reflectors\n", prefix)
+		}
+	}
+	for _, prefix := range slices.SortedFunc(maps.Keys(b.best), netip.Prefix.Compare) {
+		print("# announce %s of peer %s to the reflectors\n", prefix, b.best[prefix])
+	}
+	return errors.Join(errs...)
 }

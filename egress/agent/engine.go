@@ -82,6 +82,9 @@ type engine struct {
 	features kernel.Features
 	started  time.Time
 
+	// leave puts back what was there before the agent and is not ours to remove.
+	leave func(context.Context) error
+
 	calls chan func(context.Context) // with the loop's context
 	links chan kernel.Link
 
@@ -92,6 +95,7 @@ type engine struct {
 	since    map[string]time.Time // of the state of paths
 	shown    map[string]api.Path  // what watchers know
 	failed   map[string]failure
+	troubles map[string]bool // problems that were logged, without their counts
 	ready    bool
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"strings"
 
@@ -21,14 +22,24 @@ type host struct {
 	made map[string]bool
 }
 
-// sysctl is a kernel parameter by its name in sysctl(8).
+// sysctl is a kernel parameter by its name in sysctl(8): a dot that is part of an
+// interface's name is a slash there.
 type sysctl struct{ key, value string }
+
+func (s sysctl) path() string {
+	return "/proc/sys/" + strings.NewReplacer(".", "/", "/", ".").Replace(s.key)
+}
+
+// ofInterface is a parameter of one interface.
+func ofInterface(family, device, name, value string) sysctl {
+	return sysctl{"net." + family + ".conf." + strings.ReplaceAll(device, ".", "/") + "." + name, value}
+}
 
 // sysctls sets what is not as needed, or says so where it may not.
 func (h *host) sysctls(set bool, wanted []sysctl) error {
 	var wrong []string
 	for _, s := range wanted {
-		path := "/proc/sys/" + strings.ReplaceAll(s.key, ".", "/")
+		path := s.path()
 		value, err := os.ReadFile(path)
 		if err != nil {
 			return fmt.Errorf("reading sysctl %s: %w", s.key, err)
@@ -49,6 +60,18 @@ func (h *host) sysctls(set bool, wanted []sysctl) error {
 		return fmt.Errorf("kernel.set_sysctls is false and these are not as needed: set %s", strings.Join(wrong, " "))
 	}
 	return nil
+}
+
+// restoreSource gives the tunnel source back that was there.
+func (h *host) restoreSource(ctx context.Context, source kernel.TunnelSource) error {
+	now, err := h.applier.TunnelSource()
+	if err != nil || now == source {
+		return err
+	}
+	if !source.IsValid() {
+		source.Addr = netip.IPv6Unspecified()
+	}
+	return h.applier.Apply(ctx, []kernel.Op{{Verb: kernel.Replace, Object: source}})
 }
 
 func (h *host) anchor(mtu uint32) error {

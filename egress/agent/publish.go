@@ -3,6 +3,8 @@ package agent
 import (
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"hikyaku/egress/api"
@@ -38,6 +40,7 @@ func (e *engine) publish() (changed bool) {
 		e.hub.Publish(api.Event{Path: &path})
 		e.log.Info("path has changed", "path", path.Name, "state", path.State, "reason", path.Reason)
 	}
+	e.logProblems()
 	for name := range e.sessions.changed {
 		for _, session := range e.sessions.list(e.role.routes) {
 			if session.Name == name {
@@ -51,6 +54,34 @@ func (e *engine) publish() (changed bool) {
 		e.hub.Publish(api.Event{Ready: &api.Readiness{Ready: ready}})
 	}
 	return changed
+}
+
+// logProblems logs each problem when it appears, and that it is over. A count that grows
+// makes no other one of it.
+func (e *engine) logProblems() {
+	now := make(map[string]bool)
+	for _, problem := range e.role.problems() {
+		key := withoutCounts(problem)
+		if !e.troubles[key] && !now[key] {
+			e.log.Warn("problem", "problem", problem)
+		}
+		now[key] = true
+	}
+	for key := range e.troubles {
+		if !now[key] {
+			e.log.Info("a problem is over", "problem", key)
+		}
+	}
+	e.troubles = now
+}
+
+// withoutCounts leaves out of a sentence the words that are numbers.
+func withoutCounts(problem string) string {
+	words := slices.DeleteFunc(strings.Fields(problem), func(word string) bool {
+		_, err := strconv.ParseUint(word, 10, 64)
+		return err == nil
+	})
+	return strings.Join(words, " ")
 }
 
 func sameState(a, b api.Path) bool {

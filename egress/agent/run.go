@@ -12,15 +12,18 @@ import (
 	"hikyaku/egress/api"
 	"hikyaku/egress/config"
 	"hikyaku/egress/kernel"
+	"hikyaku/egress/speaker"
 )
 
 // starter is what a role does on its way up.
 type starter interface {
 	role
-	// prepare makes devices and sysctls fit, and checks features.
+	// check finds out whether the agent can run here, and changes nothing.
+	check(*host) error
+	// prepare makes devices and sysctls fit.
 	prepare(*host) error
 	// load makes a planner that goes on from what is in the kernel.
-	load(have kernel.State, h *host)
+	load(have kernel.State, h *host) error
 	// speak starts BGP; restarting tells that a former run left something.
 	speak(ctx context.Context, restarting bool) (bgp, error)
 	// stop ends what speak started besides BGP.
@@ -38,6 +41,7 @@ func newEngine(c *config.Common, name config.Role, opts Options, r role) *engine
 		calls: make(chan func(context.Context)), links: make(chan kernel.Link),
 		sessions: newSessions(c, now), since: make(map[string]time.Time),
 		shown: make(map[string]api.Path), failed: make(map[string]failure),
+		troubles: make(map[string]bool),
 	}
 }
 
@@ -50,6 +54,9 @@ func (e *engine) run(ctx context.Context, s starter) (err error) {
 		return err
 	}
 	defer listening.close()
+	if err := tryBGP(e.common.BGP); err != nil {
+		return err
+	}
 	if e.features, err = kernel.Probe(ctx); err != nil {
 		return err
 	}
@@ -64,7 +71,10 @@ func (e *engine) run(ctx context.Context, s starter) (err error) {
 	}
 	defer devices.close()
 	h := &host{ctx: ctx, applier: applier, devices: devices, dry: e.opts.DryRun, made: make(map[string]bool)}
-	if err := e.setUp(ctx, s, h); err != nil {
+	if err := s.check(h); err != nil {
+		return err
+	}
+	if err := e.start(ctx, s, h); err != nil {
 		return err
 	}
 	watched := e.watchLinks(ctx, applier)
@@ -78,85 +88,75 @@ func (e *engine) run(ctx context.Context, s starter) (err error) {
 
 // hangUp ends the BGP sessions. Events that nobody reads any more must not hold that up.
 func (e *engine) hangUp() {
-	go func() {
-		for range e.bgp.Events() {
-		}
-	}()
+	go discard(e.bgp.Events())
 	e.bgp.Close()
 }
 
-// listeners are what the agent is asked on; nil for what is not asked.
-type listeners struct {
-	api, metrics net.Listener
-}
-
-func (l listeners) close() {
-	for _, listener := range []net.Listener{l.api, l.metrics} {
-		if listener != nil {
-			listener.Close()
-		}
+func discard(events <-chan speaker.Event) {
+	for range events {
 	}
 }
 
-// listen opens the API's socket and the metrics' port. They come first: another agent that runs already
-// must be found out before its state is touched.
-func (e *engine) listen() (listeners, error) {
-	settings, err := api.LoadSettings(e.common.State.Dir)
+// start brings the kernel to where a former run was, and starts BGP. Where that fails,
+// the kernel is left as it was found: nothing of ours after a stop, and after a crash
+// what packets still use. A start that is told to stop is a stop.
+func (e *engine) start(ctx context.Context, s starter, h *host) error {
+	found, err := h.devices.own()
 	if err != nil {
-		return listeners{}, err
+		return err
 	}
-	e.settings = settings
-	if e.opts.DryRun != nil {
-		return listeners{}, nil
+	have, err := e.setUp(ctx, s, h)
+	if err == nil || e.opts.DryRun != nil {
+		return err
 	}
-	a := e.common.API
-	var l listeners
-	if l.api, err = (api.Socket{Path: a.Socket, Mode: a.Mode, Group: a.Group}).Listen(); err != nil {
-		return listeners{}, err
+	undo := context.WithoutCancel(ctx)
+	if ctx.Err() != nil && e.tables != nil {
+		return errors.Join(err, e.tearDown(undo, h.devices))
 	}
-	if a.Metrics.IsValid() {
-		if l.metrics, err = net.Listen("tcp", a.Metrics.String()); err != nil {
-			l.close()
-			return listeners{}, fmt.Errorf("listening for metrics (api.metrics): %w", err)
-		}
+	var undone error
+	if e.tables != nil {
+		undone = errors.Join(e.tables.Reset(undo, have), h.restoreSource(undo, have.TunnelSource))
 	}
-	return l, nil
+	if undone = errors.Join(undone, h.devices.remove(found)); undone != nil {
+		err = errors.Join(err, fmt.Errorf("leaving the kernel as it was: %w", undone))
+	}
+	return err
 }
 
-// setUp brings the kernel to where a former run was, and starts BGP.
-func (e *engine) setUp(ctx context.Context, s starter, h *host) error {
+// setUp is start without what follows a failure. It returns what of ours was there.
+func (e *engine) setUp(ctx context.Context, s starter, h *host) (have kernel.State, err error) {
 	if err := s.prepare(h); err != nil {
-		return err
+		return have, err
 	}
 	if e.opts.DryRun == nil {
 		if err := h.devices.remove(h.made); err != nil {
-			return err
+			return have, err
 		}
 		loaded, err := kernel.LoadTables(ctx, h.applier)
 		if err != nil {
-			return err
+			return have, err
 		}
+		have = loaded.Snapshot()
 		e.tables = loaded
 	} else {
-		have, err := h.applier.Read(ctx)
-		if err != nil {
-			return err
+		if have, err = h.applier.Read(ctx); err != nil {
+			return have, err
 		}
 		e.tables = &printer{applier: h.applier, out: e.opts.DryRun, have: have}
 	}
-	have := e.tables.Snapshot()
-	s.load(have, h)
+	if err := s.load(have, h); err != nil {
+		return have, err
+	}
 	for name := range e.settings.Drains {
 		if err := s.drain(name, true); err != nil {
 			e.log.Warn("a drain is for nothing that is configured", "path", name)
 		}
 	}
 	if err := e.tables.Reset(ctx, s.want()); err != nil {
-		return fmt.Errorf("bringing the kernel to its state at the start: %w", err)
+		return have, fmt.Errorf("bringing the kernel to its state at the start: %w", err)
 	}
-	var err error
 	e.bgp, err = s.speak(ctx, len(have.Routes) > 0)
-	return err
+	return have, err
 }
 
 // tearDown removes everything of ours.
@@ -167,6 +167,9 @@ func (e *engine) tearDown(ctx context.Context, d *devices) error {
 	err := e.tables.Reset(ctx, kernel.State{})
 	if err != nil {
 		err = fmt.Errorf("removing what is ours from the kernel: %w", err)
+	}
+	if e.leave != nil {
+		err = errors.Join(err, e.leave(ctx))
 	}
 	return errors.Join(err, d.remove(nil))
 }

@@ -35,12 +35,12 @@ func RunServer(ctx context.Context, c *config.Server, opts Options) error {
 	return s.run(ctx, s)
 }
 
-// prepare finds out what the kernel can do, and makes the device for nexthops.
-func (s *Server) prepare(h *host) error {
+// check finds out what the kernel can do, and what room packets have.
+func (s *Server) check(h *host) error {
 	if !s.features.Seg6 || !s.features.NexthopObjects {
 		return missing(s.features, "Seg6", "NexthopObjects")
 	}
-	underlay, err := h.devices.mtu(s.config.SRv6.Interface)
+	underlay, err := h.devices.mtu("srv6.interface", s.config.SRv6.Interface)
 	if err != nil {
 		return err
 	}
@@ -48,23 +48,31 @@ func (s *Server) prepare(h *host) error {
 		underlay = uint32(s.config.SRv6.MTU)
 	}
 	s.mtu = underlay - config.EncapOverhead
-	return h.anchor(underlay)
+	return nil
 }
+
+// prepare makes the device for nexthops.
+func (s *Server) prepare(h *host) error { return h.anchor(s.mtu + config.EncapOverhead) }
 
 // load makes the planner go on from what is in the kernel.
-func (s *Server) load(have kernel.State, _ *host) {
+func (s *Server) load(have kernel.State, h *host) error {
 	s.planner = endpoint.New(s.config, endpoint.Options{Anchor: anchor}, have)
+	if s.opts.DryRun != nil {
+		return nil
+	}
+	former, err := rememberSource(s.common.State.Dir, have.TunnelSource, s.planner.Want().TunnelSource)
+	if err != nil {
+		return err
+	}
+	if former != nil {
+		s.leave = func(ctx context.Context) error { return leaveSource(ctx, h, s.config, *former) }
+	}
+	return nil
 }
 
-// speak starts the BGP sessions, and MPTCP's path management before them.
-func (s *Server) speak(ctx context.Context, restarting bool) (bgp, error) {
-	if s.opts.DryRun == nil {
-		subflows, err := newSubflows(ctx, s.config, s, s.log)
-		if err != nil {
-			return nil, err
-		}
-		s.subflows = subflows
-	}
+// speak starts the BGP sessions, and then MPTCP's path management: it touches what
+// others have, too, and what can fail comes before it.
+func (s *Server) speak(ctx context.Context, _ bool) (bgp, error) {
 	c, err := speakerConfig(&s.config.Common, s.log)
 	if err != nil {
 		return nil, err
@@ -73,8 +81,22 @@ func (s *Server) speak(ctx context.Context, restarting bool) (bgp, error) {
 	if err != nil {
 		return nil, err
 	}
+	subflows, err := s.newSubflows(ctx)
+	if err != nil {
+		go discard(started.Events())
+		started.Close()
+		return nil, err
+	}
+	s.subflows = subflows
 	go s.watchBorders(ctx)
 	return started, nil
+}
+
+func (s *Server) newSubflows(ctx context.Context) (subflows, error) {
+	if s.opts.DryRun != nil {
+		return newDrySubflows(s.config, s.opts.DryRun)
+	}
+	return newSubflows(ctx, s.config, s, s.log)
 }
 
 // stop takes back what clients of MPTCP were told.

@@ -22,6 +22,10 @@ type session struct {
 	api.Session
 	// missing are the families whose End-of-RIB is awaited.
 	missing []speaker.Family
+	// ended is how the last session has ended, without why there is no new one.
+	ended string
+	// never: there is not going to be a session.
+	never bool
 }
 
 const (
@@ -40,8 +44,17 @@ func newSessions(c *config.Common, now time.Time) *sessions {
 func (s *sessions) add(name, kind string, address netip.Addr, as uint32, now time.Time) {
 	s.byName[name] = &session{Session: api.Session{
 		Name: name, Kind: kind, Address: address, ASN: as, Since: now,
-		Error: "the session has not come up yet",
+		Error: notYet,
 	}}
+}
+
+const notYet = "the session has not come up yet"
+
+// refuse says that there is no session, and that none is awaited.
+func (s *sessions) refuse(name, reason string) {
+	if state := s.byName[name]; state != nil {
+		state.never, state.Error = true, reason
+	}
 }
 
 // handle follows the events that concern sessions.
@@ -56,8 +69,18 @@ func (s *sessions) handle(event speaker.Event, now time.Time) {
 	case speaker.PeerDown:
 		if state := s.byName[e.Peer]; state != nil {
 			state.Up, state.Since, state.EndOfRIB = false, now, false
-			state.Error = strings.TrimSpace("the session ended: " + e.Reason)
+			state.ended = strings.TrimSpace("the session ended: " + e.Reason)
+			state.Error = state.ended
 			*endsBy(&state.Ends, e.Cause)++
+			s.changed[e.Peer] = true
+		}
+	case speaker.NoSession:
+		if state := s.byName[e.Peer]; state != nil && !state.Up {
+			if state.ended == "" {
+				state.Error = notYet + ": " + e.Reason
+			} else {
+				state.Error = state.ended + "; no new one: " + e.Reason
+			}
 			s.changed[e.Peer] = true
 		}
 	case speaker.Faulty:
@@ -108,7 +131,7 @@ func (s *sessions) ready() bool {
 // complete tells whether every session is up and has sent everything.
 func (s *sessions) complete() bool {
 	for _, state := range s.byName {
-		if !state.EndOfRIB {
+		if !state.EndOfRIB && !state.never {
 			return false
 		}
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"log/slog"
 	"net/netip"
 	"strings"
 	"testing"
@@ -83,5 +84,65 @@ func TestEachCauseHasItsCounter(t *testing.T) {
 	}
 	if len(fields) != len(speaker.EndCauses) {
 		t.Errorf("fields are %v, causes %v", fields, speaker.EndCauses)
+	}
+}
+
+func TestSessionsTellWhyThereIsNone(t *testing.T) {
+	s := newSessions(&config.Common{}, time.Unix(0, 0))
+	s.add("a", kindPeer, netip.MustParseAddr("::1"), 64496, time.Unix(0, 0))
+	for _, step := range []struct {
+		event speaker.Event
+		want  string
+	}{
+		{speaker.NoSession{Peer: "a", Reason: "refused"}, "the session has not come up yet: refused"},
+		{speaker.PeerUp{Peer: "a"}, ""},
+		{speaker.NoSession{Peer: "a", Reason: "late"}, ""},
+		{speaker.PeerDown{Peer: "a", Reason: "silence"}, "the session ended: silence"},
+		{speaker.NoSession{Peer: "a", Reason: "refused"}, "the session ended: silence; no new one: refused"},
+		{speaker.NoSession{Peer: "a", Reason: "no route"}, "the session ended: silence; no new one: no route"},
+	} {
+		s.handle(step.event, time.Unix(1, 0))
+		if got := s.reason("a"); got != step.want {
+			t.Errorf("after %+v: %q, want %q", step.event, got, step.want)
+		}
+	}
+	s.add("b", kindPeer, netip.MustParseAddr("::2"), 64497, time.Unix(0, 0))
+	s.handle(speaker.PeerUp{Peer: "a"}, time.Unix(2, 0))
+	s.handle(speaker.EndOfRIB{Peer: "a"}, time.Unix(2, 0))
+	if s.complete() {
+		t.Error("complete without a session that is awaited")
+	}
+	s.refuse("b", "it cannot be")
+	if !s.complete() || s.reason("b") != "it cannot be" {
+		t.Errorf("a session that cannot be is awaited, or its reason is %q", s.reason("b"))
+	}
+}
+
+// troubled is a role with problems.
+type troubled struct {
+	noRoutes
+	list []string
+}
+
+func (r *troubled) problems() []string { return r.list }
+
+func TestProblemsAreLoggedOnce(t *testing.T) {
+	var log strings.Builder
+	r := &troubled{}
+	e := newEngine(&config.Common{}, config.RoleBorder, Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, r)
+	for _, list := range [][]string{
+		{"peer a: 1 announcements beyond max_prefixes (8) were refused"},
+		{"peer a: 2 announcements beyond max_prefixes (8) were refused", "peer b: 2 announcements beyond max_prefixes (8) were refused"},
+		{"peer a: 3 announcements beyond max_prefixes (8) were refused"},
+		nil,
+		{"peer a: 1 announcements beyond max_prefixes (8) were refused"},
+	} {
+		r.list = list
+		e.locked(func() { e.publish() })
+	}
+	for text, want := range map[string]int{"msg=problem": 3, "peer a: 1 ann": 2, "peer a: 2 ann": 0, "peer b: 2 ann": 1, "a problem is over": 2} {
+		if got := strings.Count(log.String(), text); got != want {
+			t.Errorf("%q is logged %d times, want %d:\n%s", text, got, want, &log)
+		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 // Event is something that has happened: exactly one field is set.
 type Event struct {
 	// Snapshot replaces all that was told before, lookups included. It comes
-	// first, after a reload, and when a watcher was too slow for what happened.
+	// first, and when a watcher was too slow for what happened.
 	Snapshot *Snapshot
 	// Path has changed.
 	Path *Path

@@ -281,8 +281,11 @@ func (p *Planner) announcement(state *peer, a *speaker.Attributes, prefixes []ne
 	told := *a
 	told.NextHop = netip.Addr{} // ourselves
 	communities := told.Communities()
+	var large []speaker.LargeCommunity
 	for _, c := range state.config.Communities {
-		if !c.Large {
+		if c.Large {
+			large = append(large, c.Parts)
+		} else {
 			communities = append(communities, c.Parts[0]<<16|c.Parts[1])
 		}
 	}
@@ -298,7 +301,7 @@ func (p *Planner) announcement(state *peer, a *speaker.Attributes, prefixes []ne
 	}
 	return Step{Announce: &speaker.VPNAnnouncement{
 		RD:       state.config.RD,
-		Route:    speaker.NewVPNRoute(service, told.WithCommunities(communities...), state.config.RT),
+		Route:    speaker.NewVPNRoute(service, told.WithCommunities(communities...).WithLargeCommunities(large...), state.config.RT),
 		Prefixes: prefixes,
 	}}
 }

@@ -146,6 +146,9 @@ func TestAnnouncement(t *testing.T) {
 	if got := route.Attributes.Communities(); !slices.Equal(got, []uint32{64500<<16 | 7}) {
 		t.Errorf("communities %v", got)
 	}
+	if want := route.Attributes.WithLargeCommunities(speaker.LargeCommunity{64500, 1, 2}); route.Attributes != want {
+		t.Errorf("announced %+v, want large communities as in %+v", route.Attributes, want)
+	}
 	if err := w.planner.SetDrain("a", true); err != nil {
 		t.Fatal(err)
 	}

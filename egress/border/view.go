@@ -55,6 +55,13 @@ func (p *Planner) View(name string) (View, bool) {
 	return v, true
 }
 
+// Explain says why there is no session with a peer.
+func (p *Planner) Explain(name, reason string) {
+	if state := p.peers[name]; state != nil && !state.up {
+		state.reason = reason
+	}
+}
+
 // Lookup returns what a usable peer advertises for all of a prefix, as far as the
 // kernel has it.
 func (p *Planner) Lookup(name string, within netip.Prefix) (netip.Prefix, *speaker.Attributes, bool) {

@@ -27,7 +27,7 @@ number = 1
 address = "2001:db8:a::1"
 asn = 64601
 max_prefixes = 8
-communities = ["64500:7"]
+communities = ["64500:7", "64500:1:2"]
 [[peer]]
 name = "b"
 number = 2

@@ -33,6 +33,11 @@ func (d *decoder) checkBorder(b *Border) {
 		rds:            newUnique[srv6.RouteDistinguisher]("RD"),
 		rts:            newUnique[srv6.RouteTarget]("RT"),
 	}
+	if !d.wrong["srv6.locator"] {
+		for i := range b.Reflectors {
+			d.outsideLocator(&b.Reflectors[i].Session, fmt.Sprintf("reflector[%d]", i), b.SRv6.Locator)
+		}
+	}
 	for i := range b.Peers {
 		peers.check(&b.Peers[i], fmt.Sprintf("peer[%d]", i))
 	}
@@ -151,8 +156,19 @@ func (c peerChecker) sid(p *Peer, path, owner string) {
 			"or give it a `sid`", p.Number, owner, locator.FunctionBits)
 	}
 	c.sids.add(c.decoder, keyOr(c.decoder, path, "sid"), owner, p.SID)
-	if address := path + ".address"; c.usable(address) && locator.Prefix.Contains(p.Address) {
-		c.report(address, "`address` %s of %s lies in the locator %s, which is for SIDs alone", p.Address, owner, locator.Prefix)
+	c.outsideLocator(&p.Session, path, locator.Prefix)
+}
+
+// outsideLocator checks that packets of a session are none to a SID.
+func (d *decoder) outsideLocator(s *Session, path string, locator netip.Prefix) {
+	for _, end := range []struct {
+		name    string
+		address netip.Addr
+	}{{"address", s.Address}, {"local_address", s.LocalAddress}} {
+		if key := path + "." + end.name; d.usable(key) && locator.Contains(end.address) {
+			d.report(key, "`%s` %s of %s lies in the locator %s, which is for SIDs alone",
+				end.name, end.address, named(path, s.Name), locator)
+		}
 	}
 }
 

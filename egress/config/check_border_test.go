@@ -65,6 +65,10 @@ func TestWrongPeers(t *testing.T) {
 			"peer[1].number: number 1 of `transit-b` is that of `transit-a`, too: give each its own"}},
 		{"an address of somebody else", "2001:db8:b::1", "2001:db8:a::1", []string{
 			"peer[1].address: address 2001:db8:a::1 of `transit-b` is that of `transit-a`, too: give each its own"}},
+		{"an own address in the locator", "asn = 64496\n", "asn = 64496\nlocal_address = '2001:db8:b1::9'\n", []string{
+			"peer[0].local_address: `local_address` 2001:db8:b1::9 of `transit-a` lies in the locator 2001:db8:b1::/48, which is for SIDs alone"}},
+		{"an own address towards a reflector in the locator", "name = \"rr1\"\n", "name = \"rr1\"\nlocal_address = '2001:db8:b1::9'\n", []string{
+			"reflector[0].local_address: `local_address` 2001:db8:b1::9 of `rr1` lies in the locator 2001:db8:b1::/48, which is for SIDs alone"}},
 		{"an address in the locator", "2001:db8:a::1", "2001:db8:b1::1", []string{
 			"peer[0].address: `address` 2001:db8:b1::1 of `transit-a` lies in the locator 2001:db8:b1::/48, which is for SIDs alone"}},
 		{"a link-local address without interface", "2001:db8:a::1", "fe80::1", []string{

@@ -24,13 +24,14 @@ type path struct {
 	gone    []kernel.Nexthop
 	sid     netip.Addr
 	count   counts
+	// refused are announced beyond the limit, strange with a SID outside the locators or
+	// a foreign target.
+	refused, strange map[netip.Prefix]struct{}
 }
 
 type counts struct {
 	ipv6, ipv4 int // reached
 	draining   int // of these, marked by the border as about to go
-	refused    int // beyond the limit
-	strange    int // with a SID outside the locators, or a foreign target
 }
 
 // route is what is known of one prefix of a path.

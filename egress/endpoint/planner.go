@@ -44,7 +44,10 @@ func New(c *config.Server, opts Options, have kernel.State) *Planner {
 	}
 	byTable := make(map[uint32]*path)
 	for i := range c.Paths {
-		state := &path{config: &c.Paths[i], entered: true}
+		state := &path{
+			config: &c.Paths[i], entered: true,
+			refused: make(map[netip.Prefix]struct{}), strange: make(map[netip.Prefix]struct{}),
+		}
 		p.paths[state.config.Name] = state
 		p.byRD[state.config.RD] = state
 		byTable[state.config.Table] = state
@@ -86,21 +89,25 @@ func (p *Planner) Learned(event speaker.VPNLearned) {
 		return
 	}
 	if !event.Route.HasTarget(state.config.RT) || !p.trusted(event.Route.Service.SID) {
-		state.count.strange += len(event.Prefixes)
 		p.withdraw(state, event.Prefixes)
+		for _, prefix := range event.Prefixes {
+			state.strange[prefix] = struct{}{}
+		}
 		return
 	}
 	draining := slices.Contains(event.Route.Attributes.Communities(), gracefulShutdown)
 	for _, prefix := range event.Prefixes {
+		delete(state.strange, prefix)
 		if prefix == marker(event.Route.Service.SID) {
 			state.lost = false
 			continue
 		}
 		was, _ := state.routes.Get(prefix)
 		if was.want == nil && state.count.ipv6+state.count.ipv4 >= int(p.config.Limits.RoutesPerPath) {
-			state.count.refused++
+			state.refused[prefix] = struct{}{}
 			continue
 		}
+		delete(state.refused, prefix)
 		now := was
 		now.want, now.draining, now.stale = event.Route, draining, false
 		state.enqueue(prefix, was, now)
@@ -124,6 +131,8 @@ func marker(sid netip.Addr) netip.Prefix { return netip.PrefixFrom(sid, sid.BitL
 
 func (p *Planner) withdraw(state *path, prefixes []netip.Prefix) {
 	for _, prefix := range prefixes {
+		delete(state.refused, prefix)
+		delete(state.strange, prefix)
 		state.withdraw(prefix)
 	}
 }

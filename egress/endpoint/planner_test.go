@@ -269,3 +269,46 @@ func TestTableFollows(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedRoutesAreCountedWhileTheyAre tells of refused routes only as long as they
+// are announced so.
+func TestRefusedRoutesAreCountedWhileTheyAre(t *testing.T) {
+	const client, other, sid, bad = "2001:db8:c::/48", "2001:db8:d::/48", "2001:db8:b1:1::", "2001:db8:bad::1"
+	plain := speaker.Attributes{}
+	many := []string{
+		"2001:db8:1::/48", "2001:db8:2::/48", "2001:db8:3::/48", "2001:db8:4::/48", "2001:db8:5::/48",
+		"2001:db8:6::/48", "2001:db8:7::/48", "2001:db8:8::/48",
+	}
+	for _, test := range []struct {
+		name   string
+		events func(*endpoint.Planner)
+		want   string
+	}{
+		{"told twice", func(p *endpoint.Planner) {
+			p.Learned(learned(1, route(1, bad, plain), client, other))
+			p.Learned(learned(1, route(1, bad, plain), client))
+		}, "path a: 2 routes are refused, since their SID"},
+		{"mended", func(p *endpoint.Planner) {
+			p.Learned(learned(1, route(1, bad, plain), client, other))
+			p.Learned(learned(1, route(1, sid, plain), client, other))
+		}, ""},
+		{"withdrawn", func(p *endpoint.Planner) {
+			p.Learned(learned(1, route(1, bad, plain), client, other))
+			p.Withdrawn(speaker.VPNWithdrawn{RD: rd(1), Prefixes: prefixes(client, other)})
+		}, ""},
+		{"beyond the limit", func(p *endpoint.Planner) {
+			p.Learned(learned(1, route(1, sid, plain), many...))
+		}, "path a: 2 routes beyond limits.routes_per_path (6) are refused"},
+		{"beyond the limit and withdrawn", func(p *endpoint.Planner) {
+			p.Learned(learned(1, route(1, sid, plain), many...))
+			p.Withdrawn(speaker.VPNWithdrawn{RD: rd(1), Prefixes: prefixes(many...)})
+		}, ""},
+	} {
+		w := newWorld(t)
+		test.events(w.planner)
+		v, _ := w.planner.View("a")
+		if got := strings.Join(v.Problems, "; "); !strings.HasPrefix(got, test.want) || (test.want == "") != (got == "") {
+			t.Errorf("%s: problems are %q, want %q", test.name, got, test.want)
+		}
+	}
+}

@@ -44,14 +44,14 @@ func (p *Planner) View(name string) (View, bool) {
 	if state.blocked != nil {
 		v.Problems = append(v.Problems, fmt.Sprintf("path %s: %s", name, v.Reason))
 	}
-	if c.refused > 0 {
-		v.Problems = append(v.Problems, fmt.Sprintf("path %s: %d routes beyond limits.routes_per_path (%d) were refused",
-			name, c.refused, p.config.Limits.RoutesPerPath))
+	if refused := len(state.refused); refused > 0 {
+		v.Problems = append(v.Problems, fmt.Sprintf("path %s: %d routes beyond limits.routes_per_path (%d) are refused",
+			name, refused, p.config.Limits.RoutesPerPath))
 	}
-	if c.strange > 0 {
+	if strange := len(state.strange); strange > 0 {
 		v.Problems = append(v.Problems, fmt.Sprintf(
-			"path %s: %d routes were refused, since their SID is in none of srv6.locators or their target is not %s",
-			name, c.strange, state.config.RT))
+			"path %s: %d routes are refused, since their SID is in none of srv6.locators or their target is not %s",
+			name, strange, state.config.RT))
 	}
 	return v, true
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"runtime"
@@ -32,6 +34,10 @@ type Features struct {
 	AddressProtocol bool
 	// MPTCP sockets, and a path manager that listens to netlink.
 	MPTCP bool
+	// MPTCPUserspace lets a program decide for each connection (Linux 5.19).
+	MPTCPUserspace bool
+	// EBPF and the kernel's type information (BTF), which flow statistics need.
+	EBPF, BTF bool
 }
 
 // Missing is a feature that this kernel lacks.
@@ -49,8 +55,10 @@ func (m Missing) String() string {
 	return fmt.Sprintf("%s: %s (%s)", m.Feature, m.Consequence, m.Cause)
 }
 
-// Probe tries each feature in a network namespace of its own, which is gone when it
-// returns; nothing else is touched. It needs CAP_SYS_ADMIN.
+// Probe tries each feature, and leaves nothing behind. With CAP_SYS_ADMIN it does so in
+// a network namespace of its own. Without, CAP_NET_ADMIN is enough: it then makes
+// nexthop objects in the caller's for a moment, which no route uses, and VRF devices are
+// only asked for in a way that the kernel refuses.
 func Probe(ctx context.Context) (Features, error) {
 	type result struct {
 		features Features
@@ -60,7 +68,9 @@ func Probe(ctx context.Context) (Features, error) {
 	go func() {
 		// Never unlocked: the thread, and with it the namespace, ends here.
 		runtime.LockOSThread()
-		features, err := probeIsolated(ctx)
+		// Not only capabilities can be missing for that: sandboxes forbid it, too.
+		isolated := unix.Unshare(unix.CLONE_NEWNET) == nil
+		features, err := probeHere(ctx, isolated)
 		results <- result{features, err}
 	}()
 	r := <-results
@@ -70,24 +80,26 @@ func Probe(ctx context.Context) (Features, error) {
 	return r.features, nil
 }
 
-func probeIsolated(ctx context.Context) (Features, error) {
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		return Features{}, fmt.Errorf("making a network namespace (needs CAP_SYS_ADMIN): %w", err)
-	}
+// probeHere probes in the calling thread's network namespace; isolated tells that it is
+// the probe's own.
+func probeHere(ctx context.Context, isolated bool) (Features, error) {
 	applier, err := Open(Options{})
 	if err != nil {
 		return Features{}, err
 	}
 	defer applier.Close()
-	if err := applier.setUp(probeDevice, 0); err != nil {
+	p := &probe{ctx: ctx, applier: applier, isolated: isolated, device: loopback}
+	if err := p.findDevice(); err != nil {
 		return Features{}, err
 	}
-	p := &probe{ctx: ctx, applier: applier}
 	for _, trial := range p.trials() {
 		if err := ctx.Err(); err != nil {
 			return Features{}, err
 		}
 		err := trial.try()
+		if errors.Is(err, unix.EPERM) && !p.features.NexthopObjects {
+			return Features{}, fmt.Errorf("making a nexthop object (needs CAP_NET_ADMIN): %w", err)
+		}
 		*trial.found = err == nil
 		if err != nil {
 			p.features.Missing = append(p.features.Missing, Missing{trial.feature, err, trial.consequence})
@@ -118,45 +130,106 @@ func (p *probe) trials() []trial {
 			"no border; a server works (CONFIG_IPV6_SEG6_LWTUNNEL)"},
 		{"VRF", &f.VRF, p.vrf,
 			"no SRv6 for IPv4 clients at a border, they take the best path; IPv6 works by tables (CONFIG_NET_VRF)"},
-		{"EndDT6VRF", &f.EndDT6VRF, p.nexthop(Nexthop{Local: Local{Action: EndDT6, Table: probeTable, VRF: true}}),
+		{"EndDT6VRF", &f.EndDT6VRF, p.vrfNexthop(EndDT6),
 			"a border looks IPv6 up by table, which does the same"},
-		{"EndDT4", &f.EndDT4, p.nexthop(Nexthop{Local: Local{Action: EndDT4, Table: probeTable, VRF: true}}),
+		{"EndDT4", &f.EndDT4, p.vrfNexthop(EndDT4),
 			"no SIDs for IPv4 alone; Linux 5.11 with CONFIG_NET_VRF has them"},
-		{"EndDT46", &f.EndDT46, p.nexthop(Nexthop{Local: Local{Action: EndDT46, Table: probeTable, VRF: true}}),
+		{"EndDT46", &f.EndDT46, p.vrfNexthop(EndDT46),
 			"no SID for both families; Linux 5.14 with CONFIG_NET_VRF has them"},
 		{"AddressProtocol", &f.AddressProtocol, p.addressProtocol,
 			"our addresses are known by the agent's own notes alone; Linux 5.18 has it"},
 		{"MPTCP", &f.MPTCP, p.mptcp,
 			"no aggregation over several paths; steering works (CONFIG_MPTCP_IPV6)"},
+		{"MPTCPUserspace", &f.MPTCPUserspace, there("/proc/sys/net/mptcp/pm_type"),
+			"mptcp.mode = \"kernel\" is what remains; Linux 5.19 has it"},
+		{"EBPF", &f.EBPF, probeEBPF,
+			"no `hikyaku-egress flows`; all else works (CONFIG_BPF_SYSCALL)"},
+		{"BTF", &f.BTF, there("/sys/kernel/btf/vmlinux"),
+			"no `hikyaku-egress flows`; all else works (CONFIG_DEBUG_INFO_BTF)"},
 	}
 }
 
-// probeDevice is there in every namespace, so that no feature hangs on another kind
-// of device.
 const (
-	probeDevice = "lo"
-	probeTable  = 100
+	// loopback is there in every namespace, so that no feature hangs on another kind
+	// of device.
+	loopback   = "lo"
+	probeTable = 100
 )
 
 var probeSID = netip.MustParseAddr("2001:db8::1")
 
 type probe struct {
-	ctx      context.Context
-	applier  *Applier
+	ctx     context.Context
+	applier *Applier
+	// isolated: the namespace is the probe's own.
+	isolated bool
+	device   string // to make nexthop objects on
 	features Features
 }
 
+// findDevice finds a device that nexthop objects can be made on.
+func (p *probe) findDevice() error {
+	if p.isolated {
+		return p.applier.setUp(loopback, 0)
+	}
+	links, err := p.applier.links()
+	if err != nil {
+		return err
+	}
+	var up []string
+	for _, link := range links {
+		if link.Up {
+			up = append(up, link.Device)
+		}
+	}
+	switch {
+	case slices.Contains(up, loopback):
+	case len(up) > 0:
+		p.device = slices.Min(up)
+	default:
+		return errors.New("no device is up, not even the loopback")
+	}
+	return nil
+}
+
+// nexthop makes a nexthop object and removes it. Its number is drawn at random, since
+// others and a former run of ours may have taken some.
 func (p *probe) nexthop(n Nexthop) func() error {
-	n.ID, n.Family, n.Device = 1, IPv6, probeDevice
 	return func() error {
-		if err := p.applier.Apply(p.ctx, []Op{{Add, n}}); err != nil {
+		n.Family, n.Device = IPv6, p.device
+		var err error
+		for range 8 {
+			n.ID = FirstNexthopID + NexthopID(rand.Uint32N(1<<24))
+			err = p.applier.Apply(p.ctx, []Op{{Add, n}})
+			if !errors.Is(err, ErrForeign) {
+				break
+			}
+		}
+		if err != nil {
 			return cause(err)
 		}
 		return cause(p.applier.Apply(p.ctx, []Op{{Delete, n}}))
 	}
 }
 
+// vrfNexthop is nexthop for an endpoint that looks up by a VRF device.
+func (p *probe) vrfNexthop(action LocalAction) func() error {
+	try := p.nexthop(Nexthop{Local: Local{Action: action, Table: probeTable, VRF: true}})
+	return func() error {
+		err := try()
+		// Who looks for the table's device, and finds none or is not allowed to by
+		// net.vrf.strict_mode, has the behaviour.
+		if !p.isolated && p.features.VRF && (errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EPERM)) {
+			return nil
+		}
+		return err
+	}
+}
+
 func (p *probe) vrf() error {
+	if !p.isolated {
+		return p.askForVRF()
+	}
 	if err := p.applier.EnsureVRF(p.ctx, "vrf-probe", probeTable); err != nil {
 		return err
 	}
@@ -164,8 +237,26 @@ func (p *probe) vrf() error {
 	return os.WriteFile("/proc/sys/net/vrf/strict_mode", []byte("1"), 0)
 }
 
+// askForVRF asks for a VRF device without a table, which no kernel makes: one that has
+// such devices misses the table, others do not know the kind. A real one would leave a
+// policy rule behind, which the first VRF device of a namespace brings.
+func (p *probe) askForVRF() error {
+	var b rtnl.Batch
+	b.Begin(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, make([]byte, linkHeaderSize)...)
+	b.String(unix.IFLA_IFNAME, "vrf-probe")
+	kind(&b, "vrf", func() {})
+	b.End()
+	if err := only(p.applier.urgent.Do(&b)); !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("asking for a VRF device: %w", err)
+	}
+	return nil
+}
+
 func (p *probe) addressProtocol() error {
-	a := Address{Device: probeDevice, Prefix: netip.PrefixFrom(probeSID, 128), NoDAD: true}
+	if !p.isolated {
+		return p.readAddressProtocol()
+	}
+	a := Address{Device: loopback, Prefix: netip.PrefixFrom(probeSID, 128), NoDAD: true}
 	if err := p.applier.Apply(p.ctx, []Op{{Add, a}}); err != nil {
 		return cause(err)
 	}
@@ -177,6 +268,25 @@ func (p *probe) addressProtocol() error {
 		return errors.New("an address does not keep its protocol")
 	}
 	return nil
+}
+
+// readAddressProtocol looks at the kernel's own addresses, as that of the loopback: they
+// have the mark where there is one.
+func (p *probe) readAddressProtocol() error {
+	marked := false
+	var b rtnl.Batch
+	b.Begin(unix.RTM_GETADDR, unix.NLM_F_DUMP, make([]byte, addressHeaderSize)...)
+	b.End()
+	err := p.applier.reading.Query(&b, func() {}, func(_ uint16, body []byte) error {
+		for kind := range rtnl.Attributes(body[min(addressHeaderSize, len(body)):]) {
+			marked = marked || kind == ifaProto
+		}
+		return nil
+	})
+	if err == nil && !marked {
+		err = errors.New("no address has a protocol")
+	}
+	return err
 }
 
 func (p *probe) mptcp() error {
@@ -192,6 +302,24 @@ func (p *probe) mptcp() error {
 	defer conn.Close()
 	if _, err := genericFamily(conn, "mptcp_pm"); err != nil {
 		return fmt.Errorf("finding the MPTCP path manager: %w", err)
+	}
+	return nil
+}
+
+// there tells whether a file of the kernel is there.
+func there(path string) func() error {
+	return func() error {
+		_, err := os.Stat(path)
+		return err
+	}
+}
+
+// probeEBPF makes a call of bpf(2) that no kernel knows: whether this process may use it
+// is not asked.
+func probeEBPF() error {
+	_, _, errno := unix.Syscall(unix.SYS_BPF, math.MaxInt32, 0, 0)
+	if errno == unix.ENOSYS {
+		return errno
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"os"
+	"reflect"
 	"testing"
 
 	"hikyaku/egress/netnstest"
@@ -21,6 +22,7 @@ func TestProbeExplainsEachMissingFeature(t *testing.T) {
 		"NexthopObjects": f.NexthopObjects, "Seg6": f.Seg6, "Seg6Reduced": f.Seg6Reduced,
 		"EndDT6": f.EndDT6, "VRF": f.VRF, "EndDT6VRF": f.EndDT6VRF, "EndDT4": f.EndDT4,
 		"EndDT46": f.EndDT46, "AddressProtocol": f.AddressProtocol, "MPTCP": f.MPTCP,
+		"MPTCPUserspace": f.MPTCPUserspace, "EBPF": f.EBPF, "BTF": f.BTF,
 	}
 	missing := make(map[string]bool)
 	for _, m := range f.Missing {
@@ -44,5 +46,34 @@ func TestProbeExplainsEachMissingFeature(t *testing.T) {
 	}
 	if after, _ := os.Readlink("/proc/self/ns/net"); after != before {
 		t.Errorf("the process went from %s to %s", before, after)
+	}
+}
+
+// TestProbeWithoutItsOwnNamespace probes in a namespace that is in use.
+func TestProbeWithoutItsOwnNamespace(t *testing.T) {
+	ns := netnstest.New(t, "probe")
+	want, err := Probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := func() (text string) {
+		for _, command := range []string{"nexthop show", "-o link show", "-o addr show", "-6 rule show", "-4 rule show", "-6 route show table all"} {
+			text += ns.IP(command)
+		}
+		return text
+	}
+	ns.IP("link set lo up")
+	before := all()
+	var got Features
+	ns.Do(func() { got, err = probeHere(t.Context(), false) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after := all(); after != before {
+		t.Errorf("the probe left something behind. Before:\n%s\nafter:\n%s", before, after)
+	}
+	got.Missing, want.Missing = nil, nil // causes differ
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("in a namespace in use the probe finds %+v, in its own %+v", got, want)
 	}
 }

@@ -39,6 +39,10 @@ func (t *tunnelSourceConn) set(source TunnelSource) error {
 	return only(t.conn.Do(&b))
 }
 
+// TunnelSource reads the outer source address of SRv6 encapsulation: the zero value
+// where none is set or the kernel has no SRv6.
+func (a *Applier) TunnelSource() (TunnelSource, error) { return a.seg6.get() }
+
 // get returns the zero value where none is set or the kernel has no SRv6.
 func (t *tunnelSourceConn) get() (source TunnelSource, err error) {
 	family, err := t.resolve()

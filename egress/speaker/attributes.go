@@ -26,6 +26,7 @@ type Attributes struct {
 	LocalPref uint32
 
 	communities string
+	large       string // only to send: nobody here asks for those that come
 }
 
 // Communities returns the RFC 1997 communities.
@@ -44,6 +45,21 @@ func (a Attributes) WithCommunities(list ...uint32) Attributes {
 		b = binary.BigEndian.AppendUint32(b, c)
 	}
 	a.communities = string(b)
+	return a
+}
+
+// LargeCommunity is one of RFC 8092: an AS number and two of its own choice.
+type LargeCommunity [3]uint32
+
+// WithLargeCommunities returns a copy that is sent with these large communities instead.
+func (a Attributes) WithLargeCommunities(list ...LargeCommunity) Attributes {
+	b := make([]byte, 0, 12*len(list))
+	for _, c := range list {
+		for _, part := range c {
+			b = binary.BigEndian.AppendUint32(b, part)
+		}
+	}
+	a.large = string(b)
 	return a
 }
 
@@ -203,6 +219,17 @@ func (a Attributes) gobgp() []bgp.PathAttributeInterface {
 	}
 	if list := a.Communities(); len(list) > 0 {
 		attrs = append(attrs, bgp.NewPathAttributeCommunities(list))
+	}
+	var large []*bgp.LargeCommunity
+	for c := []byte(a.large); len(c) >= 12; c = c[12:] {
+		large = append(large, &bgp.LargeCommunity{
+			ASN:        binary.BigEndian.Uint32(c),
+			LocalData1: binary.BigEndian.Uint32(c[4:]),
+			LocalData2: binary.BigEndian.Uint32(c[8:]),
+		})
+	}
+	if len(large) > 0 {
+		attrs = append(attrs, bgp.NewPathAttributeLargeCommunities(large))
 	}
 	return attrs
 }

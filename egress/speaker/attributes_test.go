@@ -133,3 +133,18 @@ func TestConfigFaults(t *testing.T) {
 		t.Error("a speaker without AS, without router ID and with a neighbour twice was started")
 	}
 }
+
+func TestLargeCommunitiesAreSent(t *testing.T) {
+	a := Attributes{}.WithCommunities(1).WithLargeCommunities(LargeCommunity{64500, 1, 2}, LargeCommunity{4200000000, 3, 4})
+	var sent []string
+	for _, attribute := range a.gobgp() {
+		if large, ok := attribute.(*bgp.PathAttributeLargeCommunities); ok {
+			for _, c := range large.Values {
+				sent = append(sent, c.String())
+			}
+		}
+	}
+	if want := []string{"64500:1:2", "4200000000:3:4"}; !slices.Equal(sent, want) {
+		t.Errorf("sent are %v, want %v", sent, want)
+	}
+}

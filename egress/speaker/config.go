@@ -93,6 +93,9 @@ type Config struct {
 	// [BestPath] events. Off, unicast routes of peers are only kept per peer, which
 	// needs less memory.
 	BestPaths bool
+	// Silent lets nobody hear of a unicast route: Originate counts for nothing, and best
+	// paths are selected, but told to nobody.
+	Silent bool
 	// StaleTime is how long VPN routes stay when the last reflector is lost, as in
 	// RFC 4724 §4.2. Zero withdraws them at once.
 	StaleTime time.Duration
@@ -168,6 +171,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if c.Silent {
+		c.Originate = nil
 	}
 	c.Neighbors = slices.Clone(c.Neighbors)
 	for i := range c.Neighbors {

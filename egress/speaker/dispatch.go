@@ -50,6 +50,8 @@ type sessionReport struct {
 	address netip.Addr
 	up      *PeerUp
 	update  *routeUpdate
+	// none is why there was no session.
+	none string
 	// down is why the session ended.
 	down ending
 }
@@ -134,6 +136,8 @@ func (d *dispatcher) sessionReported(ctx context.Context, r *sessionReport) {
 	case s == nil:
 	case r.up != nil:
 		d.up(ctx, s, *r.up)
+	case r.none != "":
+		d.emit(ctx, NoSession{Peer: s.neighbor.Name, Reason: r.none})
 	case r.update != nil && !s.up: // of a session that has just ended
 	case r.update != nil:
 		if len(r.update.faults) > 0 {

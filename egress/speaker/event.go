@@ -102,7 +102,15 @@ type BestPath struct {
 	Attributes *Attributes
 }
 
+// NoSession says why an attempt to open a session has failed. It comes when that is not
+// what the attempt before has failed for, and only for sessions that are ours.
+type NoSession struct {
+	Peer   string
+	Reason string
+}
+
 func (PeerUp) event()         {}
+func (NoSession) event()      {}
 func (PeerDown) event()       {}
 func (PeerDownCalled) event() {}
 func (Learned) event()        {}

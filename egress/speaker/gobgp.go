@@ -129,6 +129,9 @@ func (s *Speaker) applyPolicies() error {
 	if err != nil {
 		return err
 	}
+	if s.config.Silent {
+		return s.assignPolicy(exportPolicy, api.PolicyDirection_POLICY_DIRECTION_EXPORT, reject(), nil)
+	}
 	self := action(accept())
 	self.Nexthop = &api.NexthopAction{Self: true}
 	return s.assignPolicy(exportPolicy, api.PolicyDirection_POLICY_DIRECTION_EXPORT, accept(), []*api.Statement{

@@ -100,11 +100,16 @@ func (s *testSpeaker) next() Event {
 	return nil
 }
 
-// expect returns the next event, which must be of type E.
+// expect returns the next event, which must be of type E. Attempts that failed before
+// are left out.
 func expect[E Event](s *testSpeaker) E {
 	s.t.Helper()
 	e := s.next()
 	want, ok := e.(E)
+	for _, failed := e.(NoSession); failed && !ok; _, failed = e.(NoSession) {
+		e = s.next()
+		want, ok = e.(E)
+	}
 	if !ok {
 		s.t.Fatalf("event is %#v, want a %T", e, want)
 	}

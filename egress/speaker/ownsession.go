@@ -37,6 +37,8 @@ type ownSession struct {
 	live, owes bool
 	// wasUp: a session was there before, and what was announced on it holds still.
 	wasUp bool
+	// reason is why the last attempt has failed, "" after a session.
+	reason string
 	// Of the present session:
 	conn     *net.TCPConn
 	families []Family
@@ -62,11 +64,11 @@ var keepalive = func() []byte {
 func (v *ownSession) run(ctx context.Context) {
 	defer close(v.done)
 	for ctx.Err() == nil {
-		err := v.once(ctx)
+		up, err := v.once(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		v.log.Info("no session with neighbour", slog.Any("error", err), slog.Duration("again_in", v.neighbor.ConnectRetry))
+		v.tell(ctx, up, err)
 		// RFC 4271 §10: up to a quarter less, so that routers do not move in step.
 		wait := v.neighbor.ConnectRetry - rand.N(v.neighbor.ConnectRetry/4)
 		select {
@@ -76,11 +78,32 @@ func (v *ownSession) run(ctx context.Context) {
 	}
 }
 
-// once is one connection's life.
-func (v *ownSession) once(ctx context.Context) error {
+// tell tells of an attempt that has failed: by a warning and an event where the one
+// before has not failed alike. up tells that there was a session, whose end is told
+// otherwise.
+func (v *ownSession) tell(ctx context.Context, up bool, err error) {
+	// The port that the kernel chose is another one each time.
+	reason := err.Error()
+	var network *net.OpError
+	if errors.As(err, &network) {
+		reason = network.Err.Error()
+	}
+	level := slog.LevelDebug
+	if !up && reason != v.reason {
+		level = slog.LevelWarn
+		v.report(ctx, sessionReport{none: reason})
+	}
+	if v.reason = reason; up {
+		v.reason = ""
+	}
+	v.log.Log(ctx, level, "no session with neighbour", slog.Any("error", err), slog.Duration("again_in", v.neighbor.ConnectRetry))
+}
+
+// once is one connection's life. It tells whether there was a session.
+func (v *ownSession) once(ctx context.Context) (up bool, err error) {
 	conn, err := v.dial(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer conn.Close()
 	// Ends reading and writing, and leaves the connection to a last word.
@@ -88,11 +111,11 @@ func (v *ownSession) once(ctx context.Context) error {
 	defer stop()
 	r := bufio.NewReaderSize(&burstReader{Conn: conn}, 64<<10)
 	agreed, err := v.open(conn, r)
-	if err == nil {
+	if up = err == nil; up {
 		err = v.established(ctx, conn, r, agreed)
 	}
 	v.lastWord(ctx, conn, err)
-	return err
+	return up, err
 }
 
 // established exchanges routes until the session ends, and returns why.

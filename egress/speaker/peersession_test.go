@@ -3,9 +3,11 @@ package speaker
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -141,6 +143,7 @@ func TestPeerWithAnotherASIsRefused(t *testing.T) {
 	if err := p.open(r.at.Addr(), r.as, []bgp.Family{bgp.RF_IPv6_UC}); err == nil {
 		t.Error("a peer of another AS was accepted")
 	}
+	expect[NoSession](s)
 	s.quiet(100 * time.Millisecond)
 }
 
@@ -282,4 +285,53 @@ func FuzzParsePeerUpdate(f *testing.F) {
 			t.Fatalf("GoBGP reads %v, we %v", plain, ours)
 		}
 	})
+}
+
+// TestWhyThereIsNoSession tells of attempts that fail once as long as they fail alike.
+func TestWhyThereIsNoSession(t *testing.T) {
+	r := listenAs(t, 64601)
+	n := r.neighbor("a", IPv6Unicast)
+	n.AS, n.ConnectRetry = 64999, 20*time.Millisecond
+	attempts := new(counting)
+	s := startSpeaker(t, loopback(), Config{Neighbors: []Neighbor{n}, Logger: slog.New(attempts)})
+	go func() {
+		for {
+			conn, err := r.listener.Accept()
+			if err != nil {
+				return
+			}
+			(&fakePeer{t: t, conn: conn}).open(r.at.Addr(), 64601, []bgp.Family{bgp.RF_IPv6_UC})
+			conn.Close()
+		}
+	}()
+	if none := expect[NoSession](s); none.Peer != "a" || !strings.Contains(none.Reason, "64999") || !strings.Contains(none.Reason, "64601") {
+		t.Errorf("told %+v", none)
+	}
+	for deadline := time.Now().Add(patience); attempts.quiet.Load() < 3; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no more attempts")
+		}
+	}
+	if warned := attempts.warned.Load(); warned != 1 {
+		t.Errorf("%d warnings", warned)
+	}
+	s.quiet(50 * time.Millisecond)
+}
+
+// counting counts what is logged of failed attempts.
+type counting struct{ warned, quiet atomic.Int64 }
+
+func (c *counting) Enabled(context.Context, slog.Level) bool { return true }
+func (c *counting) WithAttrs([]slog.Attr) slog.Handler       { return c }
+func (c *counting) WithGroup(string) slog.Handler            { return c }
+
+func (c *counting) Handle(_ context.Context, r slog.Record) error {
+	switch {
+	case r.Message != "no session with neighbour":
+	case r.Level >= slog.LevelWarn:
+		c.warned.Add(1)
+	default:
+		c.quiet.Add(1)
+	}
+	return nil
 }

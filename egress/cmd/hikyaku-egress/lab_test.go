@@ -108,7 +108,7 @@ func (l *lab) startReflector(gobgpd, dir string) {
 		fmt.Fprintf(&b, "[[neighbors]]\n[neighbors.config]\nneighbor-address = %q\npeer-as = 64500\n", client)
 		fmt.Fprintf(&b, "[neighbors.transport.config]\npassive-mode = true\n[neighbors.graceful-restart.config]\nenabled = true\nrestart-time = 30\n")
 		fmt.Fprintf(&b, "[neighbors.route-reflector.config]\nroute-reflector-client = true\nroute-reflector-cluster-id = \"192.0.2.53\"\n")
-		for _, family := range []string{"l3vpn-ipv6-unicast", "l3vpn-ipv4-unicast"} {
+		for _, family := range []string{"l3vpn-ipv6-unicast", "l3vpn-ipv4-unicast", "ipv6-unicast"} {
 			fmt.Fprintf(&b, "[[neighbors.afi-safis]]\n[neighbors.afi-safis.config]\nafi-safi-name = %q\n", family)
 			fmt.Fprintf(&b, "[neighbors.afi-safis.mp-graceful-restart.config]\nenabled = true\n")
 		}

@@ -1,9 +1,12 @@
 package main_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"hikyaku/egress/api"
 	"hikyaku/egress/netnstest"
@@ -98,4 +101,59 @@ func TestDryRun(t *testing.T) {
 		}
 	}
 	expectNothing(t, "server", l.server)
+}
+
+// TestDryRunIsSilent makes a dry run of what is a border router by itself, and looks
+// whether anybody hears of a route.
+func TestDryRunIsSilent(t *testing.T) {
+	l := newLab(t)
+	const own = "2001:db8:5::/48"
+	write(t, l.borderConfig, strings.Replace(fmt.Sprintf(borderTOML, l.borderAPI, t.TempDir()), "stale_time = \"20s\"", "stale_time = \"4s\"", 1)+`
+[[peer]]
+name = "nobody" # so that the dry run lasts
+number = 3
+address = "2001:db8:a2::77"
+asn = 64777
+[router]
+best_paths = true
+announce = ["`+own+`"]
+`)
+	l.tell(0, "announce "+clientPrefix)
+	dry := l.border.Command(t.Context(), binary, "border", "--config", l.borderConfig, "--dry-run")
+	var out bytes.Buffer
+	dry.Stdout = &out
+	if err := dry.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- dry.Wait() }()
+	for over := false; !over; {
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Fatal(err)
+			}
+			over = true
+		case <-time.After(200 * time.Millisecond):
+			for _, family := range []string{"ipv6", "vpnv6"} {
+				if rib := l.reflector.Run("gobgp", "-u", "::1", "global", "rib", "-a", family); !strings.Contains(rib, "not in table") {
+					t.Fatalf("the reflector has %s routes during a dry run:\n%s", family, rib)
+				}
+			}
+		}
+	}
+	for n := range l.transits {
+		if heard := l.tell(n, "heard").UnixNano(); heard != 0 {
+			t.Errorf("%s heard of %d routes", path(n), heard)
+		}
+	}
+	for _, want := range []string{
+		"# announce " + own + " to peer transit1", "# announce " + own + " to the reflectors",
+		"# announce " + clientPrefix + " of peer transit1 to the reflectors",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the dry run lacks %q:\n%s", want, out.String())
+		}
+	}
+	expectNothing(t, "border", l.border)
 }

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -96,6 +97,9 @@ func report(err error, command string, errs io.Writer) int {
 func hintFor(err error) string {
 	var problems *config.Errors
 	var dial *net.OpError
+	var listen *agent.ListenError
+	var file *fs.PathError
+	errors.As(err, &file)
 	switch {
 	case errors.As(err, &problems):
 		return "conf/egress-border.toml and conf/egress-server.toml explain every key"
@@ -103,14 +107,48 @@ func hintFor(err error) string {
 		return "the agent never overwrites what others made; `ip route show table all` and `ip rule` tell whose it is"
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return "is the agent running, and is `api.socket` the one that it has?"
-	case errors.Is(err, fs.ErrNotExist):
-		return "is the path right?"
+	case errors.As(err, &listen):
+		return hintForListening(listen)
 	case errors.Is(err, unix.EADDRINUSE):
-		return "another BGP daemon has the port: give `bgp.port` another number, or leave `bgp.listen` empty"
+		return "another program has the port: give this one another"
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return hintAddress
+	case file != nil && strings.HasPrefix(file.Path, "/proc/sys/"):
+		return hintForSysctl(err)
+	case file != nil && errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf("is the path %s right?", file.Path)
+	case file != nil && errors.Is(err, fs.ErrPermission):
+		return fmt.Sprintf("the user that this runs as may not use %s", file.Path)
 	case errors.Is(err, fs.ErrPermission):
-		return "run as root, or with CAP_NET_ADMIN, CAP_SYS_ADMIN and, below port 1024, CAP_NET_BIND_SERVICE"
+		return hintPrivileges
 	}
 	return ""
+}
+
+const (
+	hintAddress    = "no interface of this host has the address, or not yet: `ip address` shows those that there are"
+	hintPrivileges = "run as root, or with CAP_NET_ADMIN; ports below 1024 need CAP_NET_BIND_SERVICE, `flows` CAP_BPF and CAP_PERFMON"
+)
+
+func hintForListening(err *agent.ListenError) string {
+	switch {
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return hintAddress
+	case errors.Is(err, fs.ErrPermission):
+		return "ports below 1024 need CAP_NET_BIND_SERVICE"
+	case errors.Is(err, unix.EADDRINUSE) && err.Key == "bgp.listen":
+		return "another BGP daemon has the port: give `bgp.port` another number, or leave `bgp.listen` empty"
+	case errors.Is(err, unix.EADDRINUSE):
+		return fmt.Sprintf("another program has the port: give `%s` another one", err.Key)
+	}
+	return ""
+}
+
+func hintForSysctl(err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "this kernel does not have it: is it built in, or its module loaded?"
+	}
+	return "sysctls of the network need CAP_NET_ADMIN and a /proc/sys that can be written (systemd: no ProtectKernelTunables)"
 }
 
 const agentUsage = `Usage: hikyaku-egress %[1]s --config FILE [--check | --dry-run]
@@ -122,11 +160,13 @@ Options:
   --check        check the configuration and exit
   --dry-run      speak BGP to learn, print the commands and announcements that would
                  follow, change nothing, and end when all neighbours have sent
-                 everything, or after bgp.stale_time. Not beside a running agent:
-                 neighbours take only one session.
+                 everything, or after bgp.stale_time. It refuses to run beside an
+                 agent: neighbours take only one session.
 
 SIGTERM and SIGINT withdraw everything and remove it from the kernel. A crash or
-kill -9 leaves the kernel as it is, and the next start goes on from there.
+kill -9 leaves the kernel as it is, and the next start goes on from there; a start
+that fails leaves it as it was. SIGHUP does nothing: the configuration is read at the
+start alone.
 `
 
 var agentPurpose = map[config.Role]string{
@@ -157,6 +197,7 @@ func runAgent(role config.Role) func(context.Context, []string, io.Writer, io.Wr
 		common := loaded.Common()
 		opts := agent.Options{Version: version(), Log: logger(common.Log, errs)}
 		slog.SetDefault(opts.Log)
+		defer ignoreHangUp(opts.Log)()
 		if *dryRun {
 			opts.DryRun = out
 		}
@@ -164,6 +205,23 @@ func runAgent(role config.Role) func(context.Context, []string, io.Writer, io.Wr
 			return agent.RunBorder(ctx, loaded.Border, opts)
 		}
 		return agent.RunServer(ctx, loaded.Server, opts)
+	}
+}
+
+// ignoreHangUp keeps SIGHUP from killing an agent, which would then clean nothing up: it
+// comes when a terminal is closed, and where somebody asks for the configuration to be
+// read again. It returns what ends that.
+func ignoreHangUp(log *slog.Logger) (end func()) {
+	hangUps := make(chan os.Signal, 1)
+	signal.Notify(hangUps, syscall.SIGHUP)
+	go func() {
+		for range hangUps {
+			log.Warn("SIGHUP does nothing: the configuration is read at the start alone; restart the agent for a new one")
+		}
+	}()
+	return func() {
+		signal.Stop(hangUps)
+		close(hangUps)
 	}
 }
 
@@ -221,16 +279,25 @@ func printVersion(_ context.Context, _ []string, out, _ io.Writer) error {
 	return err
 }
 
-// version is the module's, or the revision that it was built from.
+// release is set by the linker (scripts/egress.sh).
+var release string
+
+// version is that of the release and the revision that it was built from, as far as
+// they are known.
 func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value[:min(len(s.Value), 12)]
+	words := strings.Fields(release)
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if release == "" && info.Main.Version != "" {
+			words = append(words, info.Main.Version)
+		}
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				words = append(words, "("+s.Value[:min(len(s.Value), 12)]+")")
+			}
 		}
 	}
-	return info.Main.Version
+	if len(words) == 0 {
+		return "unknown"
+	}
+	return strings.Join(words, " ")
 }

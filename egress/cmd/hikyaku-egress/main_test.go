@@ -2,10 +2,17 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"hikyaku/egress/agent"
 )
 
 func TestCommandLine(t *testing.T) {
@@ -71,5 +78,35 @@ func write(t *testing.T, file, text string) {
 	t.Helper()
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestHintsFit(t *testing.T) {
+	listening := func(key string, errno unix.Errno) error {
+		return fmt.Errorf("x: %w", &agent.ListenError{Key: key, Err: &net.OpError{Op: "listen", Err: errno}})
+	}
+	file := func(path string, errno unix.Errno) error {
+		return fmt.Errorf("x: %w", &fs.PathError{Op: "open", Path: path, Err: errno})
+	}
+	for _, test := range []struct {
+		name string
+		err  error
+		hint string
+	}{
+		{"the port of BGP is taken", listening("bgp.listen", unix.EADDRINUSE), "another BGP daemon"},
+		{"the port of metrics is taken", listening("api.metrics", unix.EADDRINUSE), "another program has the port: give `api.metrics`"},
+		{"the port of flows is taken", unix.EADDRINUSE, "another program"},
+		{"an address of nobody", listening("bgp.listen", unix.EADDRNOTAVAIL), "no interface of this host"},
+		{"a port below 1024", listening("bgp.listen", unix.EACCES), "CAP_NET_BIND_SERVICE"},
+		{"a sysctl that is not there", file("/proc/sys/net/vrf/strict_mode", unix.ENOENT), "this kernel does not have it"},
+		{"a sysctl that is read-only", file("/proc/sys/net/vrf/strict_mode", unix.EROFS), "ProtectKernelTunables"},
+		{"a file that is not there", file("/etc/x.toml", unix.ENOENT), "is the path /etc/x.toml right?"},
+		{"a directory of others", file("/var/lib/x", unix.EACCES), "may not use /var/lib/x"},
+		{"a refused message of netlink", unix.EPERM, "CAP_NET_ADMIN"},
+		{"nothing known", unix.EINVAL, ""},
+	} {
+		if got := hintFor(test.err); !strings.Contains(got, test.hint) || (test.hint == "") != (got == "") {
+			t.Errorf("%s: the hint is %q, want %q", test.name, got, test.hint)
+		}
 	}
 }

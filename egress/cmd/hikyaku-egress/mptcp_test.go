@@ -137,3 +137,38 @@ func (l *lab) reconfigure(old, now string) {
 	}
 	write(l.t, l.serverConfig, changed)
 }
+
+// TestDryRunOfMPTCP prints what would be set, and sets nothing.
+func TestDryRunOfMPTCP(t *testing.T) {
+	l := running(t)
+	l.withMPTCP("kernel")
+	l.serverAgent.stop()
+	l.server.IP("mptcp limits set subflows 3")
+	dry := func() string { return l.server.Run(binary, "server", "--config", l.serverConfig, "--dry-run") }
+	out := dry()
+	for _, want := range []string{
+		"ip mptcp limits set subflows 4\n",
+		"ip mptcp endpoint add " + epe(0) + " id 1 signal\n", "ip mptcp endpoint add " + epe(1) + " id 2 signal\n",
+	} {
+		if strings.Count(out, want) != 1 {
+			t.Errorf("a dry run with the in-kernel path manager lacks %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "pm_type") {
+		t.Errorf("a dry run sets the path manager that is set:\n%s", out)
+	}
+	text, err := os.ReadFile(l.serverConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, l.serverConfig, strings.Replace(string(text), `mode = "kernel"`, `mode = "userspace"`, 1))
+	if out := dry(); !strings.Contains(out, "sysctl -w net.mptcp.pm_type=1\n") {
+		t.Errorf("a dry run with the path manager in user space does not set it:\n%s", out)
+	}
+	if got := strings.TrimSpace(l.server.Run("cat", "/proc/sys/net/mptcp/pm_type")); got != "0" {
+		t.Errorf("a dry run left net.mptcp.pm_type at %s", got)
+	}
+	if left := l.server.IP("mptcp endpoint show") + l.server.IP("mptcp limits show"); !strings.Contains(left, "subflows 3") || strings.Contains(left, "signal") {
+		t.Errorf("after dry runs there are %s", left)
+	}
+}

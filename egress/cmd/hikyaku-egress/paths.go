@@ -77,7 +77,19 @@ func (v viewer) all(ctx context.Context) error {
 	if v.json {
 		return v.print(api.PathList{Paths: paths})
 	}
-	return v.table(paths)
+	status, err := v.client.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if err := v.table(paths); err != nil {
+		return err
+	}
+	for _, problem := range status.Problems {
+		if _, err := fmt.Fprintln(v.out, "problem:", problem); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (v viewer) one(path api.Path, err error) error {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/osrg/gobgp/v4/api"
@@ -29,6 +30,7 @@ const transitArgument = "transit"
 //	withdraw PREFIX...
 //	bulk NUMBER          announce that many prefixes /48 from 2001:db8:8000::
 //	loop PREFIX...       announce with the border's AS in the path
+//	heard                answer instead how often the border has announced something
 func runTransit(args []string, in io.Reader, out io.Writer) int {
 	t, err := startTransit(args)
 	if err != nil {
@@ -37,12 +39,14 @@ func runTransit(args []string, in io.Reader, out io.Writer) int {
 	}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
-		began := time.Now()
-		if err := t.command(strings.Fields(lines.Text())); err != nil {
+		answer := time.Now().UnixNano()
+		if lines.Text() == "heard" {
+			answer = t.heard.Load()
+		} else if err := t.command(strings.Fields(lines.Text())); err != nil {
 			fmt.Fprintln(os.Stderr, "transit:", err)
 			return 1
 		}
-		fmt.Fprintln(out, began.UnixNano())
+		fmt.Fprintln(out, answer)
 	}
 	return 0
 }
@@ -51,6 +55,7 @@ type transit struct {
 	bgp      *server.BgpServer
 	as, peer uint32
 	nextHop  netip.Addr
+	heard    atomic.Int64
 }
 
 func startTransit(args []string) (*transit, error) {
@@ -68,6 +73,17 @@ func startTransit(args []string) (*transit, error) {
 	if err := t.bgp.StartBgp(ctx, &api.StartBgpRequest{Global: &api.Global{
 		Asn: t.as, RouterId: args[1], ListenPort: 179, ListenAddresses: []string{args[2]},
 	}}); err != nil {
+		return nil, err
+	}
+	heard := func(paths []*apiutil.Path, _ time.Time) {
+		for _, p := range paths {
+			if !p.Withdrawal {
+				t.heard.Add(1)
+			}
+		}
+	}
+	err = t.bgp.WatchEvent(ctx, server.WatchEventMessageCallbacks{OnPathUpdate: heard}, server.WatchUpdate(false, "", ""))
+	if err != nil {
 		return nil, err
 	}
 	return t, t.bgp.AddPeer(ctx, &api.AddPeerRequest{Peer: &api.Peer{
