@@ -219,7 +219,7 @@ func (s *Server) Routes(client netip.Addr) mptcp.Routes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	reaches, best := s.planner.Lookup(netip.PrefixFrom(client, client.BitLen()))
-	found := mptcp.Routes{Best: best}
+	found := mptcp.Routes{Best: best, AS: endpoint.OriginAS(reaches, best)}
 	for _, r := range reaches {
 		found.Paths = append(found.Paths, r.Path)
 	}
