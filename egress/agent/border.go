@@ -235,7 +235,7 @@ func (b *Border) peerDown(ctx context.Context, s *speaker.Speaker, down speaker.
 	if p == nil {
 		return
 	}
-	if err := b.tables.Drop(ctx, border.Drop(p)); err != nil {
+	if err := b.tables.Shut(ctx, border.Drop(p)); err != nil {
 		b.log.Error("closing the SID of a lost peer", "peer", p.Name, "sid", p.SID, "error", err)
 	}
 	if err := s.WithdrawVPN(p.RD, []netip.Prefix{border.Marker(p.SID)}); err != nil {
@@ -243,10 +243,14 @@ func (b *Border) peerDown(ctx context.Context, s *speaker.Speaker, down speaker.
 	}
 }
 
-// closedEarly repairs what peerDown has done to a peer that the loop had meanwhile
-// taken into use for a new session. It comes behind the loss, so that a SID which is
-// still open for the session that ended is not taken for that.
+// closedEarly gives the SID that peerDown has shut back to the planner, and repairs what
+// it has done to a peer that the loop had meanwhile taken into use for a new session. It
+// comes behind the loss, so that a SID which is still open for the session that ended is
+// not taken for that.
 func (b *Border) closedEarly(ctx context.Context, name string) {
+	if p := b.planner.Config(name); p != nil {
+		b.tables.Release(border.Drop(p))
+	}
 	var open bool
 	b.locked(func() {
 		v, _ := b.planner.View(name)

@@ -33,6 +33,10 @@ func (p *printer) Drop(_ context.Context, route kernel.Route) error {
 	return p.applier.Print(p.out, []kernel.Op{route.Drop()})
 }
 
+// A dry run closes no SID early.
+func (p *printer) Shut(context.Context, kernel.Route) error { return nil }
+func (p *printer) Release(kernel.Route)                     {}
+
 // mute is a speaker that says nothing: it prints what it would announce.
 type mute struct {
 	*speaker.Speaker

@@ -32,6 +32,8 @@ type Options struct {
 type tables interface {
 	Apply(context.Context, kernel.Change) error
 	Drop(context.Context, kernel.Route) error
+	Shut(context.Context, kernel.Route) error
+	Release(kernel.Route)
 	Reset(context.Context, kernel.State) error
 	Snapshot() kernel.State
 }

@@ -84,11 +84,17 @@ func (a *Applier) Print(w io.Writer, ops []Op) error {
 // Apply executes ops in order, many in each system call. At the first run of alike
 // operations in which some failed it stops and returns an [*ApplyError].
 func (a *Applier) Apply(ctx context.Context, ops []Op) error {
-	return a.apply(ctx, a.writing, ops, func([]Op, []Failure) {})
+	return a.apply(ctx, a.writing, ops, plainly)
 }
 
-// apply calls done after each batch with its operations and which of them failed.
-func (a *Applier) apply(ctx context.Context, conn *rtnl.Conn, ops []Op, done func([]Op, []Failure)) error {
+// sender has the kernel execute operations that may go in one system call, and tells
+// which of them failed.
+type sender func([]Op) ([]Failure, error)
+
+func plainly(ops []Op, send sender) ([]Failure, error) { return send(ops) }
+
+// apply has do send each batch.
+func (a *Applier) apply(ctx context.Context, conn *rtnl.Conn, ops []Op, do func([]Op, sender) ([]Failure, error)) error {
 	result := &ApplyError{}
 	e := a.encoder()
 	for first := 0; first < len(ops); {
@@ -100,14 +106,13 @@ func (a *Applier) apply(ctx context.Context, conn *rtnl.Conn, ops []Op, done fun
 			break
 		}
 		batch := ops[first : first+batchLength(ops[first:])]
-		failed, err := a.batch(conn, e, batch, first)
+		failed, err := do(batch, func(ops []Op) ([]Failure, error) { return a.batch(conn, e, ops, first) })
 		result.Attempted = first + len(batch)
 		result.Failed = append(result.Failed, failed...)
 		if err != nil {
 			result.Lost = err
 			break
 		}
-		done(batch, failed)
 		first += len(batch)
 	}
 	if len(result.Failed) == 0 && result.Lost == nil && result.Stopped == nil {

@@ -83,7 +83,7 @@ func parseLink(body []byte) link {
 // WatchLinks calls changed for each device that there is, and for each that changes,
 // until ctx is done: also for those whose changes the kernel could not tell, since too
 // many came at once. The kernel removes nexthop objects and their routes without a word
-// when their device goes down, so who uses real devices calls [Tables.Repair] when one is
+// when their device goes down, so who uses real devices calls [Tables.Reset] when one is
 // up again.
 func (a *Applier) WatchLinks(ctx context.Context, changed func(Link)) error {
 	w := linkWatch{known: make(map[uint32]Link), changed: changed}

@@ -25,7 +25,7 @@ func TestRepairAfterADeviceWasDown(t *testing.T) {
 	ns.IP("link set anchor up")
 	await(t, events, Link{Device: anchorName, Up: true})
 	ns.IP("addr replace 192.0.2.98/24 dev anchor")
-	if err := tables.Repair(t.Context()); err != nil {
+	if err := tables.Reset(t.Context(), tables.Snapshot()); err != nil {
 		t.Fatal(err)
 	}
 	expectTables(t, "after the repair", tables, everything())

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-
-	"hikyaku/egress/kernel/internal/rtnl"
 )
 
 // Change is a step from one state to the next: Put is to exist as given, Remove is to
@@ -34,11 +32,15 @@ type Tables struct {
 	held    index
 	// stale is set when an answer of the kernel was lost, so that held may be wrong.
 	stale bool
+	// shut counts the calls of Shut for a route that were not answered by Release.
+	shut map[RouteKey]int
+	// sending is held from the look at shut until what was sent is executed.
+	sending sync.Mutex
 }
 
 // LoadTables reads the kernel once.
 func LoadTables(ctx context.Context, applier *Applier) (*Tables, error) {
-	t := &Tables{applier: applier}
+	t := &Tables{applier: applier, shut: make(map[RouteKey]int)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t, t.reload(ctx)
@@ -52,23 +54,51 @@ func (t *Tables) Apply(ctx context.Context, change Change) error {
 	if err != nil {
 		return err
 	}
-	return t.execute(ctx, t.applier.writing, ops)
+	return t.execute(ctx, ops)
 }
 
 // Drop makes the route's prefix a blackhole at once, past every change that is being
 // applied, by a single message on a socket of its own. Its table, prefix and metric
-// count. End the change that may be putting this route first (cancel its context):
-// Drop outlasts the batch which that one is in.
+// count. A change that is being applied may put the route again behind it: see Shut.
 func (t *Tables) Drop(ctx context.Context, route Route) error {
 	drop := []Op{route.Drop()}
-	if err := t.execute(ctx, t.applier.urgent, drop); err != nil {
+	err := t.applier.apply(ctx, t.applier.urgent, drop, func(ops []Op, send sender) ([]Failure, error) {
+		failed, err := send(ops)
+		if err == nil {
+			t.record(ops, failed)
+		}
+		return failed, err
+	})
+	if t.noteLoss(err); err != nil {
 		return err
 	}
-	return t.execute(ctx, t.applier.writing, drop)
+	// The batch that is in the kernel now may have put the route.
+	return t.execute(ctx, drop)
+}
+
+// Shut is Drop for who knows of a loss before those that make changes: until as many
+// calls of Release the route stays a blackhole, whatever changes and states say. They may
+// take it away.
+func (t *Tables) Shut(ctx context.Context, route Route) error {
+	t.mu.Lock()
+	t.shut[route.Key()]++
+	t.mu.Unlock()
+	return t.Drop(ctx, route)
+}
+
+// Release says that changes know of what Shut was called for: those that begin from now
+// on mean what they say of the route.
+func (t *Tables) Release(route Route) {
+	key := route.Key()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.shut[key]--; t.shut[key] <= 0 {
+		delete(t.shut, key)
+	}
 }
 
 // Reset makes want the whole state: it reads the kernel again and applies the
-// difference. No change may run meanwhile.
+// difference. No change may run meanwhile but Drop and Shut.
 func (t *Tables) Reset(ctx context.Context, want State) error {
 	t.mu.Lock()
 	err := t.reload(ctx)
@@ -80,12 +110,8 @@ func (t *Tables) Reset(ctx context.Context, want State) error {
 	if err != nil {
 		return err
 	}
-	return t.execute(ctx, t.applier.writing, ops)
+	return t.execute(ctx, ops)
 }
-
-// Repair writes again what is remembered and the kernel has lost, as after a device
-// was down, and removes what else carries our mark. No change may run meanwhile.
-func (t *Tables) Repair(ctx context.Context) error { return t.Reset(ctx, t.Snapshot()) }
 
 // Snapshot returns what is remembered, sorted.
 func (t *Tables) Snapshot() State {
@@ -144,15 +170,51 @@ func (t *Tables) named(ctx context.Context, change Change) (State, error) {
 	return t.held.named(change), nil
 }
 
-func (t *Tables) execute(ctx context.Context, conn *rtnl.Conn, ops []Op) error {
-	err := t.applier.apply(ctx, conn, ops, t.record)
+func (t *Tables) execute(ctx context.Context, ops []Op) error {
+	err := t.applier.apply(ctx, t.applier.writing, ops, func(ops []Op, send sender) ([]Failure, error) {
+		// So that the second message of Drop comes behind what did not know of it.
+		t.sending.Lock()
+		defer t.sending.Unlock()
+		ops = t.withoutShut(ops)
+		failed, err := send(ops)
+		if err == nil {
+			t.record(ops, failed)
+		}
+		return failed, err
+	})
+	t.noteLoss(err)
+	return err
+}
+
+// withoutShut makes blackholes of the routes that are shut.
+func (t *Tables) withoutShut(ops []Op) []Op {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.shut) == 0 {
+		return ops
+	}
+	cloned := false
+	for i, op := range ops {
+		r, isRoute := op.Object.(Route)
+		if !isRoute || op.Verb == Delete || t.shut[r.Key()] == 0 {
+			continue
+		}
+		if !cloned {
+			ops, cloned = slices.Clone(ops), true
+		}
+		ops[i] = r.Drop()
+	}
+	return ops
+}
+
+// noteLoss remembers that an answer of the kernel was lost.
+func (t *Tables) noteLoss(err error) {
 	var failed *ApplyError
 	if errors.As(err, &failed) && failed.Lost != nil {
 		t.mu.Lock()
 		t.stale = true
 		t.mu.Unlock()
 	}
-	return err
 }
 
 func (t *Tables) record(ops []Op, failed []Failure) {
