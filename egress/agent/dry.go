@@ -37,6 +37,10 @@ func (p *printer) Drop(_ context.Context, route kernel.Route) error {
 func (p *printer) Shut(context.Context, kernel.Route) error { return nil }
 func (p *printer) Release(kernel.Route)                     {}
 
+func (p *printer) Restore(context.Context, kernel.Loss) (kernel.State, error) {
+	return kernel.State{}, nil
+}
+
 // mute is a speaker that says nothing: it prints what it would announce.
 type mute struct {
 	*speaker.Speaker

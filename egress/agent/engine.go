@@ -35,6 +35,7 @@ type tables interface {
 	Shut(context.Context, kernel.Route) error
 	Release(kernel.Route)
 	Reset(context.Context, kernel.State) error
+	Restore(context.Context, kernel.Loss) (kernel.State, error)
 	Snapshot() kernel.State
 }
 
@@ -86,6 +87,9 @@ type engine struct {
 
 	calls chan func(context.Context) // with the loop's context
 	links chan kernel.Link
+	// losses are what others removed; reading: the loop is about to read all again.
+	losses  chan kernel.Loss
+	reading bool
 
 	// mu guards the planner, which only the loop changes, and all below.
 	mu       sync.Mutex
@@ -161,6 +165,8 @@ func (e *engine) next(ctx context.Context, patience <-chan time.Time) error {
 		call(ctx)
 	case link := <-e.links:
 		e.linkChanged(ctx, link)
+	case loss := <-e.losses:
+		e.restore(ctx, loss)
 	case <-patience:
 		e.locked(e.role.expire)
 		if e.opts.DryRun != nil {

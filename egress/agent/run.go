@@ -35,7 +35,7 @@ func newEngine(c *config.Common, name config.Role, opts Options, r role) *engine
 	now := time.Now()
 	return &engine{
 		common: c, roleName: name, opts: opts, log: log, role: r, started: now,
-		calls: make(chan func(context.Context)), links: make(chan kernel.Link),
+		calls: make(chan func(context.Context)), links: make(chan kernel.Link), losses: make(chan kernel.Loss),
 		sessions: newSessions(c, now), since: make(map[string]time.Time),
 		shown: make(map[string]api.Path), failed: make(map[string]failure),
 	}
@@ -63,6 +63,8 @@ func (e *engine) run(ctx context.Context, s starter) (err error) {
 		return err
 	}
 	defer devices.close()
+	lossesWatched := e.watchLosses(ctx, applier)
+	defer func() { cancel(); <-lossesWatched }()
 	h := &host{ctx: ctx, applier: applier, devices: devices, dry: e.opts.DryRun, made: make(map[string]bool)}
 	if err := e.setUp(ctx, s, h); err != nil {
 		return err

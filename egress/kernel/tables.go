@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Change is a step from one state to the next: Put is to exist as given, Remove is to
@@ -32,6 +33,8 @@ type Tables struct {
 	held    index
 	// stale is set when an answer of the kernel was lost, so that held may be wrong.
 	stale bool
+	// resetAt is when the last Reset that succeeded began to read.
+	resetAt time.Time
 	// shut counts the calls of Shut for a route that were not answered by Release.
 	shut map[RouteKey]int
 	// sending is held from the look at shut until what was sent is executed.
@@ -100,6 +103,7 @@ func (t *Tables) Release(route Route) {
 // Reset makes want the whole state: it reads the kernel again and applies the
 // difference. No change may run meanwhile but Drop and Shut.
 func (t *Tables) Reset(ctx context.Context, want State) error {
+	began := time.Now()
 	t.mu.Lock()
 	err := t.reload(ctx)
 	ops := []Op(nil)
@@ -107,10 +111,38 @@ func (t *Tables) Reset(ctx context.Context, want State) error {
 		ops = Diff(t.held.state(), want)
 	}
 	t.mu.Unlock()
-	if err != nil {
-		return err
+	if err == nil {
+		err = t.execute(ctx, ops)
 	}
-	return t.execute(ctx, ops)
+	if err == nil {
+		t.mu.Lock()
+		t.resetAt = began
+		t.mu.Unlock()
+	}
+	return err
+}
+
+// Restore puts back what others have removed of what is remembered, and returns it.
+// What hangs on a device that is down is left out: the kernel would refuse it, and
+// Reset when the device is up again puts it back. An overrun needs Reset, too. No
+// change may run meanwhile but Drop and Shut.
+func (t *Tables) Restore(ctx context.Context, loss Loss) (State, error) {
+	links, err := t.applier.links()
+	if err != nil {
+		return State{}, err
+	}
+	up := make(map[string]bool)
+	for _, l := range links {
+		up[l.Device] = l.Up
+	}
+	t.mu.Lock()
+	var lost State
+	if loss.Until.After(t.resetAt) {
+		lost = t.held.lost(loss.Removed, up)
+		t.held.forget(lost)
+	}
+	t.mu.Unlock()
+	return lost, t.Apply(ctx, Change{Put: lost})
 }
 
 // Snapshot returns what is remembered, sorted.
