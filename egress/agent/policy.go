@@ -9,6 +9,34 @@ import (
 	"hikyaku/egress/mptcp"
 )
 
+// compiler keeps the policy that was compiled last: paths change far more often than
+// policies do.
+type compiler struct {
+	ports    []uint16
+	paths    []config.Path
+	from     []api.Policy
+	compiled *mptcp.Policy
+}
+
+// compile returns the policy that is in force, and whether it is another one than before.
+func (c *compiler) compile(policies []api.Policy) (policy *mptcp.Policy, changed bool, err error) {
+	if c.compiled != nil && slices.EqualFunc(c.from, policies, samePolicy) {
+		return c.compiled, false, nil
+	}
+	compiled, err := mptcp.NewPolicy(c.ports, rules(policies, c.paths))
+	if err != nil {
+		return nil, false, err
+	}
+	c.from, c.compiled = policies, compiled
+	return compiled, true, nil
+}
+
+func samePolicy(a, b api.Policy) bool {
+	return a.Name == b.Name && a.Order == b.Order && a.Mode == b.Mode && slices.Equal(a.Clients, b.Clients) &&
+		slices.Equal(a.ASNs, b.ASNs) && slices.Equal(a.Classes, b.Classes) &&
+		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Backup, b.Backup)
+}
+
 // rules turns the operator's policies into MPTCP's rules, of both of which the first
 // that matches counts: policies are ordered by order and name. Without a policy
 // connections are aggregated: who turned MPTCP on wants that.

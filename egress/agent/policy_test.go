@@ -2,6 +2,7 @@ package agent
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +65,79 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s: the client gets %q, want %q", test.name, got, test.want)
 		}
 	}
+}
+
+// Paths change all the time, and with them the policies are told once more.
+func TestPoliciesAreCompiledOncePerChange(t *testing.T) {
+	c := compiler{paths: []config.Path{{Name: "a"}}}
+	wide := []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}
+	same := func() []api.Policy { return []api.Policy{{Name: "p", Mode: api.Plain, Clients: slices.Clone(wide)}} }
+	compiled := 0
+	compile := func(policies []api.Policy) {
+		t.Helper()
+		if _, changed, err := c.compile(policies); err != nil {
+			t.Fatal(err)
+		} else if changed {
+			compiled++
+		}
+	}
+	for range 100 {
+		compile(same())
+	}
+	if compiled != 1 {
+		t.Errorf("the same policies were compiled %d times, want once", compiled)
+	}
+	for name, change := range map[string]func(*api.Policy){
+		"name": func(p *api.Policy) { p.Name = "q" }, "order": func(p *api.Policy) { p.Order = 1 },
+		"mode": func(p *api.Policy) { p.Mode = api.Aggregated }, "clients": func(p *api.Policy) { p.Clients = nil },
+		"asns": func(p *api.Policy) { p.ASNs = []uint32{64999} }, "classes": func(p *api.Policy) { p.Classes = []string{"bulk"} },
+		"paths": func(p *api.Policy) { p.Paths = []string{"a"} }, "backup": func(p *api.Policy) { p.Backup = []string{"a"} },
+	} {
+		compile(same())
+		before := compiled
+		policies := same()
+		change(&policies[0])
+		if compile(policies); compiled != before+1 {
+			t.Errorf("another %s does not count as a change", name)
+		}
+	}
+	before := compiled
+	if compile(nil); compiled != before+1 {
+		t.Error("that there is no policy any more does not count as a change")
+	}
+}
+
+// One rule for each policy and class, however many clients: what is compiled grows as
+// what operators write.
+func TestRulesDoNotMultiply(t *testing.T) {
+	policies := manyPolicies(100, 50)
+	if list := rules(policies, nil); len(list) != 2*len(policies)+1 {
+		t.Errorf("%d policies with two classes each are %d rules", len(policies), len(list))
+	}
+}
+
+func BenchmarkCompile(b *testing.B) {
+	policies := manyPolicies(20, 1000)
+	for b.Loop() {
+		c := compiler{paths: []config.Path{{Name: "a"}, {Name: "b"}}}
+		if _, _, err := c.compile(policies); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// manyPolicies returns n policies for as many prefixes each, and two classes.
+func manyPolicies(n, prefixes int) []api.Policy {
+	policies := make([]api.Policy, n)
+	for i := range policies {
+		p := &policies[i]
+		p.Name, p.Order, p.Mode, p.Classes = "p", int32(i), api.Plain, []string{"bulk", "live"}
+		for j := range prefixes {
+			addr := netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, byte(i), byte(j >> 8), byte(j)})
+			p.Clients = append(p.Clients, netip.PrefixFrom(addr, 56))
+		}
+	}
+	return policies
 }
 
 // client is one that all of the paths a, b and c reach.

@@ -106,11 +106,12 @@ func (k *kernelSubflows) close() error {
 
 // userspaceSubflows decides for each connection alone.
 type userspaceSubflows struct {
-	config  *config.Server
-	manager *mptcp.Manager
-	paths   []mptcp.Path
-	stop    context.CancelFunc
-	ended   chan struct{}
+	config   *config.Server
+	compiler compiler
+	manager  *mptcp.Manager
+	paths    []mptcp.Path
+	stop     context.CancelFunc
+	ended    chan struct{}
 }
 
 func newUserspaceSubflows(ctx context.Context, c *config.Server, router mptcp.Router, log *slog.Logger) (*userspaceSubflows, error) {
@@ -123,7 +124,7 @@ func newUserspaceSubflows(ctx context.Context, c *config.Server, router mptcp.Ro
 	}
 	// It outlives ctx, so that close can still take addresses back.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	u := &userspaceSubflows{config: c, manager: manager, stop: stop, ended: make(chan struct{})}
+	u := &userspaceSubflows{config: c, compiler: compiler{ports: c.MPTCP.Ports, paths: c.Paths}, manager: manager, stop: stop, ended: make(chan struct{})}
 	go func() {
 		defer close(u.ended)
 		if err := manager.Run(running); err != nil {
@@ -134,11 +135,13 @@ func newUserspaceSubflows(ctx context.Context, c *config.Server, router mptcp.Ro
 }
 
 func (u *userspaceSubflows) update(paths []api.Path, policies []api.Policy) error {
-	policy, err := mptcp.NewPolicy(u.config.MPTCP.Ports, rules(policies, u.config.Paths))
+	policy, changed, err := u.compiler.compile(policies)
 	if err != nil {
 		return err
 	}
-	u.manager.SetPolicy(policy)
+	if changed {
+		u.manager.SetPolicy(policy)
+	}
 	u.paths = subflowPaths(paths)
 	return u.manager.SetPaths(u.paths)
 }
