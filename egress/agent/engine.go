@@ -56,6 +56,9 @@ type role interface {
 	retry(name string)
 	// link says that a device went up or down.
 	link(kernel.Link)
+	// uses tells whether something of ours in the kernel hangs on a device, and the
+	// parts that it can take out of use.
+	uses(device string) (parts []string, used bool)
 	// drain begins or ends a drain.
 	drain(name string, drain bool) error
 	paths() []api.Path

@@ -16,6 +16,9 @@ type Link struct {
 	// Up is set when the device is up and has a carrier: only then does the kernel
 	// keep nexthop objects on it.
 	Up bool
+	// New: it was not there when [Applier.WatchLinks] began. Gone: it is removed, or has
+	// another name now. Both are set by WatchLinks alone.
+	New, Gone bool
 }
 
 type link struct {
@@ -119,20 +122,23 @@ func (a *Applier) WatchLinks(ctx context.Context, changed func(Link)) error {
 type linkWatch struct {
 	known   map[uint32]Link // by number
 	changed func(Link)
+	begun   bool // the devices that were there first are known
 }
 
 func (w *linkWatch) set(index uint32, l Link) {
-	if before, there := w.known[index]; there && before.Device != l.Device {
+	before, there := w.known[index]
+	if there && before.Device != l.Device {
 		w.remove(index)
 	}
 	w.known[index] = l
+	l.New = w.begun && before.Device != l.Device
 	w.changed(l)
 }
 
 func (w *linkWatch) remove(index uint32) {
 	if l, there := w.known[index]; there {
 		delete(w.known, index)
-		w.changed(Link{Device: l.Device})
+		w.changed(Link{Device: l.Device, Gone: true})
 	}
 }
 
@@ -146,4 +152,5 @@ func (w *linkWatch) replace(links map[uint32]Link) {
 	for index, l := range links {
 		w.set(index, l)
 	}
+	w.begun = true
 }
