@@ -196,10 +196,10 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 	return b.speaker, nil
 }
 
-// resolveInterval is how often next hops without a way are looked for again.
+// resolveInterval is how often the ways to next hops are looked for again.
 const resolveInterval = time.Second
 
-// watchNextHops looks again for next hops that had no way, until ctx ends.
+// watchNextHops has next hops followed, until ctx ends.
 func (b *Border) watchNextHops(ctx context.Context) {
 	tick := time.NewTicker(resolveInterval)
 	defer tick.Stop()

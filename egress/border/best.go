@@ -107,10 +107,10 @@ func (p *Planner) resolveInsideAgain() {
 	}
 }
 
-// resolveBestAgain takes best paths by a peer into use whose next hop had no way.
+// resolveBestAgain has best paths by a peer follow its next hops.
 func (p *Planner) resolveBestAgain(state *peer) {
 	for prefix, r := range p.best.routes.All() {
-		if r.peer != state || !r.nextHop.IsValid() || r.want != (kernel.Nexthop{}) {
+		if r.peer != state || !r.nextHop.IsValid() {
 			continue
 		}
 		if want := p.resolve(state, r.nextHop).bestNexthop(prefix); want != r.want {
