@@ -308,20 +308,6 @@ func (b *Border) link(link kernel.Link) {
 	}
 }
 
-// uses: SIDs hang on the anchor and look up by VRFs, what peers advertise on the devices
-// of its next hops.
-func (b *Border) uses(device string) (parts []string, used bool) {
-	used = isAnchor(device) || slices.Contains(b.config.SRv6.Interfaces, device)
-	for _, name := range b.names() {
-		p := b.planner.Config(name)
-		isVRF := p != nil && b.vrf[name] && device == vrfName(p.Table)
-		if used || isVRF || slices.Contains(b.planner.Devices(name), device) {
-			parts = append(parts, name)
-		}
-	}
-	return parts, used || len(parts) > 0
-}
-
 // work does the next steps for a peer.
 func (b *Border) work(ctx context.Context, name string) error {
 	var steps []border.Step

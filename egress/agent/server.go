@@ -146,14 +146,6 @@ func (s *Server) fail(name string, err error) { s.planner.Block(name, err) }
 func (s *Server) retry(name string)           { s.planner.Block(name, nil) }
 func (s *Server) link(kernel.Link)            {}
 
-// uses: all paths hang on the anchor, and their EPE addresses on the interface.
-func (s *Server) uses(device string) ([]string, bool) {
-	if device != s.config.SRv6.Interface && !isAnchor(device) {
-		return nil, false
-	}
-	return s.planner.Names(), true
-}
-
 func (s *Server) tell(c api.Connection) error { return s.subflows.tell(c) }
 
 func (s *Server) drain(name string, drain bool) error { return s.planner.SetDrain(name, drain) }
