@@ -213,10 +213,10 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 	return b.speaker, nil
 }
 
-// resolveInterval is how often next hops without a way are looked for again.
+// resolveInterval is how often the ways to next hops are looked for again.
 const resolveInterval = time.Second
 
-// watchNextHops looks again for next hops that had no way, until ctx ends.
+// watchNextHops has next hops followed, until ctx ends.
 func (b *Border) watchNextHops(ctx context.Context) {
 	tick := time.NewTicker(resolveInterval)
 	defer tick.Stop()
@@ -238,7 +238,7 @@ func (b *Border) peerDown(ctx context.Context, s *speaker.Speaker, down speaker.
 	if p == nil {
 		return
 	}
-	if err := b.tables.Drop(ctx, border.Drop(p)); err != nil {
+	if err := b.tables.Shut(ctx, border.Drop(p)); err != nil {
 		b.log.Error("closing the SID of a lost peer", "peer", p.Name, "sid", p.SID, "error", err)
 	}
 	if err := s.WithdrawVPN(p.RD, []netip.Prefix{border.Marker(p.SID)}); err != nil {
@@ -246,10 +246,14 @@ func (b *Border) peerDown(ctx context.Context, s *speaker.Speaker, down speaker.
 	}
 }
 
-// closedEarly repairs what peerDown has done to a peer that the loop had meanwhile
-// taken into use for a new session. It comes behind the loss, so that a SID which is
-// still open for the session that ended is not taken for that.
+// closedEarly gives the SID that peerDown has shut back to the planner, and repairs what
+// it has done to a peer that the loop had meanwhile taken into use for a new session. It
+// comes behind the loss, so that a SID which is still open for the session that ended is
+// not taken for that.
 func (b *Border) closedEarly(ctx context.Context, name string) {
+	if p := b.planner.Config(name); p != nil {
+		b.tables.Release(border.Drop(p))
+	}
 	var open bool
 	b.locked(func() {
 		v, _ := b.planner.View(name)

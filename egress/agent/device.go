@@ -42,6 +42,9 @@ func (d *devices) mtu(key, name string) (uint32, error) {
 	return uint32(link.Attrs().MTU), nil
 }
 
+// isAnchor holds for either end of the anchor.
+func isAnchor(device string) bool { return device == anchor || device == anchor+"p" }
+
 const vrfPrefix = "hkvrf"
 
 // vrfName is the VRF device of a table.

@@ -36,6 +36,14 @@ func (p *printer) Drop(_ context.Context, route kernel.Route) error {
 	return p.applier.Print(p.out, []kernel.Op{route.Drop()})
 }
 
+// A dry run closes no SID early.
+func (p *printer) Shut(context.Context, kernel.Route) error { return nil }
+func (p *printer) Release(kernel.Route)                     {}
+
+func (p *printer) Restore(context.Context, kernel.Loss) (kernel.State, error) {
+	return kernel.State{}, nil
+}
+
 // mute is a speaker that says nothing of VPN routes: it prints what it would announce.
 // Of unicast routes package speaker is silent itself.
 type mute struct {

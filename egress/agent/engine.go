@@ -32,7 +32,10 @@ type Options struct {
 type tables interface {
 	Apply(context.Context, kernel.Change) error
 	Drop(context.Context, kernel.Route) error
+	Shut(context.Context, kernel.Route) error
+	Release(kernel.Route)
 	Reset(context.Context, kernel.State) error
+	Restore(context.Context, kernel.Loss) (kernel.State, error)
 	Snapshot() kernel.State
 }
 
@@ -53,6 +56,9 @@ type role interface {
 	retry(name string)
 	// link says that a device went up or down.
 	link(kernel.Link)
+	// uses tells whether something of ours in the kernel hangs on a device, and the
+	// parts that it can take out of use.
+	uses(device string) (parts []string, used bool)
 	// drain begins or ends a drain.
 	drain(name string, drain bool) error
 	paths() []api.Path
@@ -87,6 +93,9 @@ type engine struct {
 
 	calls chan func(context.Context) // with the loop's context
 	links chan kernel.Link
+	// losses are what others removed; reading: the loop is about to read all again.
+	losses  chan kernel.Loss
+	reading bool
 
 	// mu guards the planner, which only the loop changes, and all below.
 	mu       sync.Mutex
@@ -163,6 +172,8 @@ func (e *engine) next(ctx context.Context, patience <-chan time.Time) error {
 		call(ctx)
 	case link := <-e.links:
 		e.linkChanged(ctx, link)
+	case loss := <-e.losses:
+		e.restore(ctx, loss)
 	case <-patience:
 		e.locked(e.role.expire)
 		if e.opts.DryRun != nil {

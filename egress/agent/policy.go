@@ -2,7 +2,6 @@ package agent
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 
 	"hikyaku/egress/api"
@@ -10,61 +9,61 @@ import (
 	"hikyaku/egress/mptcp"
 )
 
-// rules turns the operator's policies into MPTCP's rules. Of policies the first that
-// matches counts, by order and name; of rules the one with the longest prefix. So
-// every prefix that a policy names gets the rule of the first policy that holds for
-// all of it, for each class that any policy names and for all others. Without a
-// policy connections are aggregated: who turned MPTCP on wants that.
+// compiler keeps the policy that was compiled last: paths change far more often than
+// policies do.
+type compiler struct {
+	ports    []uint16
+	paths    []config.Path
+	from     []api.Policy
+	compiled *mptcp.Policy
+}
+
+// compile returns the policy that is in force: the same one as before, unless the
+// operator's have changed.
+func (c *compiler) compile(policies []api.Policy) (*mptcp.Policy, error) {
+	if c.compiled != nil && slices.EqualFunc(c.from, policies, samePolicy) {
+		return c.compiled, nil
+	}
+	compiled, err := mptcp.NewPolicy(c.ports, rules(policies, c.paths))
+	if err != nil {
+		return nil, err
+	}
+	c.from, c.compiled = policies, compiled
+	return compiled, nil
+}
+
+func samePolicy(a, b api.Policy) bool {
+	return a.Name == b.Name && a.Order == b.Order && a.Mode == b.Mode && slices.Equal(a.Clients, b.Clients) &&
+		slices.Equal(a.ASNs, b.ASNs) && slices.Equal(a.Classes, b.Classes) &&
+		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Backup, b.Backup)
+}
+
+// rules turns the operator's policies into MPTCP's rules, of both of which the first
+// that matches counts: policies are ordered by order and name. Without a policy
+// connections are aggregated: who turned MPTCP on wants that.
 func rules(policies []api.Policy, paths []config.Path) []mptcp.Rule {
 	policies = slices.Clone(policies)
 	slices.SortStableFunc(policies, func(a, b api.Policy) int {
 		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
 	})
-	policies = append(policies, api.Policy{Mode: api.Adaptive})
-	prefixes := []netip.Prefix{{}} // the zero prefix stands for all clients
-	classes := []string{""}        // the empty one for all that are not named
-	for _, p := range policies {
-		prefixes = append(prefixes, p.Clients...)
-		classes = append(classes, p.Classes...)
-	}
 	var list []mptcp.Rule
-	for _, prefix := range unique(prefixes) {
-		for _, class := range unique(classes) {
-			i := slices.IndexFunc(policies, func(p api.Policy) bool { return holds(p, prefix, class) })
-			list = append(list, rule(policies[i], prefix, class, paths))
+	for _, p := range append(policies, api.Policy{Mode: api.Adaptive}) {
+		r := rule(p, paths)
+		if len(p.Classes) == 0 {
+			list = append(list, r)
+		}
+		for _, r.Class = range p.Classes {
+			list = append(list, r)
 		}
 	}
 	return list
 }
 
-func unique[T comparable](list []T) []T {
-	var once []T
-	for _, v := range list {
-		if !slices.Contains(once, v) {
-			once = append(once, v)
-		}
-	}
-	return once
-}
-
-// holds tells whether a policy is for all of a prefix and for a class.
-func holds(p api.Policy, prefix netip.Prefix, class string) bool {
-	covers := func(wide netip.Prefix) bool {
-		return prefix.IsValid() && wide.Bits() <= prefix.Bits() && wide.Contains(prefix.Addr())
-	}
-	return (len(p.Clients) == 0 || slices.ContainsFunc(p.Clients, covers)) &&
-		(len(p.Classes) == 0 || slices.Contains(p.Classes, class))
-}
-
-func rule(p api.Policy, prefix netip.Prefix, class string, paths []config.Path) mptcp.Rule {
-	r := mptcp.Rule{Name: p.Name, Class: class}
-	if prefix.IsValid() {
-		r.Clients = []netip.Prefix{prefix}
-	}
+func rule(p api.Policy, paths []config.Path) mptcp.Rule {
+	r := mptcp.Rule{Name: p.Name, Clients: p.Clients, ASes: p.ASNs}
 	if p.Mode != api.Aggregated && p.Mode != api.Adaptive {
 		return r // plain; steering is the edge server's, by marks
 	}
-	r.Mode, r.Open = mptcp.Aggregated, p.Mode == api.Adaptive
 	for _, path := range paths {
 		if len(p.Paths) == 0 || slices.Contains(p.Paths, path.Name) || slices.Contains(p.Backup, path.Name) {
 			r.Paths = append(r.Paths, mptcp.PathUse{
@@ -72,5 +71,9 @@ func rule(p api.Policy, prefix netip.Prefix, class string, paths []config.Path) 
 			})
 		}
 	}
+	if len(r.Paths) == 0 {
+		return r // the paths that it names are not configured any more; for MPTCP none means all
+	}
+	r.Mode, r.Open = mptcp.Aggregated, p.Mode == api.Adaptive
 	return r
 }

@@ -38,7 +38,7 @@ func newEngine(c *config.Common, name config.Role, opts Options, r role) *engine
 	now := time.Now()
 	return &engine{
 		common: c, roleName: name, opts: opts, log: log, role: r, started: now,
-		calls: make(chan func(context.Context)), links: make(chan kernel.Link),
+		calls: make(chan func(context.Context)), links: make(chan kernel.Link), losses: make(chan kernel.Loss),
 		sessions: newSessions(c, now), since: make(map[string]time.Time),
 		shown: make(map[string]api.Path), failed: make(map[string]failure),
 		troubles: make(map[string]bool),
@@ -70,6 +70,8 @@ func (e *engine) run(ctx context.Context, s starter) (err error) {
 		return err
 	}
 	defer devices.close()
+	lossesWatched := e.watchLosses(ctx, applier)
+	defer func() { cancel(); <-lossesWatched }()
 	h := &host{ctx: ctx, applier: applier, devices: devices, dry: e.opts.DryRun, made: make(map[string]bool)}
 	if err := s.check(h); err != nil {
 		return err
@@ -178,15 +180,14 @@ func (e *engine) tearDown(ctx context.Context, d *devices) error {
 // returns a channel that is closed then.
 func (e *engine) watchLinks(ctx context.Context, applier *kernel.Applier) <-chan struct{} {
 	done := make(chan struct{})
-	down := make(map[string]bool)
+	states := make(linkStates)
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
 			err := applier.WatchLinks(ctx, func(link kernel.Link) {
-				if link.Up == !down[link.Device] {
+				if !states.take(link) {
 					return
 				}
-				down[link.Device] = !link.Up
 				select {
 				case e.links <- link:
 				case <-ctx.Done():
@@ -204,18 +205,24 @@ func (e *engine) watchLinks(ctx context.Context, applier *kernel.Applier) <-chan
 	return done
 }
 
-// linkChanged takes what depends on a device out of use, or repairs it.
+// linkChanged takes what depends on a device out of use, or repairs it. Devices that
+// nothing depends on may come and go often, and a repair reads all tables.
 func (e *engine) linkChanged(ctx context.Context, link kernel.Link) {
 	e.log.Debug("device has changed", "device", link.Device, "up", link.Up)
-	e.locked(func() { e.role.link(link) })
-	if !link.Up {
+	var parts []string
+	var used bool
+	e.locked(func() {
+		e.role.link(link)
+		parts, used = e.role.uses(link.Device)
+	})
+	if !link.Up || !used {
 		return
 	}
 	if err := e.repair(ctx); err != nil {
 		e.log.Error("repairing the kernel's state after a device came up", "device", link.Device, "error", err)
 	}
 	e.locked(func() {
-		for _, name := range e.role.names() {
+		for _, name := range parts {
 			e.role.retry(name)
 		}
 	})

@@ -167,6 +167,7 @@ func (s *Server) want() kernel.State          { return s.planner.Want() }
 func (s *Server) fail(name string, err error) { s.planner.Block(name, err) }
 func (s *Server) retry(name string)           { s.planner.Block(name, nil) }
 func (s *Server) link(kernel.Link)            {}
+
 func (s *Server) tell(c api.Connection) error { return s.subflows.tell(c) }
 
 func (s *Server) drain(name string, drain bool) error { return s.planner.SetDrain(name, drain) }
@@ -241,7 +242,7 @@ func (s *Server) Routes(client netip.Addr) mptcp.Routes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	reaches, best := s.planner.Lookup(netip.PrefixFrom(client, client.BitLen()))
-	found := mptcp.Routes{Best: best}
+	found := mptcp.Routes{Best: best, AS: endpoint.OriginAS(reaches, best)}
 	for _, r := range reaches {
 		found.Paths = append(found.Paths, r.Path)
 	}

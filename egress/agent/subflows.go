@@ -170,11 +170,12 @@ func (k *kernelSubflows) close() error {
 
 // userspaceSubflows decides for each connection alone.
 type userspaceSubflows struct {
-	config  *config.Server
-	manager *mptcp.Manager
-	log     *slog.Logger
-	stop    context.CancelFunc
-	ended   chan error
+	config   *config.Server
+	compiler compiler
+	manager  *mptcp.Manager
+	log      *slog.Logger
+	stop     context.CancelFunc
+	ended    chan error
 
 	mu     sync.Mutex
 	ledger *ledger
@@ -200,20 +201,23 @@ func newUserspaceSubflows(
 	}
 	// It outlives ctx, so that close can still take addresses back.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	u := &userspaceSubflows{config: c, manager: manager, ledger: l, log: log, stop: stop, ended: make(chan error, 1)}
+	u := &userspaceSubflows{
+		config: c, compiler: compiler{ports: c.MPTCP.Ports, paths: c.Paths}, manager: manager,
+		ledger: l, log: log, stop: stop, ended: make(chan error, 1),
+	}
 	go func() { u.ended <- manager.Run(running) }()
 	return u, nil
 }
 
 func (u *userspaceSubflows) update(paths []api.Path, policies []api.Policy) error {
-	policy, err := mptcp.NewPolicy(u.config.MPTCP.Ports, rules(policies, u.config.Paths))
-	if err != nil {
-		return err
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
 		return nil // what was taken back stays so
+	}
+	policy, err := u.compiler.compile(policies)
+	if err != nil {
+		return err
 	}
 	u.paths = subflowPaths(paths)
 	return u.manager.Update(policy, u.paths)

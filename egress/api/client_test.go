@@ -113,7 +113,7 @@ func TestSettingsSurvive(t *testing.T) {
 	want := Settings{
 		Drains: map[string]Drain{"transit-a": {Reason: "why", Since: start}},
 		Policies: []Policy{{Name: "p", Mode: Plain, Order: -1, Clients: []netip.Prefix{netip.MustParsePrefix("2001:db9::/32")},
-			Classes: []string{}, Paths: []string{}, Backup: []string{}}},
+			ASNs: []uint32{64999}, Classes: []string{}, Paths: []string{}, Backup: []string{}}},
 	}
 	for range 2 { // The second time over the first.
 		if err := want.Save(dir); err != nil {

@@ -85,6 +85,9 @@ func (p *Policy) check() error {
 				ErrInvalid, client, masked)
 		}
 	}
+	if slices.Contains(p.ASNs, 0) {
+		return fmt.Errorf("%w: `asns` has 0, which is no AS (RFC 7607)", ErrInvalid)
+	}
 	for _, class := range p.Classes {
 		if !className.MatchString(class) {
 			return fmt.Errorf("%w: `classes` has %q, which is not 1 to 64 letters, digits, `.`, `_` and `-`", ErrInvalid, class)

@@ -11,7 +11,7 @@ import (
 
 func TestAnswers(t *testing.T) {
 	s := serve(t)
-	policy := `{"mode": "steered", "clients": ["2001:db9::/32"], "classes": ["bulk"], "paths": ["transit-a"], "backup": ["transit-a"], "order": -1}`
+	policy := `{"mode": "steered", "clients": ["2001:db9::/32"], "asns": [64999, 4294967295], "classes": ["bulk"], "paths": ["transit-a"], "backup": ["transit-a"], "order": -1}`
 	cases := []struct {
 		name, method, pattern, path, body string
 		status                            int
@@ -37,7 +37,8 @@ func TestAnswers(t *testing.T) {
 		{"no policies", "GET", "/v1/policies", "", "", 200, `{"policies":[]}`},
 		{"new policy", "PUT", "/v1/policies/{name}", "/v1/policies/p1", policy, 200, `"name":"p1"`},
 		{"policies", "GET", "/v1/policies", "", "", 200, `"order":-1`},
-		{"policy", "GET", "/v1/policies/{name}", "/v1/policies/p1", "", 200, `"classes":["bulk"]`},
+		{"policy", "GET", "/v1/policies/{name}", "/v1/policies/p1", "", 200, `"asns":[64999,4294967295],"classes":["bulk"]`},
+		{"policy for all", "PUT", "/v1/policies/{name}", "/v1/policies/p2", `{"mode": "plain"}`, 200, `"clients":[],"asns":[],`},
 		{"policy removed", "DELETE", "/v1/policies/{name}", "/v1/policies/p1", "", 204, ""},
 		{"policy removed again", "DELETE", "/v1/policies/{name}", "/v1/policies/p1", "", 404, "there is no policy `p1`"},
 		{"policy is gone", "GET", "/v1/policies/{name}", "/v1/policies/p1", "", 404, "there is no policy `p1`"},
@@ -102,6 +103,9 @@ func TestBadRequests(t *testing.T) {
 		{"host bits", "PUT", "/v1/policies/{name}", "/v1/policies/a", `{"mode": "plain", "clients": ["2001:db9::1/32"]}`,
 			"invalid: `clients` has 2001:db9::1/32, whose bits after the length must be zero: send 2001:db9::/32"},
 		{"an empty client", "PUT", "/v1/policies/{name}", "/v1/policies/a", `{"mode": "plain", "clients": [""]}`, "invalid: `clients` has an empty prefix"},
+		{"an AS that is none", "PUT", "/v1/policies/{name}", "/v1/policies/a", `{"mode": "plain", "asns": [0]}`, "invalid: `asns` has 0, which is no AS (RFC 7607)"},
+		{"an AS beyond 32 bits", "PUT", "/v1/policies/{name}", "/v1/policies/a", `{"mode": "plain", "asns": [4294967296]}`,
+			"invalid: reading the body: json: cannot unmarshal number 4294967296 into Go struct field Policy.asns of type uint32"},
 		{"a class that is none", "PUT", "/v1/policies/{name}", "/v1/policies/a", `{"mode": "plain", "classes": [""]}`, "invalid: `classes` has \"\", which is not 1 to 64 letters, digits, `.`, `_` and `-`"},
 		{"a backup that may not be used", "PUT", "/v1/policies/{name}", "/v1/policies/a", `{"mode": "plain", "paths": ["x"], "backup": ["y"]}`, "invalid: `backup` has \"y\", which is not among `paths`"},
 		{"a connection without name", "PUT", "/v1/connections", "", `{"local": "[::1]:1"}`, "invalid: name the connection by `token`, or by `local` and `remote`"},

@@ -219,8 +219,10 @@ type Policy struct {
 	Name string `json:"name"`
 	// Order among policies; the smallest comes first. 0 where it is left out.
 	Order int32 `json:"order"`
-	// Clients that it holds for; empty: all.
+	// Clients and ASNs that it holds for: who is in one of the prefixes or, by BGP's
+	// routes to the client, in one of the ASes. Both empty: all.
 	Clients List[netip.Prefix] `json:"clients"`
+	ASNs    List[uint32]       `json:"asns"`
 	// Classes of content that it holds for; empty: all, also where none is told.
 	Classes List[string] `json:"classes"`
 	Mode    Mode         `json:"mode"`

@@ -107,10 +107,10 @@ func (p *Planner) resolveInsideAgain() {
 	}
 }
 
-// resolveBestAgain takes best paths by a peer into use whose next hop had no way.
+// resolveBestAgain has best paths by a peer follow its next hops.
 func (p *Planner) resolveBestAgain(state *peer) {
 	for prefix, r := range p.best.routes.All() {
-		if r.peer != state || !r.nextHop.IsValid() || r.want != (kernel.Nexthop{}) {
+		if r.peer != state || !r.nextHop.IsValid() {
 			continue
 		}
 		if want := p.resolve(state, r.nextHop).bestNexthop(prefix); want != r.want {
@@ -191,14 +191,24 @@ func mainRoute(prefix netip.Prefix, id kernel.NexthopID) kernel.Route {
 	return kernel.Route{Prefix: prefix, Table: kernel.MainTable, Metric: bestMetric, Nexthop: id}
 }
 
-// Devices returns the devices that the next hops of a peer's routes are on.
+// Devices returns the devices that the next hops of a peer's routes are on, or those of
+// best paths.
 func (p *Planner) Devices(name string) []string {
 	var devices []string
-	if state := p.peers[name]; state != nil {
-		for _, found := range state.hops {
+	add := func(hops map[netip.Addr]resolution) {
+		for _, found := range hops {
 			if found.err == nil {
 				devices = append(devices, found.hop.Device)
 			}
+		}
+	}
+	if state := p.peers[name]; state != nil {
+		add(state.hops)
+	}
+	if name == MainTable && p.best.routes.Len() > 0 {
+		add(p.best.hops)
+		for _, state := range p.peers {
+			add(state.hops)
 		}
 	}
 	return devices

@@ -24,12 +24,12 @@ type Options struct {
 	Anchor string
 	// VRF tells which peers have a VRF device: their SIDs take both families.
 	VRF func(*config.Peer) bool
-	// Resolve finds the way to a peer's next hop. It is asked once for each next
-	// hop and session; routes with one that cannot be resolved are not used until
-	// [Planner.ResolveAgain] finds a way.
+	// Resolve finds the way to a peer's next hop. It is asked for each next hop of a
+	// session, and again at each [Planner.ResolveAgain]; routes with one that cannot be
+	// resolved are not used until then.
 	Resolve func(peer *config.Peer, nextHop netip.Addr) (Hop, error)
 	// ResolveInside finds the way to another border by interior routing, for
-	// best paths. It is asked again at each [Planner.ResolveAgain].
+	// best paths. It is asked again likewise.
 	ResolveInside func(nextHop netip.Addr) (Hop, error)
 }
 
@@ -177,21 +177,34 @@ func (p *Planner) resolve(state *peer, nextHop netip.Addr) resolution {
 	return found
 }
 
-// ResolveAgain looks once more for peers' next hops that had no way, and for all
-// inside of the AS.
+// ResolveAgain looks once more for the ways to all next hops, of peers and inside of the
+// AS: interior routing may lead to a peer several hops away by another one now, and an
+// address may have left a link. What is affected is planned anew.
 func (p *Planner) ResolveAgain() {
 	p.resolveInsideAgain()
 	for _, state := range p.peers {
-		found := false
-		for nextHop, was := range state.hops {
-			if was.err != nil {
-				delete(state.hops, nextHop)
-				found = p.resolve(state, nextHop).err == nil || found
+		// What has failed keeps its next hops, by whose devices it is found when they come
+		// up, and gets new ones then.
+		if !state.usable() {
+			continue
+		}
+		changed := make(map[netip.Addr]bool)
+		before := state.hops
+		state.hops = make(map[netip.Addr]resolution, len(before))
+		for nextHop, was := range before {
+			now := p.resolve(state, nextHop)
+			if now.hop != was.hop || (now.err == nil) != (was.err == nil) {
+				changed[nextHop] = true
 			}
 		}
-		if found {
-			p.resolveBestAgain(state)
-			state.requeue(func(*route) {})
+		if len(changed) == 0 {
+			continue
+		}
+		p.resolveBestAgain(state)
+		for prefix, r := range state.routes.All() {
+			if r.want != nil && changed[r.want.NextHop] {
+				state.enqueue(prefix, r, r)
+			}
 		}
 	}
 }

@@ -118,6 +118,51 @@ func TestNextHopWithoutAWay(t *testing.T) {
 	w.check("when something leads there")
 }
 
+// A peer may be several hops away, and interior routing change on the way.
+func TestPeersAreFollowedByInteriorRouting(t *testing.T) {
+	w := newWorld(t)
+	w.up("a")
+	far := attributes(0)
+	far.NextHop = nowhere
+	w.via = map[netip.Addr]netip.Addr{nowhere: netip.MustParseAddr("fe80::1")}
+	w.learn("a", far, prefix(1))
+	w.learn("a", attributes(0), prefix(2))
+	w.flush()
+	w.planner.ResolveAgain()
+	if w.planner.Pending("a") {
+		t.Errorf("the ways are as before, but there is to do %v", describe(w.planner.Flush("a", 9)))
+	}
+	w.via[nowhere] = netip.MustParseAddr("fe80::2")
+	w.planner.ResolveAgain()
+	done := len(w.log)
+	w.flush()
+	if steps := w.log[done:]; len(steps) != 2 {
+		t.Errorf("another gateway leads to %q, want a new nexthop with its route, and no more", steps)
+	}
+	if got := w.table("a")[prefix(1)].Gateway; got != w.via[nowhere] {
+		t.Errorf("the route goes by %s, want %s", got, w.via[nowhere])
+	}
+	delete(w.via, nowhere)
+	w.planner.ResolveAgain()
+	w.flush()
+	if len(w.table("a")) != 1 || len(w.told["a"]) != 1 {
+		t.Errorf("the way is lost: table %v, announced %v", w.table("a"), w.told["a"])
+	}
+	w.reachable = true
+	w.planner.ResolveAgain()
+	w.flush()
+	w.check("when there is a way again")
+	w.planner.Fail("a", errors.New("the interface is down"))
+	w.flush()
+	before := w.asked
+	if w.planner.ResolveAgain(); w.asked != before {
+		t.Error("the next hops of a peer that is out of use are looked for")
+	}
+	if !slices.Contains(w.planner.Devices("a"), "eth1") {
+		t.Error("the device by which a peer that is out of use was reached is forgotten")
+	}
+}
+
 func TestMaxPrefixes(t *testing.T) {
 	w := newWorld(t)
 	w.up("a")

@@ -60,8 +60,11 @@ type world struct {
 	// marked are the peers whose path servers were told of.
 	marked    map[string]bool
 	reachable bool
-	interior  string
-	log       []string
+	// via are the ways to next hops that are not on a link; asked counts questions.
+	via      map[netip.Addr]netip.Addr
+	asked    int
+	interior string
+	log      []string
 }
 
 func newWorld(t *testing.T) *world {
@@ -107,6 +110,10 @@ func (w *world) start() {
 var nowhere = netip.MustParseAddr("2001:db8::dead")
 
 func (w *world) resolve(_ *config.Peer, nextHop netip.Addr) (border.Hop, error) {
+	w.asked++
+	if gateway, ok := w.via[nextHop]; ok {
+		return border.Hop{Device: "eth2", Gateway: gateway}, nil
+	}
 	if nextHop == nowhere && !w.reachable {
 		return border.Hop{}, fmt.Errorf("no route to %s", nextHop)
 	}

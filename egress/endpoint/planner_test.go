@@ -312,3 +312,24 @@ func TestRefusedRoutesAreCountedWhileTheyAre(t *testing.T) {
 		}
 	}
 }
+
+func TestOriginAS(t *testing.T) {
+	reach := func(name string, ases ...uint32) endpoint.Reach {
+		return endpoint.Reach{Path: name, Route: &speaker.VPNRoute{Attributes: speaker.Attributes{ASPath: speaker.NewASPath(ases...)}}}
+	}
+	for _, test := range []struct {
+		name    string
+		reaches []endpoint.Reach
+		best    string
+		want    uint32
+	}{
+		{"no path", nil, "", 0},
+		{"that of the best path", []endpoint.Reach{reach("a", 64496, 64999), reach("b", 64497, 64998)}, "b", 64998},
+		{"that of the first path, where none is known to be the best", []endpoint.Reach{reach("a", 64496, 64999), reach("b", 64497, 64998)}, "", 64999},
+		{"the own AS", []endpoint.Reach{reach("a")}, "a", 0},
+	} {
+		if got := endpoint.OriginAS(test.reaches, test.best); got != test.want {
+			t.Errorf("%s: %d, want %d", test.name, got, test.want)
+		}
+	}
+}

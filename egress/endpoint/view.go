@@ -3,6 +3,7 @@ package endpoint
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -170,6 +171,21 @@ func neighbour(r Reach) uint32 {
 		return path[0]
 	}
 	return 0
+}
+
+// OriginAS returns the AS that a client is in by what [Planner.Lookup] returned for it:
+// the last of the AS path of the best route, or of the first where none is known to be
+// the best. It is 0 where no path reaches the client, and for the own AS.
+func OriginAS(reaches []Reach, best string) uint32 {
+	i := slices.IndexFunc(reaches, func(r Reach) bool { return r.Path == best })
+	if len(reaches) == 0 {
+		return 0
+	}
+	path := ASes(reaches[max(i, 0)].Route.Attributes.ASPath)
+	if len(path) == 0 {
+		return 0
+	}
+	return path[len(path)-1]
 }
 
 // ASes lists the AS numbers of a path in order; a set stands as its members.

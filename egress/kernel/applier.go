@@ -33,8 +33,8 @@ type Applier struct {
 	protocol  uint8
 	addresses []netip.Addr
 	// A long read or load holds its socket; urgent is for single messages.
-	reading, writing, urgent, watching *rtnl.Conn
-	seg6                               tunnelSourceConn
+	reading, writing, urgent, watching, noticing *rtnl.Conn
+	seg6                                         tunnelSourceConn
 }
 
 // Open returns an applier for the calling thread's network namespace. It needs
@@ -49,7 +49,7 @@ func Open(opts Options) (_ *Applier, err error) {
 			err = errors.Join(err, a.Close())
 		}
 	}()
-	for _, conn := range []**rtnl.Conn{&a.reading, &a.writing, &a.urgent, &a.watching} {
+	for _, conn := range []**rtnl.Conn{&a.reading, &a.writing, &a.urgent, &a.watching, &a.noticing} {
 		if *conn, err = rtnl.Dial(unix.NETLINK_ROUTE); err != nil {
 			return nil, err
 		}
@@ -60,10 +60,11 @@ func Open(opts Options) (_ *Applier, err error) {
 	return a, nil
 }
 
-// Close frees the sockets. What was applied stays. End [Applier.WatchLinks] first.
+// Close frees the sockets. What was applied stays. End [Applier.WatchLinks] and
+// [Applier.WatchLosses] first.
 func (a *Applier) Close() error {
 	var errs []error
-	for _, conn := range []*rtnl.Conn{a.reading, a.writing, a.urgent, a.watching, a.seg6.conn} {
+	for _, conn := range []*rtnl.Conn{a.reading, a.writing, a.urgent, a.watching, a.noticing, a.seg6.conn} {
 		if conn != nil {
 			errs = append(errs, conn.Close())
 		}
@@ -84,11 +85,17 @@ func (a *Applier) Print(w io.Writer, ops []Op) error {
 // Apply executes ops in order, many in each system call. At the first run of alike
 // operations in which some failed it stops and returns an [*ApplyError].
 func (a *Applier) Apply(ctx context.Context, ops []Op) error {
-	return a.apply(ctx, a.writing, ops, func([]Op, []Failure) {})
+	return a.apply(ctx, a.writing, ops, plainly)
 }
 
-// apply calls done after each batch with its operations and which of them failed.
-func (a *Applier) apply(ctx context.Context, conn *rtnl.Conn, ops []Op, done func([]Op, []Failure)) error {
+// sender has the kernel execute operations that may go in one system call, and tells
+// which of them failed.
+type sender func([]Op) ([]Failure, error)
+
+func plainly(ops []Op, send sender) ([]Failure, error) { return send(ops) }
+
+// apply has do send each batch.
+func (a *Applier) apply(ctx context.Context, conn *rtnl.Conn, ops []Op, do func([]Op, sender) ([]Failure, error)) error {
 	result := &ApplyError{}
 	e := a.encoder()
 	for first := 0; first < len(ops); {
@@ -100,14 +107,13 @@ func (a *Applier) apply(ctx context.Context, conn *rtnl.Conn, ops []Op, done fun
 			break
 		}
 		batch := ops[first : first+batchLength(ops[first:])]
-		failed, err := a.batch(conn, e, batch, first)
+		failed, err := do(batch, func(ops []Op) ([]Failure, error) { return a.batch(conn, e, ops, first) })
 		result.Attempted = first + len(batch)
 		result.Failed = append(result.Failed, failed...)
 		if err != nil {
 			result.Lost = err
 			break
 		}
-		done(batch, failed)
 		first += len(batch)
 	}
 	if len(result.Failed) == 0 && result.Lost == nil && result.Stopped == nil {

@@ -95,10 +95,11 @@ func TestStoppedInsideABatchItConverges(t *testing.T) {
 	for _, stop := range []int{1, 2, batchSize / 2, batchSize, 2*batchSize + 1} {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := 0
-		err := a.apply(ctx, a.writing, ops[:stop], func(batch []Op, _ []Failure) {
+		err := a.apply(ctx, a.writing, ops[:stop], func(batch []Op, send sender) ([]Failure, error) {
 			if done += len(batch); done > batchSize {
 				cancel()
 			}
+			return send(batch)
 		})
 		cancel()
 		var failed *ApplyError

@@ -149,7 +149,7 @@ func whileLoading(t *testing.T, f figures, tables *Tables, routes []Route, sid R
 		}
 		changes = append(changes, flip(t, tables, routes[i%len(routes)]))
 		start := time.Now()
-		if err := tables.applier.apply(t.Context(), tables.applier.urgent, []Op{sid.Drop()}, func([]Op, []Failure) {}); err != nil {
+		if err := tables.applier.apply(t.Context(), tables.applier.urgent, []Op{sid.Drop()}, plainly); err != nil {
 			t.Fatal(err)
 		}
 		drops = append(drops, time.Since(start))

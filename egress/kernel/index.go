@@ -232,6 +232,74 @@ func (x *index) namedRoutes(to, routes []Route) []Route {
 	return to
 }
 
+// lost returns what is held of what was removed, as it was then, and the routes of
+// nexthops that were; but nothing on devices that are not up.
+func (x *index) lost(removed State, up map[string]bool) State {
+	var s State
+	gone := make(map[NexthopID]bool)
+	onUp := func(n Nexthop) bool { return n.Blackhole || up[n.Device] }
+	for _, n := range removed.Nexthops {
+		if held, ok := x.nexthops[n.ID]; ok && !gone[n.ID] && onUp(held) {
+			gone[n.ID] = true
+			s.Nexthops = append(s.Nexthops, held)
+		}
+	}
+	for id := range gone {
+		s.Routes = append(s.Routes, x.routesOf(id)...)
+	}
+	for _, r := range removed.Routes {
+		held, ok := x.route(r.Key())
+		// One that was changed since is there: its removal was told late.
+		if ok && held == r && !gone[r.Nexthop] && (r.Nexthop == 0 || onUp(x.nexthops[r.Nexthop])) {
+			s.Routes = append(s.Routes, held)
+		}
+	}
+	for _, r := range removed.Rules {
+		if _, ok := x.rules[r]; ok {
+			s.Rules = append(s.Rules, r)
+		}
+	}
+	for _, a := range removed.Addresses {
+		if held, ok := x.addresses[addressKey{a.Device, a.Prefix.Addr()}]; ok && up[a.Device] {
+			s.Addresses = append(s.Addresses, held)
+		}
+	}
+	return s
+}
+
+func (x *index) routesOf(id NexthopID) []Route {
+	var routes []Route
+	for number, t := range x.tables {
+		if t.users[id] == 0 {
+			continue
+		}
+		for key, w := range t.routes {
+			if x.ways[w].nexthop == id {
+				routes = append(routes, x.unpack(number, key, w))
+			}
+		}
+	}
+	return routes
+}
+
+// forget does what the removal of everything in s has done to the kernel.
+func (x *index) forget(s State) {
+	for _, r := range s.Routes {
+		if _, ok := x.route(r.Key()); ok {
+			x.record(Op{Delete, r})
+		}
+	}
+	for _, n := range s.Nexthops {
+		x.record(Op{Delete, n})
+	}
+	for _, r := range s.Rules {
+		x.record(Op{Delete, r})
+	}
+	for _, a := range s.Addresses {
+		x.record(Op{Delete, a})
+	}
+}
+
 func packKey(p netip.Prefix, metric uint32) routeKey {
 	raw := p.Addr().As16()
 	return routeKey{

@@ -16,6 +16,9 @@ type Link struct {
 	// Up is set when the device is up and has a carrier: only then does the kernel
 	// keep nexthop objects on it.
 	Up bool
+	// New: it was not there when [Applier.WatchLinks] began. Gone: it is removed, or has
+	// another name now. Both are set by WatchLinks alone.
+	New, Gone bool
 }
 
 type link struct {
@@ -83,7 +86,7 @@ func parseLink(body []byte) link {
 // WatchLinks calls changed for each device that there is, and for each that changes,
 // until ctx is done: also for those whose changes the kernel could not tell, since too
 // many came at once. The kernel removes nexthop objects and their routes without a word
-// when their device goes down, so who uses real devices calls [Tables.Repair] when one is
+// when their device goes down, so who uses real devices calls [Tables.Reset] when one is
 // up again.
 func (a *Applier) WatchLinks(ctx context.Context, changed func(Link)) error {
 	w := linkWatch{known: make(map[uint32]Link), changed: changed}
@@ -95,7 +98,7 @@ func (a *Applier) WatchLinks(ctx context.Context, changed func(Link)) error {
 		return err
 	}
 	for {
-		err := a.watching.Watch(ctx, unix.RTNLGRP_LINK, readAll, func(kind uint16, body []byte) {
+		err := a.watching.Watch(ctx, []int{unix.RTNLGRP_LINK}, readAll, func(kind uint16, body []byte) {
 			l := parseLink(body)
 			switch {
 			case l.ofBridge: // of a device's place in a bridge, which may end
@@ -119,20 +122,23 @@ func (a *Applier) WatchLinks(ctx context.Context, changed func(Link)) error {
 type linkWatch struct {
 	known   map[uint32]Link // by number
 	changed func(Link)
+	begun   bool // the devices that were there first are known
 }
 
 func (w *linkWatch) set(index uint32, l Link) {
-	if before, there := w.known[index]; there && before.Device != l.Device {
+	before, there := w.known[index]
+	if there && before.Device != l.Device {
 		w.remove(index)
 	}
 	w.known[index] = l
+	l.New = w.begun && before.Device != l.Device
 	w.changed(l)
 }
 
 func (w *linkWatch) remove(index uint32) {
 	if l, there := w.known[index]; there {
 		delete(w.known, index)
-		w.changed(Link{Device: l.Device})
+		w.changed(Link{Device: l.Device, Gone: true})
 	}
 }
 
@@ -146,4 +152,5 @@ func (w *linkWatch) replace(links map[uint32]Link) {
 	for index, l := range links {
 		w.set(index, l)
 	}
+	w.begun = true
 }

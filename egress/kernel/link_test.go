@@ -25,7 +25,7 @@ func TestRepairAfterADeviceWasDown(t *testing.T) {
 	ns.IP("link set anchor up")
 	await(t, events, Link{Device: anchorName, Up: true})
 	ns.IP("addr replace 192.0.2.98/24 dev anchor")
-	if err := tables.Repair(t.Context()); err != nil {
+	if err := tables.Reset(t.Context(), tables.Snapshot()); err != nil {
 		t.Fatal(err)
 	}
 	expectTables(t, "after the repair", tables, everything())
@@ -51,7 +51,7 @@ func TestDevicesAreWatchedThroughAnOverrun(t *testing.T) {
 	}
 	ns.IP("-batch " + file)
 	close(released)
-	await(t, events, Link{Device: "held", Up: false})
+	await(t, events, Link{Device: "held", Gone: true})
 	ns.IP("link set anchor down")
 	await(t, events, Link{Device: anchorName, Up: false})
 }
@@ -64,12 +64,16 @@ func TestDevicesThatAreGoneAreDown(t *testing.T) {
 		do   func()
 		want []Link
 	}{
-		{"a new one", func() { w.set(1, Link{"a", true}) }, []Link{{"a", true}}},
-		{"renamed", func() { w.set(1, Link{"b", true}) }, []Link{{"a", false}, {"b", true}}},
-		{"removed", func() { w.remove(1) }, []Link{{"b", false}}},
+		{"a new one", func() { w.set(1, Link{Device: "a", Up: true}) }, []Link{{Device: "a", Up: true}}},
+		{"renamed", func() { w.set(1, Link{Device: "b", Up: true}) }, []Link{{Device: "a", Gone: true}, {Device: "b", Up: true}}},
+		{"removed", func() { w.remove(1) }, []Link{{Device: "b", Gone: true}}},
 		{"removed, and never known", func() { w.remove(7) }, nil},
-		{"all", func() { w.replace(map[uint32]Link{2: {"c", false}}) }, []Link{{"c", false}}},
-		{"all, and one is gone", func() { w.replace(map[uint32]Link{3: {"d", true}}) }, []Link{{"c", false}, {"d", true}}},
+		{"all", func() { w.replace(map[uint32]Link{2: {Device: "c"}}) }, []Link{{Device: "c"}}},
+		{"changed after the beginning", func() { w.set(2, Link{Device: "c", Up: true}) }, []Link{{Device: "c", Up: true}}},
+		{"all, and one is gone", func() { w.replace(map[uint32]Link{3: {Device: "d", Up: true}}) },
+			[]Link{{Device: "c", Gone: true}, {Device: "d", Up: true, New: true}}},
+		{"renamed after the beginning", func() { w.set(3, Link{Device: "e", Up: true}) },
+			[]Link{{Device: "d", Gone: true}, {Device: "e", Up: true, New: true}}},
 	}
 	for _, step := range steps {
 		told = nil

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
-
-	"hikyaku/egress/kernel/internal/rtnl"
+	"time"
 )
 
 // Change is a step from one state to the next: Put is to exist as given, Remove is to
@@ -34,11 +33,17 @@ type Tables struct {
 	held    index
 	// stale is set when an answer of the kernel was lost, so that held may be wrong.
 	stale bool
+	// resetAt is when the last Reset that succeeded began to read.
+	resetAt time.Time
+	// shut counts the calls of Shut for a route that were not answered by Release.
+	shut map[RouteKey]int
+	// sending is held from the look at shut until what was sent is executed.
+	sending sync.Mutex
 }
 
 // LoadTables reads the kernel once.
 func LoadTables(ctx context.Context, applier *Applier) (*Tables, error) {
-	t := &Tables{applier: applier}
+	t := &Tables{applier: applier, shut: make(map[RouteKey]int)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t, t.reload(ctx)
@@ -52,24 +57,53 @@ func (t *Tables) Apply(ctx context.Context, change Change) error {
 	if err != nil {
 		return err
 	}
-	return t.execute(ctx, t.applier.writing, ops)
+	return t.execute(ctx, ops)
 }
 
 // Drop makes the route's prefix a blackhole at once, past every change that is being
 // applied, by a single message on a socket of its own. Its table, prefix and metric
-// count. End the change that may be putting this route first (cancel its context):
-// Drop outlasts the batch which that one is in.
+// count. A change that is being applied may put the route again behind it: see Shut.
 func (t *Tables) Drop(ctx context.Context, route Route) error {
 	drop := []Op{route.Drop()}
-	if err := t.execute(ctx, t.applier.urgent, drop); err != nil {
+	err := t.applier.apply(ctx, t.applier.urgent, drop, func(ops []Op, send sender) ([]Failure, error) {
+		failed, err := send(ops)
+		if err == nil {
+			t.record(ops, failed)
+		}
+		return failed, err
+	})
+	if t.noteLoss(err); err != nil {
 		return err
 	}
-	return t.execute(ctx, t.applier.writing, drop)
+	// The batch that is in the kernel now may have put the route.
+	return t.execute(ctx, drop)
+}
+
+// Shut is Drop for who knows of a loss before those that make changes: until as many
+// calls of Release the route stays a blackhole, whatever changes and states say. They may
+// take it away.
+func (t *Tables) Shut(ctx context.Context, route Route) error {
+	t.mu.Lock()
+	t.shut[route.Key()]++
+	t.mu.Unlock()
+	return t.Drop(ctx, route)
+}
+
+// Release says that changes know of what Shut was called for: those that begin from now
+// on mean what they say of the route.
+func (t *Tables) Release(route Route) {
+	key := route.Key()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.shut[key]--; t.shut[key] <= 0 {
+		delete(t.shut, key)
+	}
 }
 
 // Reset makes want the whole state: it reads the kernel again and applies the
-// difference. No change may run meanwhile.
+// difference. No change may run meanwhile but Drop and Shut.
 func (t *Tables) Reset(ctx context.Context, want State) error {
+	began := time.Now()
 	t.mu.Lock()
 	err := t.reload(ctx)
 	ops := []Op(nil)
@@ -77,15 +111,39 @@ func (t *Tables) Reset(ctx context.Context, want State) error {
 		ops = Diff(t.held.state(), want)
 	}
 	t.mu.Unlock()
-	if err != nil {
-		return err
+	if err == nil {
+		err = t.execute(ctx, ops)
 	}
-	return t.execute(ctx, t.applier.writing, ops)
+	if err == nil {
+		t.mu.Lock()
+		t.resetAt = began
+		t.mu.Unlock()
+	}
+	return err
 }
 
-// Repair writes again what is remembered and the kernel has lost, as after a device
-// was down, and removes what else carries our mark. No change may run meanwhile.
-func (t *Tables) Repair(ctx context.Context) error { return t.Reset(ctx, t.Snapshot()) }
+// Restore puts back what others have removed of what is remembered, and returns it.
+// What hangs on a device that is down is left out: the kernel would refuse it, and
+// Reset when the device is up again puts it back. An overrun needs Reset, too. No
+// change may run meanwhile but Drop and Shut.
+func (t *Tables) Restore(ctx context.Context, loss Loss) (State, error) {
+	links, err := t.applier.links()
+	if err != nil {
+		return State{}, err
+	}
+	up := make(map[string]bool)
+	for _, l := range links {
+		up[l.Device] = l.Up
+	}
+	t.mu.Lock()
+	var lost State
+	if loss.Until.After(t.resetAt) {
+		lost = t.held.lost(loss.Removed, up)
+		t.held.forget(lost)
+	}
+	t.mu.Unlock()
+	return lost, t.Apply(ctx, Change{Put: lost})
+}
 
 // Snapshot returns what is remembered, sorted.
 func (t *Tables) Snapshot() State {
@@ -144,15 +202,51 @@ func (t *Tables) named(ctx context.Context, change Change) (State, error) {
 	return t.held.named(change), nil
 }
 
-func (t *Tables) execute(ctx context.Context, conn *rtnl.Conn, ops []Op) error {
-	err := t.applier.apply(ctx, conn, ops, t.record)
+func (t *Tables) execute(ctx context.Context, ops []Op) error {
+	err := t.applier.apply(ctx, t.applier.writing, ops, func(ops []Op, send sender) ([]Failure, error) {
+		// So that the second message of Drop comes behind what did not know of it.
+		t.sending.Lock()
+		defer t.sending.Unlock()
+		ops = t.withoutShut(ops)
+		failed, err := send(ops)
+		if err == nil {
+			t.record(ops, failed)
+		}
+		return failed, err
+	})
+	t.noteLoss(err)
+	return err
+}
+
+// withoutShut makes blackholes of the routes that are shut.
+func (t *Tables) withoutShut(ops []Op) []Op {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.shut) == 0 {
+		return ops
+	}
+	cloned := false
+	for i, op := range ops {
+		r, isRoute := op.Object.(Route)
+		if !isRoute || op.Verb == Delete || t.shut[r.Key()] == 0 {
+			continue
+		}
+		if !cloned {
+			ops, cloned = slices.Clone(ops), true
+		}
+		ops[i] = r.Drop()
+	}
+	return ops
+}
+
+// noteLoss remembers that an answer of the kernel was lost.
+func (t *Tables) noteLoss(err error) {
 	var failed *ApplyError
 	if errors.As(err, &failed) && failed.Lost != nil {
 		t.mu.Lock()
 		t.stale = true
 		t.mu.Unlock()
 	}
-	return err
 }
 
 func (t *Tables) record(ops []Op, failed []Failure) {

@@ -186,6 +186,76 @@ func TestDropIsOneMessage(t *testing.T) {
 	}
 }
 
+// Who loses a peer shuts its SID whatever the planner is doing, which may not know yet.
+func TestWhatIsShutStaysShut(t *testing.T) {
+	sid := Route{Prefix: prefix("fc00:2::4/128"), Table: MainTable}
+	open := everything()
+	shut := everything()
+	for i := range shut.Routes {
+		if shut.Routes[i].Key() == sid.Key() {
+			shut.Routes[i] = sid.dropped()
+		}
+	}
+	for _, test := range []struct {
+		name string
+		// do is what the planner does, around the loss.
+		do func(t *testing.T, tables *Tables, shut func())
+	}{
+		{"a state from before the loss", func(t *testing.T, tables *Tables, shut func()) {
+			shut()
+			reset(t, tables, open)
+		}},
+		{"a state from before the loss, read after someone else has removed the route", func(t *testing.T, tables *Tables, shut func()) {
+			shut()
+			apply(t, tables.applier, []Op{{Delete, sid}})
+			reset(t, tables, open)
+		}},
+		{"a change from before the loss", func(t *testing.T, tables *Tables, shut func()) {
+			shut()
+			put(t, tables, open)
+		}},
+		{"a change that is planned when the loss comes", func(t *testing.T, tables *Tables, shut func()) {
+			if err := tables.Apply(t.Context(), Change{Remove: State{Routes: []Route{sid}}}); err != nil {
+				t.Fatal(err)
+			}
+			ops, err := tables.plan(t.Context(), Change{Put: open})
+			if err != nil || len(ops) == 0 {
+				t.Fatalf("putting the route again takes %q, %v", commands(ops), err)
+			}
+			shut()
+			if err := tables.execute(t.Context(), ops); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, tables := loadTables(t, "shut")
+			put(t, tables, open)
+			test.do(t, tables, func() {
+				for range 2 { // the peer came up and was lost again before the planner knew
+					if err := tables.Shut(t.Context(), sid); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+			expectTables(t, "after the loss", tables, shut)
+			tables.Release(sid)
+			put(t, tables, open)
+			expectTables(t, "when the planner knows of the first loss", tables, shut)
+			tables.Release(sid)
+			put(t, tables, open)
+			expectTables(t, "when the planner knows of both", tables, open)
+		})
+	}
+}
+
+func reset(t *testing.T, tables *Tables, want State) {
+	t.Helper()
+	if err := tables.Reset(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestALostAnswerIsReadBack(t *testing.T) {
 	_, tables := loadTables(t, "lost")
 	// A socket that cannot send stands for one whose answer got lost.

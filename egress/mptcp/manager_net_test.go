@@ -194,8 +194,8 @@ func TestPathRemovalAndReturn(t *testing.T) {
 func TestPlainClientsAreNeverToldAnAddress(t *testing.T) {
 	l := newLab(t)
 	p := policy(t,
-		Rule{Name: "all", Mode: Aggregated},
-		Rule{Name: "slower with MPTCP", Mode: Plain, Clients: []netip.Prefix{netip.MustParsePrefix("2001:db8:c::2/128")}})
+		Rule{Name: "slower with MPTCP", Mode: Plain, Clients: []netip.Prefix{netip.MustParsePrefix("2001:db8:c::2/128")}},
+		Rule{Name: "all", Mode: Aggregated})
 	var seen record
 	m, _ := l.manage(Config{Policy: p, Paths: labPaths(PathUp, PathUp, PathUp), Router: bestA, OnCommand: seen.command})
 	clientEvents := l.observe(l.client)
@@ -229,7 +229,7 @@ func TestPlainClientsAreNeverToldAnAddress(t *testing.T) {
 
 func TestClassToldLater(t *testing.T) {
 	l := newLab(t)
-	p := policy(t, Rule{Name: "live alone", Mode: Plain}, Rule{Name: "bulk", Class: "bulk", Mode: Aggregated})
+	p := policy(t, Rule{Name: "bulk", Class: "bulk", Mode: Aggregated}, Rule{Name: "live alone", Mode: Plain})
 	m, _ := l.manage(Config{Policy: p, Paths: labPaths(PathUp, PathUp), Router: bestA})
 	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
 	netnstest.Eventually(t, "the connection is known", func() bool { return len(m.Connections()) == 1 })

@@ -36,11 +36,12 @@ type PathUse struct {
 type Rule struct {
 	// Name is for logs and for explaining a decision.
 	Name string
-	// Clients are the prefixes it is for; the longest match decides, as in
-	// routing. None means all clients of both families.
+	// Clients and ASes are whom it is for: who is in one of the prefixes, or in one
+	// of the ASes by [Routes.AS]. Without either it is for all clients of both
+	// families.
 	Clients []netip.Prefix
-	// Class is the content class it is for; "" is every class for which the
-	// same prefix has no rule of its own.
+	ASes    []uint32
+	// Class is the content class it is for; "" is every one.
 	Class string
 	Mode  Mode
 	// Open: a connection of which [Told.Plain] says so is Plain after all.
@@ -59,48 +60,46 @@ type Rule struct {
 // Connections which no rule matches are Plain.
 type Policy struct {
 	ports []uint16
-	rules prefixMap[[]Rule]
+	rules []Rule
+	// The places in rules of those for a prefix, for an AS, and for everybody.
+	byPrefix  prefixMap[[]int]
+	byAS      map[uint32][]int
+	everybody []int
 }
 
-// NewPolicy compiles rules. Connections to other local ports than those given
-// are Plain; without ports all are decided by the rules. It refuses two rules
-// for the same prefix and class, and unmasked prefixes.
+// NewPolicy compiles rules, of which the first that matches a connection decides.
+// Connections to other local ports than those given are Plain; without ports all are
+// decided by the rules. It refuses unmasked prefixes.
 func NewPolicy(ports []uint16, rules []Rule) (*Policy, error) {
-	p := &Policy{ports: slices.Clone(ports)}
-	for _, rule := range rules {
-		clients := rule.Clients
-		if len(clients) == 0 {
-			clients = everybody()
+	p := &Policy{ports: slices.Clone(ports), rules: slices.Clone(rules), byAS: make(map[uint32][]int)}
+	for i, rule := range p.rules {
+		if len(rule.Clients)+len(rule.ASes) == 0 {
+			p.everybody = append(p.everybody, i)
 		}
-		for _, prefix := range clients {
-			if err := p.add(prefix, rule); err != nil {
-				return nil, err
+		for _, prefix := range rule.Clients {
+			if !prefix.IsValid() || prefix != prefix.Masked() || prefix.Addr().Is4In6() {
+				return nil, fmt.Errorf("rule %q: %s is no network prefix; write it with its host bits zero", rule.Name, prefix)
 			}
+			p.byPrefix.set(prefix, append(p.byPrefix.get(prefix), i))
+		}
+		for _, as := range rule.ASes {
+			p.byAS[as] = append(p.byAS[as], i)
 		}
 	}
 	return p, nil
 }
 
-func (p *Policy) add(prefix netip.Prefix, rule Rule) error {
-	if !prefix.IsValid() || prefix != prefix.Masked() || prefix.Addr().Is4In6() {
-		return fmt.Errorf("rule %q: %s is no network prefix; write it with its host bits zero", rule.Name, prefix)
+// concerning returns the places of the rules for a client, in order.
+func (p *Policy) concerning(client netip.Addr, as uint32) []int {
+	places := slices.Clone(p.everybody)
+	if as != 0 {
+		places = append(places, p.byAS[as]...)
 	}
-	same := p.rules.get(prefix)
-	for _, other := range same {
-		if other.Class == rule.Class {
-			return fmt.Errorf("rules %q and %q are both for clients %s and class %q; remove one",
-				other.Name, rule.Name, prefix, rule.Class)
-		}
+	for some := range p.byPrefix.matches(client) {
+		places = append(places, some...)
 	}
-	p.rules.set(prefix, append(same, rule))
-	return nil
-}
-
-func everybody() []netip.Prefix {
-	return []netip.Prefix{
-		netip.PrefixFrom(netip.IPv4Unspecified(), 0),
-		netip.PrefixFrom(netip.IPv6Unspecified(), 0),
-	}
+	slices.Sort(places)
+	return slices.Compact(places)
 }
 
 // Use is one EPE address which a connection shall have.
@@ -139,7 +138,7 @@ func (p *Policy) Decide(c *Connection, paths []Path, routes Routes) Decision {
 		return Decision{Reason: fmt.Sprintf("no rules for port %d", c.Local.Port())}
 	}
 	d := Decision{Reason: "no rule for this client"}
-	if rule, found := p.match(c); found {
+	if rule, found := p.match(c, routes.AS); found {
 		d = decideByRule(c, rule, paths, routes)
 	}
 	switch initialState(c, paths, routes) {
@@ -154,20 +153,11 @@ func (p *Policy) Decide(c *Connection, paths []Path, routes Routes) Decision {
 	return d
 }
 
-// match finds the rule of the longest prefix which has one for the class.
-func (p *Policy) match(c *Connection) (Rule, bool) {
-	for rules := range p.rules.matches(c.Client()) {
-		general := -1
-		for i, rule := range rules {
-			if rule.Class == c.Told.Class {
-				return rule, true
-			}
-			if rule.Class == "" {
-				general = i
-			}
-		}
-		if general >= 0 {
-			return rules[general], true
+// match finds the first rule for the client and the class.
+func (p *Policy) match(c *Connection, as uint32) (Rule, bool) {
+	for _, i := range p.concerning(c.Client(), as) {
+		if rule := p.rules[i]; rule.Class == "" || rule.Class == c.Told.Class {
+			return rule, true
 		}
 	}
 	return Rule{}, false
@@ -258,15 +248,16 @@ func initialState(c *Connection, paths []Path, routes Routes) PathState {
 func (p *Policy) keepAdopted(c *Connection, d Decision, paths []Path, routes Routes) []Use {
 	var keep []Use
 	decided := slices.Concat(d.Announce, d.Keep)
-	for rules := range p.rules.matches(c.Client()) {
-		for _, rule := range rules {
-			other := decideByRule(c, rule, paths, routes)
-			for _, use := range slices.Concat(other.Announce, other.Keep) {
-				same := func(u Use) bool { return u.Addr == use.Addr }
-				if !slices.ContainsFunc(decided, same) && !slices.ContainsFunc(keep, same) {
-					keep = append(keep, use)
-				}
+	for _, i := range p.concerning(c.Client(), routes.AS) {
+		other := decideByRule(c, p.rules[i], paths, routes)
+		for _, use := range slices.Concat(other.Announce, other.Keep) {
+			same := func(u Use) bool { return u.Addr == use.Addr }
+			if !slices.ContainsFunc(decided, same) && !slices.ContainsFunc(keep, same) {
+				keep = append(keep, use)
 			}
+		}
+		if p.rules[i].Class == "" {
+			break // no class gets to a later one
 		}
 	}
 	return keep

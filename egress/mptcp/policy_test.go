@@ -42,13 +42,14 @@ var (
 	toAll       = Routes{Paths: []string{"a", "b", "c"}}
 	toAllBestA  = Routes{Best: "a", Paths: []string{"a", "b", "c"}}
 	decideRules = []Rule{
-		{Name: "default", Mode: Aggregated},
-		{Name: "isp", Mode: Plain, Clients: prefixes("2001:db8:e::/48", "192.0.2.0/24")},
+		{Name: "AS of both families", Mode: Plain, ASes: []uint32{64999}, Clients: prefixes("2001:db8:a::/48")},
 		{Name: "isp bulk", Class: "bulk", Mode: Aggregated, Clients: prefixes("2001:db8:e::/48"),
 			Paths: []PathUse{{Path: "c"}, {Path: "b", Backup: true}, {Path: "gone"}}},
-		{Name: "host", Class: "live", Mode: Plain, Clients: prefixes("2001:db8:e::7/128")},
+		{Name: "isp", Mode: Plain, Clients: prefixes("2001:db8:e::/48", "192.0.2.0/24")},
+		{Name: "after the isp's", Mode: Aggregated, Clients: prefixes("2001:db8:e::7/128"), ASes: []uint32{64998}},
 		{Name: "open", Mode: Aggregated, Open: true, Clients: prefixes("2001:db8:d::/48")},
 		{Name: "poor best path", Mode: Aggregated, Clients: prefixes("2001:db8:f::/48"), InitialBackup: true, UseBest: true},
+		{Name: "default", Mode: Aggregated},
 	}
 	allUp   = labPaths(PathUp, PathUp, PathUp)
 	joinedA = func(c *Connection) {
@@ -82,12 +83,19 @@ var (
 			rule: "default", announce: "198.51.100.101 198.51.100.102"},
 		{name: "an IPv4-mapped client", conn: at("::ffff:203.0.113.9"), paths: allUp, routes: toAllBestA,
 			rule: "default", announce: "198.51.100.101 198.51.100.102"},
-		{name: "the longest prefix decides", conn: at("2001:db8:e::1"), paths: allUp, routes: toAllBestA, rule: "isp"},
-		{name: "the longest prefix decides for IPv4-mapped clients", conn: at("::ffff:192.0.2.1"), paths: allUp, routes: toAllBestA, rule: "isp"},
-		{name: "the class's rule of the same prefix", conn: change(at("2001:db8:e::1"), bulk), paths: allUp, routes: toAllBestA,
+		{name: "a client by its prefix", conn: at("2001:db8:e::1"), paths: allUp, routes: toAllBestA, rule: "isp"},
+		{name: "an IPv4-mapped client by its prefix", conn: at("::ffff:192.0.2.1"), paths: allUp, routes: toAllBestA, rule: "isp"},
+		{name: "a class's rule before it", conn: change(at("2001:db8:e::1"), bulk), paths: allUp, routes: toAllBestA,
 			rule: "isp bulk", announce: "2001:db8:5::c 2001:db8:5::b/backup"},
-		{name: "a longer prefix without a rule for the class is passed over", conn: change(at("2001:db8:e::7"), bulk), paths: allUp, routes: toAllBestA,
-			rule: "isp bulk", announce: "2001:db8:5::c 2001:db8:5::b/backup"},
+		{name: "the first rule decides, not the longest prefix", conn: at("2001:db8:e::7"), paths: allUp, routes: toAllBestA, rule: "isp"},
+		{name: "a client by its AS", conn: at("2001:db8:1::1"), paths: allUp, routes: inAS(64999), rule: "AS of both families"},
+		{name: "an IPv4 client by its AS", conn: at("203.0.113.9"), paths: allUp, routes: inAS(64999), rule: "AS of both families"},
+		{name: "a client of another AS by the prefix of the rule", conn: at("2001:db8:a::1"), paths: allUp, routes: inAS(64997), rule: "AS of both families"},
+		{name: "a client of another AS", conn: at("2001:db8:1::1"), paths: allUp, routes: inAS(64997),
+			rule: "default", announce: "2001:db8:5::b 2001:db8:5::c"},
+		{name: "a client whose AS is not known", conn: at("2001:db8:1::1"), paths: allUp, routes: inAS(0),
+			rule: "default", announce: "2001:db8:5::b 2001:db8:5::c"},
+		{name: "a rule for an AS is not before those that are before it", conn: at("2001:db8:e::1"), paths: allUp, routes: inAS(64998), rule: "isp"},
 		{name: "the best path, too, where the rule says so", conn: at("2001:db8:f::1"), paths: allUp, routes: toAllBestA,
 			rule: "poor best path", announce: "2001:db8:5::a 2001:db8:5::b 2001:db8:5::c", initialBackup: true},
 		{name: "a rule that leaves the mode open", conn: at("2001:db8:d::1"), paths: allUp, routes: toAllBestA,
@@ -120,6 +128,12 @@ var (
 	}
 )
 
+func inAS(as uint32) Routes {
+	routes := toAllBestA
+	routes.AS = as
+	return routes
+}
+
 func TestDecide(t *testing.T) {
 	p, err := NewPolicy([]uint16{443}, decideRules)
 	must(t, err)
@@ -143,10 +157,6 @@ func TestNewPolicyRefuses(t *testing.T) {
 		rules []Rule
 		want  string
 	}{
-		{"two rules for all clients", []Rule{{Name: "x"}, {Name: "y"}}, `"x" and "y"`},
-		{"two rules for a prefix and a class", []Rule{
-			{Name: "x", Class: "bulk", Clients: prefixes("192.0.2.0/24")},
-			{Name: "y", Class: "bulk", Clients: prefixes("10.0.0.0/8", "192.0.2.0/24")}}, "192.0.2.0/24"},
 		{"host bits", []Rule{{Name: "x", Clients: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}}}, "host bits zero"},
 		{"a mapped prefix", []Rule{{Name: "x", Clients: []netip.Prefix{netip.MustParsePrefix("::ffff:192.0.2.0/120")}}}, "no network prefix"},
 		{"the zero prefix", []Rule{{Name: "x", Clients: make([]netip.Prefix, 1)}}, "no network prefix"},

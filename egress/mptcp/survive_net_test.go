@@ -17,8 +17,8 @@ func TestManagerSurvivesItsRestart(t *testing.T) {
 	l := newLab(t)
 	cfg := Config{
 		Policy: policy(t,
-			Rule{Name: "plain", Mode: Plain},
-			Rule{Name: "bulk", Class: "bulk", Mode: Aggregated, Paths: []PathUse{{Path: "b"}, {Path: "c", Backup: true}}}),
+			Rule{Name: "bulk", Class: "bulk", Mode: Aggregated, Paths: []PathUse{{Path: "b"}, {Path: "c", Backup: true}}},
+			Rule{Name: "plain", Mode: Plain}),
 		Paths: labPaths(PathUp, PathUp, PathUp), Router: bestA,
 	}
 	m, stop := l.manage(cfg)

@@ -138,6 +138,8 @@ type Routes struct {
 	// is none of the paths. Its EPE address would only double the initial
 	// subflow, which leaves the same way.
 	Best string
+	// AS is the one that the client is in, 0 where that is not known.
+	AS uint32
 	// Paths are those whose peer advertises the client's prefix.
 	Paths []string
 	// Avoid are those on which data to the client are known to be lost,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,7 +140,7 @@ func TestPoliciesSurvive(t *testing.T) {
 	l := running(t)
 	ctx := context.Background()
 	client := api.NewClient(l.serverAPI)
-	policy := api.Policy{Name: "bulk", Mode: api.Aggregated, Classes: []string{"bulk"}, Paths: []string{path(0)}}
+	policy := api.Policy{Name: "bulk", Mode: api.Aggregated, Classes: []string{"bulk"}, ASNs: []uint32{65601}, Paths: []string{path(0)}}
 	if err := client.SetPolicy(ctx, policy); err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +151,6 @@ func TestPoliciesSurvive(t *testing.T) {
 	l.startServer()
 	l.eventually("a policy survives a crash", func() bool {
 		policies, err := client.Policies(ctx)
-		return err == nil && len(policies) == 1 && policies[0].Name == "bulk"
+		return err == nil && len(policies) == 1 && policies[0].Name == "bulk" && slices.Equal(policies[0].ASNs, policy.ASNs)
 	})
 }

@@ -94,18 +94,15 @@ func attach(c config.Flows) ([]*flows.Counter, error) {
 }
 
 // flowSinks opens what the configuration names, and a live view on a terminal.
-func flowSinks(ctx context.Context, c config.Flows, out io.Writer) (sinks []flows.Sink, closeAll func(), err error) {
+// What was opened is closed again where the rest cannot be.
+func flowSinks(ctx context.Context, c config.Flows, out io.Writer) ([]flows.Sink, func(), error) {
 	var files []*output
-	closeAll = func() {
+	closeAll := func() {
 		for _, f := range files {
 			f.close()
 		}
 	}
-	defer func() {
-		if err != nil {
-			closeAll()
-		}
-	}()
+	var sinks []flows.Sink
 	for _, kind := range []struct {
 		to   config.Output
 		sink func(io.Writer) flows.Sink
@@ -120,6 +117,7 @@ func flowSinks(ctx context.Context, c config.Flows, out io.Writer) (sinks []flow
 		default:
 			f, err := openOutput(ctx, kind.to.File())
 			if err != nil {
+				closeAll()
 				return nil, nil, err
 			}
 			files = append(files, f)
@@ -129,6 +127,7 @@ func flowSinks(ctx context.Context, c config.Flows, out io.Writer) (sinks []flow
 	if c.Metrics.IsValid() {
 		metrics, err := flowMetrics(ctx, c.Metrics.String())
 		if err != nil {
+			closeAll()
 			return nil, nil, err
 		}
 		sinks = append(sinks, metrics)

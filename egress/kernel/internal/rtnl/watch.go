@@ -12,19 +12,44 @@ import (
 // ErrOverrun says that notifications were lost: what is watched must be read again.
 var ErrOverrun = errors.New("the kernel's notifications came faster than they were read")
 
-// Watch joins a multicast group, calls joined, and then each for every message, until
+// PortID is the number that the kernel names the socket by, also as the sender of what
+// it tells others of.
+func (c *Conn) PortID() (uint32, error) {
+	addr, err := unix.Getsockname(c.fd)
+	if err != nil {
+		return 0, os.NewSyscallError("getsockname", err)
+	}
+	own, ok := addr.(*unix.SockaddrNetlink)
+	if !ok {
+		return 0, fmt.Errorf("asking for a netlink socket's number: it has %T", addr)
+	}
+	return own.Pid, nil
+}
+
+// Filter has the kernel keep messages from the socket for which the program returns 0.
+func (c *Conn) Filter(program []unix.SockFilter) error {
+	fprog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	if err := unix.SetsockoptSockFprog(c.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &fprog); err != nil {
+		return fmt.Errorf("setting a filter on a netlink socket: %w", err)
+	}
+	return nil
+}
+
+// Watch joins multicast groups, calls joined, and then each for every message, until
 // ctx is done or something fails. It holds the socket. What joined reads from another
 // socket is as new as the first message, or newer.
-func (c *Conn) Watch(ctx context.Context, group int, joined func() error, each func(kind uint16, body []byte)) error {
+func (c *Conn) Watch(ctx context.Context, groups []int, joined func() error, each func(kind uint16, body []byte)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.drain(); err != nil {
 		return err
 	}
-	if err := unix.SetsockoptInt(c.fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group); err != nil {
-		return fmt.Errorf("joining netlink group %d: %w", group, err)
+	for _, group := range groups {
+		if err := unix.SetsockoptInt(c.fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group); err != nil {
+			return fmt.Errorf("joining netlink group %d: %w", group, err)
+		}
+		defer unix.SetsockoptInt(c.fd, unix.SOL_NETLINK, unix.NETLINK_DROP_MEMBERSHIP, group)
 	}
-	defer unix.SetsockoptInt(c.fd, unix.SOL_NETLINK, unix.NETLINK_DROP_MEMBERSHIP, group)
 	wake, release, err := wakeOnDone(ctx)
 	if err != nil {
 		return err
