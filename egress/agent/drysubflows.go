@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"hikyaku/egress/api"
 	"hikyaku/egress/config"
@@ -14,6 +15,7 @@ import (
 // drySubflows prints what would be done to the settings of MPTCP.
 type drySubflows struct {
 	noSubflows
+	config *config.Server
 	out    io.Writer
 	inside bool // the in-kernel path manager has the endpoints
 	have   []mptcp.Endpoint
@@ -38,8 +40,11 @@ func newDrySubflows(c *config.Server, out io.Writer) (subflows, error) {
 	default:
 		fmt.Fprintf(out, "sysctl -w net.mptcp.pm_type=%d\n", manager)
 	}
+	if err := dryTimeout(c, out); err != nil {
+		return nil, err
+	}
 	if manager == mptcp.UserSpace {
-		return &drySubflows{out: out}, nil
+		return &drySubflows{config: c, out: out}, nil
 	}
 	client, err := mptcp.Dial()
 	if err != nil {
@@ -53,14 +58,24 @@ func newDrySubflows(c *config.Server, out io.Writer) (subflows, error) {
 	if limits.Subflows != uint32(c.MPTCP.Subflows) {
 		fmt.Fprintf(out, "ip mptcp limits set subflows %d\n", c.MPTCP.Subflows)
 	}
-	return &drySubflows{out: out, inside: true, have: have}, nil
+	return &drySubflows{config: c, out: out, inside: true, have: have}, nil
+}
+
+// dryTimeout prints what [setSysctls] would set beside the path manager.
+func dryTimeout(c *config.Server, out io.Writer) error {
+	wanted := int(c.MPTCP.AddAddrTimeout / time.Second)
+	now, err := mptcp.SysctlAddAddrTimeout.Read()
+	if err == nil && c.Kernel.SetSysctls && now != wanted {
+		_, err = fmt.Fprintf(out, "sysctl -w net.mptcp.%s=%d\n", mptcp.SysctlAddAddrTimeout, wanted)
+	}
+	return err
 }
 
 func (d *drySubflows) update(paths []api.Path, _ []api.Policy) error {
 	if !d.inside {
 		return nil
 	}
-	for _, op := range mptcp.PlanEndpoints(d.have, subflowPaths(paths)) {
+	for _, op := range mptcp.PlanEndpoints(d.have, mostEndpoints(subflowPaths(paths), d.config)) {
 		if _, err := fmt.Fprintln(d.out, op); err != nil {
 			return err
 		}

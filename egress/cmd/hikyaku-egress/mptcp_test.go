@@ -147,7 +147,7 @@ func TestDryRunOfMPTCP(t *testing.T) {
 	dry := func() string { return l.server.Run(binary, "server", "--config", l.serverConfig, "--dry-run") }
 	out := dry()
 	for _, want := range []string{
-		"ip mptcp limits set subflows 4\n",
+		"ip mptcp limits set subflows 4\n", "sysctl -w net.mptcp.add_addr_timeout=1\n",
 		"ip mptcp endpoint add " + epe(0) + " id 1 signal\n", "ip mptcp endpoint add " + epe(1) + " id 2 signal\n",
 	} {
 		if strings.Count(out, want) != 1 {

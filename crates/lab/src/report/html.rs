@@ -294,7 +294,7 @@ fn footer(out: &mut String, page: &Page) {
     let _ = writeln!(
         out,
         "<p>To run it again:</p>\n<pre>{}</pre>",
-        escape(&page.command)
+        escape(&page.commands.join("\n"))
     );
     out.push_str(
         "<p class=\"small\">Medians, with confidence intervals in brackets, by order statistics; where runs have \

@@ -27,8 +27,12 @@ pub(super) fn page(page: &Page) -> String {
     table(&mut out, &page.conditions);
     let _ = writeln!(
         out,
-        "Again: `{}`. Medians with confidence intervals in brackets (order statistics; of ratios, and of runs of several sessions, by bootstrap over the runs; of few by rank sums); docs/reports.md says how everything is computed.",
-        page.command
+        "Again: {}. Medians with confidence intervals in brackets (order statistics; of ratios, and of runs of several sessions, by bootstrap over the runs; of few by rank sums); docs/reports.md says how everything is computed.",
+        page.commands
+            .iter()
+            .map(|command| format!("`{command}`"))
+            .collect::<Vec<_>>()
+            .join(", then ")
     );
     out
 }

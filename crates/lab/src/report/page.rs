@@ -26,7 +26,7 @@ pub(super) struct Page {
     /// Machine, versions, seed.
     pub(super) conditions: Table,
     /// Runs it again.
-    pub(super) command: String,
+    pub(super) commands: Vec<String>,
 }
 
 impl Page {
@@ -45,7 +45,7 @@ impl Page {
             warnings: warnings(data),
             sections: sections.collect(),
             conditions: conditions(data),
-            command: command(data),
+            commands: commands(data),
         }
     }
 
@@ -74,13 +74,27 @@ impl Page {
     }
 }
 
-/// Measures the same again, with the commit that was measured as the shell's comment.
-fn command(data: &Data) -> String {
-    let unknown = Conditions {
-        seed: data.spec.seed,
-        ..Conditions::default()
-    };
-    let conditions = data.conditions().unwrap_or(&unknown);
+/// Measure the same again, with the commit that was measured as the shell's comment: one call for each that
+/// has added sessions.
+fn commands(data: &Data) -> Vec<String> {
+    let mut commands: Vec<String> = Vec::new();
+    for run in data.runs() {
+        let command = command(data, &run.conditions);
+        if !commands.contains(&command) {
+            commands.push(command);
+        }
+    }
+    if commands.is_empty() {
+        let unknown = Conditions {
+            seed: data.spec.seed,
+            ..Conditions::default()
+        };
+        commands.push(command(data, &unknown));
+    }
+    commands
+}
+
+fn command(data: &Data, conditions: &Conditions) -> String {
     let mut command = backend(data).command().to_owned();
     if conditions.arguments.is_empty() {
         command = format!("{command} {}", data.name);
