@@ -25,7 +25,7 @@ fn assignments_override_the_file() {
         "policy.udp.probe_min=2s",
         "egress.socket=/run/api.sock",
         "egress.steer=address",
-        "egress.mptcp=all",
+        "egress.mptcp=adaptive",
     ])
     .unwrap();
     assert_eq!(config.tls.min_version, TlsVersion::Tls13);
@@ -33,7 +33,7 @@ fn assignments_override_the_file() {
     let egress = EgressConfig {
         socket: Some("/run/api.sock".into()),
         steer: Steer::Address,
-        mptcp: MptcpFor::All,
+        mptcp: MptcpFor::Adaptive,
     };
     assert_eq!(config.egress, egress);
     assert_eq!(config.listen.len(), 2);

@@ -14,7 +14,7 @@ pub struct EgressConfig {
     pub socket: Option<PathBuf>,
     /// How connections are brought onto a path. Default `auto`.
     pub steer: Steer,
-    /// Of which clients MPTCP is taken. Default `adaptive`.
+    /// Of which clients MPTCP is taken. Default `all`.
     pub mptcp: MptcpFor,
 }
 
@@ -23,10 +23,11 @@ pub struct EgressConfig {
 #[serde(rename_all = "lowercase")]
 pub enum MptcpFor {
     /// Of those that get several paths, and of the others in the sessions that explore several. Needs
-    /// CAP_BPF and CAP_PERFMON.
-    #[default]
+    /// CAP_BPF and CAP_PERFMON. Clients with Linux 6.18 may wait for ever for the end of a response after
+    /// their MPTCP has fallen back to TCP.
     Adaptive,
     /// Of all.
+    #[default]
     All,
 }
 

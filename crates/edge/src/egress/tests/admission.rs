@@ -11,7 +11,12 @@ use super::*;
 #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 async fn ground() -> Option<(Agent, Edge)> {
     let agent = Agent::start();
-    let edge = Edge::start(&agent, &["policy.holdback=0", "policy.exploration=0.02"]);
+    let set = [
+        "policy.holdback=0",
+        "policy.exploration=0.02",
+        "egress.mptcp=adaptive",
+    ];
+    let edge = Edge::start(&agent, &set);
     if edge.egress.gate().is_none() {
         eprintln!("SKIPPED: choosing among sockets needs CAP_BPF and CAP_PERFMON");
         return None;
