@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -103,24 +104,15 @@ func (b backend) Lookup(_ context.Context, client netip.Prefix) (api.Lookup, err
 // SetDrain implements [api.Backend].
 func (b backend) SetDrain(ctx context.Context, name string, drain *api.Drain) (path api.Path, err error) {
 	e := b.engine
-	err = e.do(ctx, func() error {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if _, err := e.path(name); err != nil {
-			return err
-		}
-		settings := api.Settings{Drains: maps.Clone(e.settings.Drains), Policies: e.settings.Policies}
+	change := func(settings *api.Settings) error {
 		delete(settings.Drains, name)
 		if drain != nil {
 			settings.Drains[name] = api.Drain{Reason: drain.Reason, Since: time.Now()}
 		}
-		if err := settings.Save(e.common.State.Dir); err != nil {
-			return err
-		}
-		e.settings = settings
-		return e.role.drain(name, drain != nil)
-	})
-	if err != nil {
+		_, err := e.path(name)
+		return err
+	}
+	if err := e.change(ctx, change, func() error { return e.role.drain(name, drain != nil) }); err != nil {
 		return api.Path{}, err
 	}
 	e.show()
@@ -161,27 +153,52 @@ func (b backend) DeletePolicy(ctx context.Context, name string) error {
 	})
 }
 
-// changePolicies changes a copy of the policies, saves it, and puts it into force.
+// changePolicies puts changed policies into force.
 func (b backend) changePolicies(ctx context.Context, change func([]api.Policy) ([]api.Policy, error)) error {
 	e := b.engine
-	err := e.do(ctx, func() error {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		policies, err := change(slices.Clone(e.settings.Policies))
-		if err != nil {
-			return err
-		}
+	err := e.change(ctx, func(settings *api.Settings) error {
+		policies, err := change(settings.Policies)
 		slices.SortFunc(policies, func(a, b api.Policy) int { return strings.Compare(a.Name, b.Name) })
-		settings := api.Settings{Drains: e.settings.Drains, Policies: policies}
-		if err := settings.Save(e.common.State.Dir); err != nil {
-			return err
-		}
-		e.settings = settings
-		e.hub.Publish(api.Event{Policies: &api.PolicyList{Policies: policies}})
+		settings.Policies = policies
+		return err
+	}, func() error {
+		e.hub.Publish(api.Event{Policies: &api.PolicyList{Policies: e.settings.Policies}})
 		return nil
 	})
 	if err == nil {
 		e.role.told()
+	}
+	return err
+}
+
+// change saves settings that were changed, and then lets the loop put them into force
+// with apply. Both functions are called with the mutex. The disk may take seconds:
+// neither the loop nor the mutex waits for it.
+func (e *engine) change(ctx context.Context, change func(*api.Settings) error, apply func() error) error {
+	e.changing.Lock()
+	defer e.changing.Unlock()
+	var former, settings api.Settings
+	var err error
+	e.locked(func() {
+		former = e.settings
+		settings = api.Settings{Drains: maps.Clone(former.Drains), Policies: slices.Clone(former.Policies)}
+		err = change(&settings)
+	})
+	if err != nil {
+		return err
+	}
+	if err := e.save(settings); err != nil {
+		return err
+	}
+	err = e.do(ctx, func() error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.settings = settings
+		return apply()
+	})
+	if errors.Is(err, errNotTaken) {
+		// Else they would come into force with the next start.
+		err = errors.Join(err, e.save(former))
 	}
 	return err
 }

@@ -97,6 +97,10 @@ type engine struct {
 	losses  chan kernel.Loss
 	reading bool
 
+	// changing is held while settings are saved, then put into force.
+	changing sync.Mutex
+	save     func(api.Settings) error
+
 	// mu guards the planner, which only the loop changes, and all below.
 	mu       sync.Mutex
 	sessions *sessions
@@ -288,6 +292,9 @@ func (e *engine) post(ctx context.Context, f func(context.Context)) bool {
 	}
 }
 
+// errNotTaken tells that the loop has not begun with what it was asked to do.
+var errNotTaken = errors.New("waiting for the agent")
+
 // do runs f in the loop and returns its error when it is done, and all that follows
 // from it in the kernel.
 func (e *engine) do(ctx context.Context, f func() error) error {
@@ -302,7 +309,7 @@ func (e *engine) do(ctx context.Context, f func() error) error {
 		result <- err
 	})
 	if !ok {
-		return fmt.Errorf("waiting for the agent: %w", ctx.Err())
+		return fmt.Errorf("%w: %w", errNotTaken, ctx.Err())
 	}
 	select {
 	case err := <-result:

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
+	"hikyaku/egress/api"
 	"hikyaku/egress/config"
 	"hikyaku/egress/kernel"
 	"hikyaku/egress/speaker"
@@ -99,5 +101,70 @@ func TestWhatFailsInARequestIsTriedAgainAfterIt(t *testing.T) {
 	case <-p.retried:
 	case <-time.After(time.Minute):
 		t.Error("the part stays out of use")
+	}
+}
+
+// A disk may take seconds. What peers withdraw in the meantime must leave the tables at
+// once, and what is asked must be answered.
+func TestNothingWaitsForTheDisk(t *testing.T) {
+	e := startPart(t, &onePart{})
+	saving, saved := make(chan struct{}), make(chan error)
+	e.save = func(api.Settings) error {
+		saving <- struct{}{}
+		return <-saved
+	}
+	b := backend{e}
+	changed := make(chan error)
+	go func() { changed <- b.SetPolicy(t.Context(), api.Policy{Name: "one"}) }()
+	<-saving
+
+	if err := e.do(t.Context(), func() error { return nil }); err != nil {
+		t.Errorf("the loop, while settings are saved: %v", err)
+	}
+	if policies, err := b.Policies(t.Context()); err != nil || len(policies) != 0 {
+		t.Errorf("policies before they are saved: %v, %v; want none", policies, err)
+	}
+	saved <- nil
+	if err := <-changed; err != nil {
+		t.Fatal(err)
+	}
+	if policies, err := b.Policies(t.Context()); err != nil || len(policies) != 1 {
+		t.Errorf("policies after one was set: %v, %v", policies, err)
+	}
+}
+
+func TestWhatIsNotSavedDoesNotComeIntoForce(t *testing.T) {
+	e := startPart(t, &onePart{})
+	full := errors.New("no space left")
+	e.save = func(api.Settings) error { return full }
+	b := backend{e}
+	if err := b.SetPolicy(t.Context(), api.Policy{Name: "one"}); !errors.Is(err, full) {
+		t.Errorf("setting a policy: %v, want %v", err, full)
+	}
+	if policies, err := b.Policies(t.Context()); err != nil || len(policies) != 0 {
+		t.Errorf("policies: %v, %v; want none", policies, err)
+	}
+}
+
+// Who asked has got an error: what he asked for must not come with the next start.
+func TestWhatTheLoopDoesNotTakeIsNotSaved(t *testing.T) {
+	e := startPart(t, &onePart{})
+	var saved []int
+	request, leave := context.WithCancel(t.Context())
+	e.save = func(settings api.Settings) error {
+		saved = append(saved, len(settings.Policies))
+		leave()
+		return nil
+	}
+	held, release := make(chan struct{}), make(chan struct{})
+	e.post(t.Context(), func(context.Context) { close(held); <-release })
+	<-held
+	defer close(release)
+	err := backend{e}.SetPolicy(request, api.Policy{Name: "one"})
+	if !errors.Is(err, errNotTaken) || !errors.Is(err, context.Canceled) {
+		t.Errorf("setting a policy of a loop that is busy: %v", err)
+	}
+	if !slices.Equal(saved, []int{1, 0}) {
+		t.Errorf("numbers of policies saved: %v; want one, then none", saved)
 	}
 }

@@ -66,7 +66,7 @@ func openLedger(dir string) (*ledger, error) {
 	}
 	l := &ledger{file: filepath.Join(dir, ledgerFile)}
 	text, err := os.ReadFile(l.file)
-	if err == nil {
+	if err == nil && len(text) > 0 { // empty: the power was lost, and all that was set
 		err = json.Unmarshal(text, &l.notes)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -106,6 +106,8 @@ func here() (notes, error) {
 	return notes{Boot: strings.TrimSpace(string(boot)), Namespace: cookie}, nil
 }
 
+// save notes what is set, which the kernel does not outlive either: it need not be on
+// the disk.
 func (l *ledger) save() error {
 	n := &l.notes
 	if len(n.Sysctls) == 0 && n.Subflows == nil && len(n.Endpoints) == 0 && !n.Userspace {

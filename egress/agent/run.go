@@ -42,6 +42,7 @@ func newEngine(c *config.Common, name config.Role, opts Options, r role) *engine
 		sessions: newSessions(c, now), since: make(map[string]time.Time),
 		shown: make(map[string]api.Path), failed: make(map[string]failure),
 		troubles: make(map[string]bool),
+		save:     func(settings api.Settings) error { return settings.Save(c.State.Dir) },
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"hikyaku/egress/api"
 	"hikyaku/egress/config"
 	"hikyaku/egress/kernel"
 )
@@ -44,14 +45,7 @@ func rememberSource(dir string, has, ours kernel.TunnelSource) (*kernel.TunnelSo
 	if has.IsValid() {
 		text = has.String()
 	}
-	err := os.MkdirAll(dir, 0o750)
-	if err == nil {
-		err = os.WriteFile(path+".new", []byte(text+"\n"), 0o640)
-	}
-	if err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err != nil {
+	if err := api.ReplaceFile(path, []byte(text+"\n")); err != nil {
 		return nil, fmt.Errorf("writing the former tunnel source to %s: %w", path, err)
 	}
 	return &has, nil

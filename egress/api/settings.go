@@ -48,7 +48,10 @@ func (s Settings) Save(dir string) error {
 	path := filepath.Join(dir, settingsFile)
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err == nil {
-		err = ReplaceFile(path, append(text, '\n'))
+		err = replaceFile(path, append(text, '\n'), (*os.File).Sync)
+	}
+	if err == nil {
+		err = syncDir(dir)
 	}
 	if err != nil {
 		return fmt.Errorf("writing drains and policies to %s: %w", path, err)
@@ -57,10 +60,14 @@ func (s Settings) Save(dir string) error {
 }
 
 // ReplaceFile writes a file of the state directory, which it makes (0750) if it is not
-// there. A crash at any moment leaves either the former text or the new one.
+// there. A crash of the process at any moment leaves either the former text or the new
+// one; a loss of power may leave an empty file. It does not wait for the disk.
 func ReplaceFile(path string, text []byte) error {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	return replaceFile(path, text, func(*os.File) error { return nil })
+}
+
+func replaceFile(path string, text []byte, sync func(*os.File) error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
 	// A fixed name: what a crash leaves is overwritten, not collected.
@@ -70,13 +77,10 @@ func ReplaceFile(path string, text []byte) error {
 		return err
 	}
 	_, err = file.Write(text)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+	if err = errors.Join(err, sync(file), file.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(temporary, path); err != nil {
-		return err
-	}
-	return syncDir(dir)
+	return os.Rename(temporary, path)
 }
 
 // syncDir makes a rename last.
