@@ -1,8 +1,8 @@
 //! CPUs of a virtual machine that never halt.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::hint;
-use std::io;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -14,33 +14,54 @@ use super::sys;
 /// Keeps the CPUs of a virtual machine from halting until it is dropped.
 ///
 /// An idle virtual CPU halts, and the host wakes it late when a timer or a packet is
-/// due: by milliseconds where other machines use the host. Here a thread for each CPU
-/// spins instead. It has the policy `SCHED_IDLE`, so everything else runs before it.
+/// due: by milliseconds where other machines use the host. Where the kernel can poll
+/// instead, it is asked to; else a thread for each CPU spins, with the policy `SCHED_IDLE`,
+/// so that everything else runs before it.
+///
+/// Spinning is second to it because Linux 6.18 with `sched_autogroup` then lets other
+/// sessions' threads, and its own (`ksoftirqd`, `rcu_preempt`), wait for seconds.
 #[derive(Debug)]
 pub(crate) struct KeepAwake {
+    /// The kernel polls as long as it is open.
+    _polling: Option<File>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
+
+/// Takes the latency in µs, as an `i32`, that idle CPUs may have until they wake
+/// (Linux, Documentation/power/pm_qos_interface.rst).
+const WAKE_LATENCY: &str = "/dev/cpu_dma_latency";
+
+/// Names the idle state that a latency of zero selects.
+const FIRST_IDLE_STATE: &str = "/sys/devices/system/cpu/cpu0/cpuidle/state0/name";
 
 impl KeepAwake {
     /// Starts in a virtual machine; elsewhere nothing is to be done. So it is, too,
     /// where the kernel refuses: what then is late is told by the link's reports.
     pub(crate) fn start() -> Self {
-        let cpus = match fs::read_to_string("/proc/cpuinfo") {
-            Ok(cpuinfo) if is_virtual(&cpuinfo) => allowed_cpus().unwrap_or_default(),
-            _ => Vec::new(),
-        };
-        Self::on(&cpus)
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo");
+        if !cpuinfo.is_ok_and(|cpuinfo| is_virtual(&cpuinfo)) {
+            return Self::new(None, &[]);
+        }
+        match poll_when_idle() {
+            Ok(file) => Self::new(Some(file), &[]),
+            Err(_) => Self::spinning(&allowed_cpus().unwrap_or_default()),
+        }
     }
 
-    fn on(cpus: &[usize]) -> Self {
+    fn spinning(cpus: &[usize]) -> Self {
+        Self::new(None, cpus)
+    }
+
+    fn new(polling: Option<File>, spinning: &[usize]) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let threads = cpus.iter().filter_map(|&cpu| {
+        let threads = spinning.iter().filter_map(|&cpu| {
             let stop = Arc::clone(&stop);
             let builder = thread::Builder::new().name(format!("awake-{cpu}"));
             builder.spawn(move || spin(cpu, &stop)).ok()
         });
         Self {
+            _polling: polling,
             threads: threads.collect(),
             stop,
         }
@@ -55,6 +76,16 @@ impl Drop for KeepAwake {
             let _ = thread.join();
         }
     }
+}
+
+/// Has idle CPUs poll as long as the file is open.
+fn poll_when_idle() -> io::Result<File> {
+    if fs::read_to_string(FIRST_IDLE_STATE)?.trim_end() != "POLL" {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let mut file = OpenOptions::new().write(true).open(WAKE_LATENCY)?;
+    file.write_all(&0_i32.to_ne_bytes())?;
+    Ok(file)
 }
 
 fn spin(cpu: usize, stop: &AtomicBool) {
@@ -105,10 +136,27 @@ mod tests {
     }
 
     #[test]
+    fn idle_cpus_poll_as_long_as_it_lives() {
+        let latency = || {
+            let bytes = fs::read(WAKE_LATENCY).unwrap();
+            i32::from_ne_bytes(bytes[..4].try_into().unwrap())
+        };
+        let polling = match poll_when_idle() {
+            Ok(file) => file,
+            Err(error) => {
+                eprintln!("SKIPPED: idle CPUs cannot be made to poll here: {error}");
+                return;
+            }
+        };
+        assert_eq!(latency(), 0, "in µs");
+        drop(polling);
+    }
+
+    #[test]
     fn a_thread_for_each_cpu_spins_with_the_lowest_priority_and_ends() {
         let cpus = allowed_cpus().unwrap();
         assert!(!cpus.is_empty());
-        let awake = KeepAwake::on(&cpus);
+        let awake = KeepAwake::spinning(&cpus);
         assert_eq!(awake.threads.len(), cpus.len());
         let name = format!("(awake-{})", cpus[0]);
         let began = Instant::now();

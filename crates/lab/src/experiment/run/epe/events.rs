@@ -19,7 +19,8 @@ pub(super) struct Story {
     event: Event,
     /// Dropped: the session is over.
     over: Sender<()>,
-    thread: JoinHandle<Result<Option<Instant>, RunError>>,
+    /// When it was begun with, and when that was done.
+    thread: JoinHandle<Result<Option<[Instant; 2]>, RunError>>,
     /// Bytes that the links had delivered to the client.
     carried: RefCell<Vec<(Instant, [u64; 2])>>,
 }
@@ -49,13 +50,14 @@ impl Story {
             if ended.recv_timeout(at) != Err(RecvTimeoutError::Timeout) {
                 return Ok(None);
             }
-            let began = Instant::now();
+            let begun = Instant::now();
             deed.set(true)?;
+            let done = Instant::now();
             let gone_on = deed.go_on(&ended);
             // The test bed is another job's next.
             deed.set(false)?;
             gone_on?;
-            Ok(Some(began))
+            Ok(Some([begun, done]))
         };
         let thread = thread::Builder::new()
             .name("event".to_owned())
@@ -85,18 +87,18 @@ impl Story {
             .thread
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let Some(began) = ended? else {
+        let Some([begun, done]) = ended? else {
             return Ok(());
         };
         let carried = self.carried.into_inner();
         match self.event {
             Event::PeerDown => {
-                if let Some(bytes) = after(&carried, began + GRACE) {
+                if let Some(bytes) = after(&carried, done + GRACE) {
                     measured.metric("wrong_peer_bytes", bytes as f64);
                 }
             }
             Event::Policy => {
-                let took = followed(&carried, began).unwrap_or_else(|| began.elapsed());
+                let took = followed(&carried, begun).unwrap_or_else(|| begun.elapsed());
                 measured.metric("moved_ms", took.as_secs_f64() * 1e3);
             }
             Event::Blackhole | Event::Drain | Event::Flap => {}
