@@ -23,8 +23,8 @@ pub struct EgressConfig {
 #[serde(rename_all = "lowercase")]
 pub enum MptcpFor {
     /// Of those that get several paths, and of the others in the sessions that explore several. Needs
-    /// CAP_BPF and CAP_PERFMON. Clients with Linux 6.18 may wait for ever for the end of a response after
-    /// their MPTCP has fallen back to TCP.
+    /// CAP_BPF and CAP_PERFMON. Clients of some Linux kernels lose data after their MPTCP has fallen back to
+    /// TCP (docs/steering.md).
     Adaptive,
     /// Of all.
     #[default]
