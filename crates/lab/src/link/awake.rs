@@ -136,6 +136,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
     fn idle_cpus_poll_as_long_as_it_lives() {
         let latency = || {
             let bytes = fs::read(WAKE_LATENCY).unwrap();
