@@ -112,7 +112,11 @@ func (b backend) SetDrain(ctx context.Context, name string, drain *api.Drain) (p
 		_, err := e.path(name)
 		return err
 	}
-	if err := e.change(ctx, change, func() error { return e.role.drain(name, drain != nil) }); err != nil {
+	apply := func() (err error) {
+		e.locked(func() { err = e.role.drain(name, drain != nil) })
+		return err
+	}
+	if err := e.change(ctx, change, apply); err != nil {
 		return api.Path{}, err
 	}
 	e.show()
@@ -156,24 +160,21 @@ func (b backend) DeletePolicy(ctx context.Context, name string) error {
 // changePolicies puts changed policies into force.
 func (b backend) changePolicies(ctx context.Context, change func([]api.Policy) ([]api.Policy, error)) error {
 	e := b.engine
-	err := e.change(ctx, func(settings *api.Settings) error {
+	return e.change(ctx, func(settings *api.Settings) error {
 		policies, err := change(settings.Policies)
 		slices.SortFunc(policies, func(a, b api.Policy) int { return strings.Compare(a.Name, b.Name) })
 		settings.Policies = policies
 		return err
 	}, func() error {
-		e.hub.Publish(api.Event{Policies: &api.PolicyList{Policies: e.settings.Policies}})
+		e.locked(func() { e.hub.Publish(api.Event{Policies: &api.PolicyList{Policies: e.settings.Policies}}) })
+		e.role.told()
 		return nil
 	})
-	if err == nil {
-		e.role.told()
-	}
-	return err
 }
 
-// change saves settings that were changed, and then lets the loop put them into force
-// with apply. Both functions are called with the mutex. The disk may take seconds:
-// neither the loop nor the mutex waits for it.
+// change saves settings that were changed, with the mutex, and then lets the loop put
+// them into force with apply, without it. The disk may take seconds: neither the loop nor
+// the mutex waits for it.
 func (e *engine) change(ctx context.Context, change func(*api.Settings) error, apply func() error) error {
 	e.changing.Lock()
 	defer e.changing.Unlock()
@@ -191,9 +192,7 @@ func (e *engine) change(ctx context.Context, change func(*api.Settings) error, a
 		return err
 	}
 	err = e.do(ctx, func() error {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.settings = settings
+		e.locked(func() { e.settings = settings })
 		return apply()
 	})
 	if errors.Is(err, errNotTaken) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,19 +22,25 @@ type onePart struct {
 	failed  bool
 	retried chan struct{}
 	do      func(context.Context) error
+	tell    func()
 }
 
 func (p *onePart) names() []string          { return []string{"part"} }
 func (p *onePart) pending(string) bool      { return p.left > 0 && !p.failed }
 func (p *onePart) want() kernel.State       { return kernel.State{} }
 func (p *onePart) fail(string, error)       { p.failed = true }
-func (p *onePart) told()                    {}
 func (p *onePart) handle(speaker.Event)     {}
 func (p *onePart) expire()                  {}
 func (p *onePart) problems() []string       { return nil }
 func (p *onePart) retry(string)             { p.failed = false; close(p.retried) }
 func (p *onePart) link(kernel.Link)         {}
 func (p *onePart) drain(string, bool) error { return nil }
+
+func (p *onePart) told() {
+	if p.tell != nil {
+		p.tell()
+	}
+}
 
 func (p *onePart) work(ctx context.Context, _ string) error {
 	p.left--
@@ -166,5 +173,27 @@ func TestWhatTheLoopDoesNotTakeIsNotSaved(t *testing.T) {
 	}
 	if !slices.Equal(saved, []int{1, 0}) {
 		t.Errorf("numbers of policies saved: %v; want one, then none", saved)
+	}
+}
+
+// MPTCP must hear of a policy that is in force, though nobody waits for the answer.
+func TestPoliciesAreToldThoughTheRequestHasEnded(t *testing.T) {
+	request, leave := context.WithCancel(t.Context())
+	answered, told := make(chan struct{}), make(chan struct{})
+	p := &onePart{do: func(context.Context) error { leave(); <-answered; return nil }}
+	e := startPart(t, p)
+	e.save = func(api.Settings) error {
+		e.locked(func() { p.left, p.tell = 1, sync.OnceFunc(func() { close(told) }) })
+		return nil
+	}
+	err := backend{e}.SetPolicy(request, api.Policy{Name: "one"})
+	close(answered)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("a request that ended meanwhile: %v", err)
+	}
+	select {
+	case <-told:
+	case <-time.After(10 * time.Second):
+		t.Error("nobody is told of the policy")
 	}
 }
