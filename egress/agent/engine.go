@@ -168,10 +168,14 @@ func (e *engine) next(ctx context.Context, patience <-chan time.Time) error {
 	case <-ctx.Done():
 		return errDone
 	case event, ok := <-e.bgp.Events():
-		if !ok {
+		switch {
+		case ok:
+			e.take(event)
+		case ctx.Err() != nil: // BGP ends with ctx
+			return errDone
+		default:
 			return errors.New("the BGP speaker has ended")
 		}
-		e.take(event)
 	case call := <-e.calls:
 		call(ctx)
 	case link := <-e.links:

@@ -77,6 +77,40 @@ func startPart(t *testing.T, p *onePart) *engine {
 	return e
 }
 
+// endedBGP stands for a speaker that has ended.
+type endedBGP struct{ bgp }
+
+func (endedBGP) Events() <-chan speaker.Event {
+	events := make(chan speaker.Event)
+	close(events)
+	return events
+}
+
+// A stop ends BGP, too, and which of the two the loop sees first is chance.
+func TestTheEndOfBGPIsAFailureUnlessItIsAStop(t *testing.T) {
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for _, test := range []struct {
+		name   string
+		ctx    context.Context
+		failed bool
+	}{
+		{"stopped", stopped, false},
+		{"running", t.Context(), true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for range 100 {
+				e := newEngine(&config.Common{}, config.RoleServer, Options{Log: slog.New(slog.DiscardHandler)}, &onePart{})
+				e.common.BGP.StaleTime = time.Hour
+				e.bgp = endedBGP{}
+				if err := e.loop(test.ctx); (err != nil) != test.failed {
+					t.Fatalf("the loop ended with %v", err)
+				}
+			}
+		})
+	}
+}
+
 // A planned step counts as done: who asked for it may go away, but it must be taken, or
 // packets go on to a peer that has withdrawn the prefix.
 func TestStepsOutliveTheRequest(t *testing.T) {
