@@ -1,11 +1,11 @@
 //! What is known of routes as bytes, for the store.
 //!
 //! Paths are written by their names: their places are those of one run of the server. A record is its
-//! version; the names, each after its length; for each criterion what is kept; until when stalls are the
+//! version; the names, each after its length; for each choice what is kept; until when stalls are the
 //! client's own; the carriers; a check.
 
 use super::record::{CarrierStats, Kept, Record, StallCount, StalledBy};
-use super::{Carrier, Criterion, MAX_PATHS, PathId, PathNames, PathSet};
+use super::{Carrier, MAX_PATHS, PathId, PathNames, PathSet, Wants};
 use crate::codec::{CHECK_LEN, DecodeError, Reader, Writer, seal, unsealed};
 use crate::stat::Stat;
 
@@ -50,7 +50,7 @@ impl Record {
     ) -> Result<Self, DecodeError> {
         let mut from = Reader::new(unsealed(bytes, VERSION)?);
         let listed = read_names(&mut from)?;
-        let mut kept = [(0, false); Criterion::ALL.len()];
+        let mut kept = [(0, false); Wants::KEPT];
         for kept in &mut kept {
             let bits = from.u8();
             *kept = (usize::from(bits & 0x7f), bits & 0x80 != 0);
@@ -93,7 +93,7 @@ impl CarrierStats {
         to.u16(self.stalled_by.0);
         to.u32(self.at.get());
         to.u32(self.avoided_until.get());
-        for stat in [&self.goodput, &self.rtt] {
+        for stat in self.goodput.iter().chain([&self.rtt]) {
             to.f32(stat.mean);
             to.f32(stat.var);
             to.f32(stat.weight);
@@ -116,7 +116,10 @@ impl CarrierStats {
             stalled_by: StalledBy(from.u16()),
             at: from.secs(),
             avoided_until: from.secs(),
-            goodput: read_stat(from, "goodput")?,
+            goodput: [
+                read_stat(from, "goodput")?,
+                read_stat(from, "sustained goodput")?,
+            ],
             rtt: read_stat(from, "round-trip time")?,
             loss: from.loss()?,
             stalls: StallCount {
@@ -187,9 +190,9 @@ fn carrier(
 }
 
 /// Raised with every change of the fields.
-const VERSION: u8 = 1;
-const FIXED_LEN: usize = 1 + 1 + Criterion::ALL.len() + 4 + CHECK_LEN;
-const CARRIER_LEN: usize = 1 + 1 + 2 + 4 + 4 + 2 * 12 + 8 + 12;
+const VERSION: u8 = 2;
+const FIXED_LEN: usize = 1 + 1 + Wants::KEPT + 4 + CHECK_LEN;
+const CARRIER_LEN: usize = 1 + 1 + 2 + 4 + 4 + 3 * 12 + 8 + 12;
 /// Above the logarithm of any rate that a `Rate` can hold (44.4), and of any time.
 const MAX_LOG: f32 = 45.0;
 const NAME: DecodeError = DecodeError::Field { field: "path name" };

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Criterion, RouteQuality};
+use super::{Criterion, Phase, RouteQuality, Wants};
 use crate::policy::PolicyConfig;
 use crate::stat::Stat;
 
@@ -52,15 +52,15 @@ pub(super) enum Sure {
 
 /// What `this` gains over `that`; `None` while it cannot be told.
 pub(super) fn compare(
-    criterion: Criterion,
+    wants: Wants,
     this: &RouteQuality,
     that: &RouteQuality,
     policy: &PolicyConfig,
     sure: Sure,
 ) -> Option<RouteGain> {
-    let goodput = || Difference::of(&this.goodput, &that.goodput, GOODPUT_SD);
+    let goodput = || goodput(wants.phase, this, that);
     let rtt = || Difference::of(&that.rtt, &this.rtt, RTT_SD);
-    match criterion {
+    match wants.criterion {
         Criterion::Goodput => goodput().map(|apart| apart.gain(Measure::Goodput)),
         Criterion::Stall => fewer_stalls(this, that, sure)
             .or_else(|| {
@@ -74,6 +74,24 @@ pub(super) fn compare(
             let by_loss = if clear { None } else { less_loss(this, that) };
             Some(by_loss.unwrap_or_else(|| apart.gain(Measure::Rtt)))
         }
+    }
+}
+
+/// How goodputs differ in a phase: as they do there and, less surely, as the other phase lets expect.
+fn goodput(phase: Phase, this: &RouteQuality, that: &RouteQuality) -> Option<Difference> {
+    let [like, other] = [phase, phase.other()].map(|phase| {
+        let [this, that] = [this, that].map(|quality| quality.goodput_of(phase));
+        Difference::of(this, that, GOODPUT_SD)
+    });
+    let gains_later = f32::from(this.several) - f32::from(that.several);
+    let gains = match phase {
+        Phase::Startup => -gains_later,
+        Phase::Sustained => gains_later,
+    };
+    let other = other.map(|apart| apart.shifted(gains * SEVERAL_LATER).blurred(PHASE_SD));
+    match (like, other) {
+        (Some(like), Some(other)) => Some(like.joined(other)),
+        (like, other) => like.or(other),
     }
 }
 
@@ -92,6 +110,30 @@ impl Difference {
             ln: this.mean - that.mean,
             error: (this.standard_error_sq(sd) + that.standard_error_sq(sd)).sqrt(),
         })
+    }
+
+    fn shifted(self, by: f32) -> Self {
+        Self {
+            ln: self.ln + by,
+            ..self
+        }
+    }
+
+    /// The same, known less surely by a standard deviation.
+    fn blurred(self, sd: f32) -> Self {
+        Self {
+            error: self.error.hypot(sd),
+            ..self
+        }
+    }
+
+    /// What both tell: their mean, weighted by the inverse of their variances.
+    fn joined(self, other: Self) -> Self {
+        let [this, that] = [self, other].map(|apart| apart.error.powi(-2));
+        Self {
+            ln: (this * self.ln + that * other.ln) / (this + that),
+            error: (this + that).sqrt().recip(),
+        }
     }
 
     /// Whether it is farther from zero than `ln`, either way.
@@ -182,6 +224,12 @@ fn less_loss(this: &RouteQuality, that: &RouteQuality) -> Option<RouteGain> {
 
 /// Relative spread of goodputs by one route until it shows its own: responses differ in size.
 const GOODPUT_SD: f32 = 0.4;
+/// How much two routes' ratio of goodputs differs between the phases, in logarithms: the root mean square of
+/// the nine pairs of `experiments/epe-isps.toml`, of responses of 2 MB and of what 40 MB get later.
+const PHASE_SD: f32 = 0.3;
+/// How much more several paths gain over one later than at first, likewise (the mean): subflows join after the
+/// first one, and each opens its own window.
+const SEVERAL_LATER: f32 = 0.3;
 /// The same of smoothed RTTs.
 const RTT_SD: f32 = 0.2;
 /// For live content a route has enough goodput unless another has more than this many times as much.

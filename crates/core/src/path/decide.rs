@@ -6,7 +6,7 @@ use super::compare::{Sure, compare};
 use super::record::Kept;
 use super::{
     Candidates, Criterion, Measure, Mode, Mptcp, Route, RouteGain, RouteQuality, RouteReason,
-    RouteView, Singles,
+    RouteView, Singles, Wants,
 };
 use crate::decide::{Group, Session, is_held_back};
 use crate::mix::draw;
@@ -27,7 +27,7 @@ pub struct RouteDecision {
     pub(super) keeps: Option<Kept>,
 }
 
-/// Chooses the route of a client's responses of a content class that wants `criterion`.
+/// Chooses the route of a client's responses of which `wants` is wanted.
 ///
 /// A pure function: equal arguments give equal decisions. What is chosen is a candidate, or plain. `seed`
 /// draws the hold-back group, the same as [`decide`](crate::decide::decide())'s, and the explored sessions;
@@ -35,7 +35,7 @@ pub struct RouteDecision {
 #[must_use]
 pub fn decide_route(
     view: &RouteView,
-    criterion: Criterion,
+    wants: Wants,
     candidates: &Candidates,
     policy: &PolicyConfig,
     session: Session,
@@ -43,7 +43,7 @@ pub fn decide_route(
 ) -> RouteDecision {
     let rules = Rules {
         view,
-        criterion,
+        wants,
         candidates,
         policy,
         session,
@@ -52,20 +52,20 @@ pub fn decide_route(
     rules.decision()
 }
 
-/// Whether several paths are what a client gets for a content class that wants `criterion`, in sessions that
-/// do not explore, where `candidates` has MPTCP. `seed` draws the hold-back group as for [`decide_route`];
+/// Whether several paths are what a client gets for responses of which `wants` is wanted, in sessions that do
+/// not explore, where `candidates` has MPTCP. `seed` draws the hold-back group as for [`decide_route`];
 /// `None` where no client in particular is meant.
 #[must_use]
 pub fn gets_several(
     view: &RouteView,
-    criterion: Criterion,
+    wants: Wants,
     candidates: &Candidates,
     policy: &PolicyConfig,
     seed: Option<u64>,
 ) -> bool {
     let rules = Rules {
         view,
-        criterion,
+        wants,
         candidates,
         policy,
         session: Session(0),
@@ -80,7 +80,7 @@ pub fn gets_several(
 /// The arguments of [`decide_route`].
 pub(super) struct Rules<'a> {
     pub(super) view: &'a RouteView,
-    pub(super) criterion: Criterion,
+    pub(super) wants: Wants,
     pub(super) candidates: &'a Candidates,
     pub(super) policy: &'a PolicyConfig,
     pub(super) session: Session,
@@ -174,7 +174,7 @@ impl Rules<'_> {
 
     /// What the client gets in sessions that do not explore, and the best single route.
     fn steady(&self) -> (Steady, Steady) {
-        let kept = self.view.kept(self.criterion);
+        let kept = self.view.kept(self.wants);
         let single = self.best_single(kept);
         (self.aggregated(single, kept).unwrap_or(single), single)
     }
@@ -192,7 +192,7 @@ impl Rules<'_> {
             steady.route == Route::Aggregated
         } else {
             // Clients with MPTCP and without share the record.
-            self.view.kept(self.criterion).aggregated
+            self.view.kept(self.wants).aggregated
         };
         Some(Kept { path, aggregated })
     }
@@ -296,7 +296,7 @@ impl Rules<'_> {
     /// best, and of those that nothing is known of the first.
     fn likeliest(&self, options: Singles, usual: Route) -> Route {
         let best = options.iter().reduce(|best, next| {
-            let samples = |route| self.quality(route).samples(self.criterion);
+            let samples = |route| self.quality(route).samples(self.wants);
             let better = match self.gain(next, best, Sure::Expected) {
                 Some(gain) => gain.expected > 0.0,
                 None => samples(next) > samples(best),
@@ -335,7 +335,7 @@ impl Rules<'_> {
     fn explored(&self, steady: Steady) -> Option<Route> {
         let draw = |what| draw([self.seed, what, self.view.client, self.session.0.into()]);
         let stalled = matches!(steady.reason, RouteReason::Stalled { .. });
-        let own = self.quality(steady.route).own_samples(self.criterion);
+        let own = self.quality(steady.route).own_samples(self.wants);
         let (share, singles) = self.exploration();
         if stalled || own < COMPARABLE || draw(EXPLORE) >= share {
             return None;
@@ -368,7 +368,7 @@ impl Rules<'_> {
         };
         let stalls = self.quality(instead_of).stalls_matter();
         let may_stall_less =
-            self.criterion == Criterion::Stall && gain.by == Measure::Rtt && stalls;
+            self.wants.criterion == Criterion::Stall && gain.by == Measure::Rtt && stalls;
         may_stall_less || gain.high > self.policy.min_gain_path as f32
     }
 
@@ -388,7 +388,7 @@ impl Rules<'_> {
     /// How many samples there are of the least known of these routes, as a share of those that it takes; 0
     /// if they are fewer than tell anything.
     fn evidence(&self, routes: &[Route]) -> f32 {
-        let samples = |route: &Route| self.quality(*route).samples(self.criterion);
+        let samples = |route: &Route| self.quality(*route).samples(self.wants);
         let needed = self.policy.min_samples_path as f32;
         // Half a sample for those that have faded a little.
         let least = routes.iter().map(samples).fold(needed, f32::min) + 0.5;
@@ -407,7 +407,7 @@ impl Rules<'_> {
 
     fn gain(&self, route: Route, over: Route, sure: Sure) -> Option<RouteGain> {
         let [route, over] = [route, over].map(|route| self.quality(route));
-        compare(self.criterion, route, over, self.policy, sure)
+        compare(self.wants, route, over, self.policy, sure)
     }
 
     pub(super) fn quality(&self, route: Route) -> &RouteQuality {

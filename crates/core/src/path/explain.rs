@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::decide::{Rules, Verdict};
 use super::{
-    Candidates, Criterion, Measure, PathNames, PathSet, Route, RouteDecision, RouteQuality,
-    RouteView,
+    Candidates, Criterion, Measure, PathNames, PathSet, Phase, Route, RouteDecision, RouteQuality,
+    RouteView, Wants,
 };
 use crate::decide::{Group, Session};
 use crate::estimate::LossBounds;
@@ -16,7 +16,7 @@ use crate::human;
 use crate::policy::PolicyConfig;
 use crate::units::{Rate, duration};
 
-/// The routes that a client may get for one content class, and the choice.
+/// The routes that a client may get for responses of one content class, and the choice.
 ///
 /// `Display` lays it out for a terminal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +25,8 @@ pub struct RoutesExplanation {
     pub class: String,
     /// What it wants.
     pub wants: Criterion,
+    /// It is the choice for responses of which most is sent later than in their first second.
+    pub long: bool,
     /// The chosen route: `plain`, a path's name, or `aggregate`.
     pub route: String,
     /// The path that plain packets take; `None` where that is none of the paths, or not known.
@@ -52,7 +54,7 @@ pub struct RouteSummary {
     /// Since the client last used it.
     #[serde(with = "duration::option")]
     pub age: Option<Duration>,
-    /// Expected goodput.
+    /// Expected goodput: of a response's first second, or of what follows.
     pub goodput: Option<Rate>,
     /// Expected smoothed round-trip time.
     #[serde(with = "duration::option")]
@@ -83,12 +85,12 @@ pub struct KnownPaths<'a> {
     pub up: PathSet,
 }
 
-/// Explains what is decided for a client and a content class now. The arguments are those of
+/// Explains what is decided for a client and responses of a content class now. The arguments are those of
 /// [`decide_route`](super::decide_route), with the agent's paths.
 #[must_use]
 pub fn explain_routes(
     view: &RouteView,
-    (class, wants): (&str, Criterion),
+    (class, wants): (&str, Wants),
     candidates: &Candidates,
     paths: KnownPaths<'_>,
     policy: &PolicyConfig,
@@ -96,7 +98,7 @@ pub fn explain_routes(
 ) -> RoutesExplanation {
     let rules = Rules {
         view,
-        criterion: wants,
+        wants,
         candidates,
         policy,
         session,
@@ -117,7 +119,8 @@ pub fn explain_routes(
     };
     RoutesExplanation {
         class: class.to_owned(),
-        wants,
+        wants: wants.criterion,
+        long: wants.phase == Phase::Sustained,
         plain_is: candidates
             .plain_is
             .map(|path| Route::Steered(path).display(names).to_string()),
@@ -137,7 +140,7 @@ fn routes(rules: &Rules<'_>, present: PathSet) -> impl Iterator<Item = Route> {
         is_told.then_some(route)
     };
     // What connections with MPTCP have shown is of interest for one without as well.
-    let several = rules.quality(Route::Aggregated).samples(rules.criterion) > 0.0;
+    let several = rules.quality(Route::Aggregated).samples(rules.wants) > 0.0;
     let several = several || candidates.aggregates();
     std::iter::once(Route::Plain)
         .chain(PathSet::ALL.iter().filter_map(steered))
@@ -185,7 +188,8 @@ impl KnownPaths<'_> {
                 format!("too few samples{of}: {samples:.0} of {needed}")
             }
             Verdict::NotBetter { than, gain } => {
-                let figures = [route, than].map(|of| figure(rules.quality(of), gain.by));
+                let figures =
+                    [route, than].map(|of| figure(rules.quality(of), gain.by, rules.wants.phase));
                 let than = than.display(self.names);
                 let figures = match figures {
                     [Some(this), Some(that)] => format!("{this} against {that}"),
@@ -203,9 +207,9 @@ impl KnownPaths<'_> {
 }
 
 /// What a route is compared by, for people; `None` where it is not known.
-fn figure(quality: &RouteQuality, by: Measure) -> Option<String> {
+fn figure(quality: &RouteQuality, by: Measure, phase: Phase) -> Option<String> {
     match by {
-        Measure::Goodput => Some(human::rate(quality.goodput()?).to_string()),
+        Measure::Goodput => Some(human::rate(quality.goodput(phase)?).to_string()),
         Measure::Rtt => Some(format!("RTT {}", human::time(quality.rtt()?))),
         Measure::Loss => Some(format!("loss {}", human::loss(quality.loss()?.mean))),
         Measure::Stalls => quality.stalls_per_hour().map(stalls_told),
@@ -224,6 +228,7 @@ impl RoutesExplanation {
         Self {
             class: String::new(),
             wants: Criterion::default(),
+            long: false,
             route: decision.route.display(names).to_string(),
             plain_is: None,
             group: decision.group,
@@ -235,13 +240,13 @@ impl RoutesExplanation {
 }
 
 impl RouteSummary {
-    fn of(quality: &RouteQuality, wants: Criterion) -> Self {
+    fn of(quality: &RouteQuality, wants: Wants) -> Self {
         Self {
             route: String::new(),
             chosen: false,
             samples: quality.samples(wants),
             age: quality.age,
-            goodput: quality.goodput(),
+            goodput: quality.goodput(wants.phase),
             rtt: quality.rtt(),
             loss: quality.loss(),
             stalls_per_hour: quality.stalls_per_hour(),
@@ -256,9 +261,10 @@ impl RouteSummary {
 impl fmt::Display for RoutesExplanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { class, wants, .. } = self;
+        let long = if self.long { ", long responses" } else { "" };
         write!(
             f,
-            "{:LABEL$}{class}, wants {wants}: {}",
+            "{:LABEL$}{class}{long}, wants {wants}: {}",
             "route", self.reason
         )?;
         match &self.plain_is {

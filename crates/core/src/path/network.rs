@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::record::{CarrierStats, Record};
-use super::{PathNames, Route};
+use super::{PathNames, Phase, Route};
 use crate::estimate::LossBounds;
 use crate::human;
+use crate::stat::Stat;
 use crate::units::{Secs, duration};
 
 /// What clients of an AS have shown of their routes. Counts are faded to the present.
@@ -35,9 +36,11 @@ pub struct NetworkRoute {
     pub route: String,
     /// Comparisons of goodput that it was part of.
     pub samples: f32,
-    /// Goodput over that of the best known route, less 1: 0.5 is half as much again; `None` while it was not
-    /// compared.
+    /// Goodput of a response's first second over that of the best known route, less 1: 0.5 is half as much
+    /// again; `None` while it was not compared.
     pub goodput_gain: Option<f32>,
+    /// The same of what follows.
+    pub sustained_gain: Option<f32>,
     /// RTT over that of the best known route, less 1, likewise.
     pub rtt_gain: Option<f32>,
     /// Packets lost.
@@ -63,11 +66,13 @@ impl NetworkSummary {
             stats.fade_to(now, half_life);
             stats.at = at;
         }
-        let known = |stats: &CarrierStats| (stats.goodput.weight * 1e3) as u64;
+        let samples =
+            |stats: &CarrierStats| stats.goodput.iter().map(|stat| stat.weight).sum::<f32>();
+        let known = |stats: &CarrierStats| (samples(stats) * 1e3) as u64;
         carriers.sort_by_key(|stats| Reverse((known(stats), stats.last_seen(), stats.carrier)));
         let best = carriers.first().copied();
         let routes = carriers.iter().map(|stats| {
-            let gain = |of: fn(&CarrierStats) -> crate::stat::Stat| {
+            let gain = |of: fn(&CarrierStats) -> Stat| {
                 let (this, best) = (of(stats), of(best.as_ref()?));
                 let known = this.weight > 0.0 && best.weight > 0.0;
                 known.then(|| (this.mean - best.mean).exp() - 1.0)
@@ -80,8 +85,9 @@ impl NetworkSummary {
             let stalls = stats.stalls;
             NetworkRoute {
                 route: route.display(names).to_string(),
-                samples: stats.goodput.weight,
-                goodput_gain: gain(|stats| stats.goodput),
+                samples: samples(stats),
+                goodput_gain: gain(|stats| stats.goodput[Phase::Startup as usize]),
+                sustained_gain: gain(|stats| stats.goodput[Phase::Sustained as usize]),
                 rtt_gain: gain(|stats| stats.rtt),
                 loss: stats.loss.bounds(),
                 stalls_per_hour: (stalls.observed > 0.0)
@@ -109,6 +115,8 @@ impl fmt::Display for NetworkSummary {
             let facts = [
                 than_best(route.goodput_gain)
                     .map(|gain| format!("goodput {}", human::change(gain.into()))),
+                than_best(route.sustained_gain)
+                    .map(|gain| format!("later {}", human::change(gain.into()))),
                 than_best(route.rtt_gain).map(|gain| format!("RTT {}", human::change(gain.into()))),
                 route
                     .loss

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Phase;
 use crate::units::Rate;
 
 /// What one response, or one busy period of a connection, has shown of its route.
@@ -14,6 +15,8 @@ pub struct PathObservation {
     pub bytes: u64,
     /// The time in which they were, from the request's arrival or the end of the part before.
     pub duration: Duration,
+    /// When in the response, or the busy period, it began.
+    pub phase: Phase,
     /// There was nothing to send for part of the time, so the goodput understates the route.
     pub app_limited: bool,
     /// Smoothed round-trip time at the end (RFC 9002 §5.3).

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Candidates, Carrier, Criterion, PathId, PathObservation};
+use super::{Candidates, Carrier, PathId, PathObservation, Phase, Wants};
 use crate::estimate::LossCount;
 use crate::stat::{Stat, faded};
 use crate::units::Secs;
 
-/// What is known of one carrier for a client, a prefix or an AS, in 56 bytes.
+/// What is known of one carrier for a client, a prefix or an AS, in 68 bytes.
 ///
 /// For a client goodput and RTT are as they are (natural logarithms of bit/s and of seconds); for prefixes
 /// and ASes they are by how much they differ between carriers, since clients have access lines of all
@@ -21,7 +21,8 @@ pub(super) struct CarrierStats {
     pub(super) stalled_by: StalledBy,
     /// Time that the counts are faded to: that of the last observation.
     pub(super) at: Secs,
-    pub(super) goodput: Stat,
+    /// By [`Phase`].
+    pub(super) goodput: [Stat; Phase::ALL.len()],
     pub(super) rtt: Stat,
     pub(super) loss: LossCount,
     pub(super) stalls: StallCount,
@@ -85,7 +86,7 @@ impl CarrierStats {
             strikes: 0,
             stalled_by: StalledBy::default(),
             at: Secs::default(),
-            goodput: Stat::default(),
+            goodput: Default::default(),
             rtt: Stat::default(),
             loss: LossCount::default(),
             stalls: StallCount::default(),
@@ -108,7 +109,9 @@ impl CarrierStats {
         let elapsed = now.since(self.at);
         if !elapsed.is_zero() {
             let share = faded(elapsed.as_secs_f32(), half_life.as_secs_f32());
-            self.goodput.fade(share);
+            for goodput in &mut self.goodput {
+                goodput.fade(share);
+            }
             self.rtt.fade(share);
             self.loss.fade(share);
             self.stalls.fade(share);
@@ -184,7 +187,7 @@ pub(super) struct Kept {
 pub(super) struct Record {
     /// In no order.
     carriers: Vec<CarrierStats>,
-    pub(super) kept: [Kept; Criterion::ALL.len()],
+    pub(super) kept: [Kept; Wants::KEPT],
     /// Until then stalls are the client's own.
     pub(super) blameless_until: Secs,
 }
@@ -320,6 +323,6 @@ mod tests {
     #[test]
     fn records_are_small() {
         let sizes = [size_of::<CarrierStats>(), size_of::<Record>()];
-        assert!(sizes[0] <= 56 && sizes[1] <= 40, "{sizes:?} bytes");
+        assert!(sizes[0] <= 68 && sizes[1] <= 40, "{sizes:?} bytes");
     }
 }

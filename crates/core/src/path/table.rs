@@ -9,8 +9,8 @@ use super::record::{CarrierStats, Record, Snapshot, StalledBy};
 use super::store::Store;
 use super::view::{self, Levels};
 use super::{
-    Candidates, Carrier, Criterion, NetworkSummary, PathId, PathKey, PathNames, PathObservation,
-    RouteDecision, RouteQuality, RouteView,
+    Candidates, Carrier, NetworkSummary, PathId, PathKey, PathNames, PathObservation,
+    RouteDecision, RouteQuality, RouteView, Wants,
 };
 use crate::codec::DecodeError;
 use crate::policy::PolicyConfig;
@@ -61,8 +61,8 @@ impl PathChanges {
 /// A client is what has an access line of its own; neighbours share paths, but not how fast that is. So
 /// goodput and RTT are kept for clients as they are, for prefixes and ASes as differences between routes.
 ///
-/// A record takes about 70 bytes and 56 for each carrier that was seen: 130 for a client that has only
-/// met one, 240 for a prefix with three, 1.1 kB at most. Evicted are those that were not used for longest.
+/// A record takes about 70 bytes and 68 for each carrier that was seen: 140 for a client that has only
+/// met one, 270 for a prefix with three, 1.3 kB at most. Evicted are those that were not used for longest.
 ///
 /// What an AS knows spans all its prefixes, so keep one table, not shards: no operation takes much more
 /// than a microsecond.
@@ -188,16 +188,15 @@ impl PathTable {
             .map(|route| route.carrier(candidates.plain_is))
             .filter(|other| *other != carrier)
             .map(|other| view.of(other));
-        let works =
-            |other: &&RouteQuality| other.avoided_for.is_none() && other.goodput.weight > 0.0;
+        let own = view.of(carrier);
+        let works = |other: &&RouteQuality| other.avoided_for.is_none();
         let best = others
             .filter(works)
-            .map(|other| other.goodput.mean)
+            .filter_map(|other| other.apart(own))
             .max_by(f32::total_cmp);
-        let own = view.of(carrier).goodput;
         match best {
-            Some(best) if own.weight > 0.0 && best < own.mean => {
-                let share = (best - own.mean).exp();
+            Some(best) if best < 0.0 => {
+                let share = best.exp();
                 // Times are kept in seconds.
                 let hold = (whole.as_secs_f32() * share).round() as u64;
                 Duration::from_secs(hold).max(LEAST_HOLD.min(whole))
@@ -218,14 +217,14 @@ impl PathTable {
     }
 
     /// Takes that a decision was applied, so that the client is kept on it where that is steady.
-    pub fn decided(&mut self, client: IpAddr, criterion: Criterion, decision: &RouteDecision) {
+    pub fn decided(&mut self, client: IpAddr, wants: Wants, decision: &RouteDecision) {
         let Some(kept) = decision.keeps else { return };
         let own = PathKeys::of(client, None).own;
         let known = self.records.get(&own);
         // Nothing is noted of a client of which nothing is known.
         let before = known.map(|record| record.kept).unwrap_or_default();
-        if kept != before[criterion.index()] {
-            self.records.entry(own).kept[criterion.index()] = kept;
+        if kept != before[wants.place()] {
+            self.records.entry(own).kept[wants.place()] = kept;
         }
     }
 

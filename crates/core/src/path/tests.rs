@@ -2,6 +2,7 @@ mod choice;
 mod explained;
 mod kept;
 mod levels;
+mod phases;
 mod properties;
 mod simulation;
 mod stalls;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use super::{
     Candidates, Criterion, Mode, Mptcp, PathId, PathNames, PathObservation, PathSet, PathTable,
-    PathTableConfig, Route, RouteDecision, decide_route, gets_several,
+    PathTableConfig, Phase, Route, RouteDecision, Wants, decide_route, gets_several,
 };
 use crate::decide::{Group, Session};
 use crate::policy::PolicyConfig;
@@ -90,21 +91,25 @@ impl World {
     }
 
     /// Decides without applying it.
-    fn asked(&self, client: &str, criterion: Criterion) -> RouteDecision {
+    fn asked(&self, client: &str, wants: impl Into<Wants>) -> RouteDecision {
         let view = self.table.view(addr(client), AS, self.now);
         let session = Session(1);
-        decide_route(&view, criterion, &self.candidates, &self.policy, session, 1)
+        let wants = wants.into();
+        decide_route(&view, wants, &self.candidates, &self.policy, session, 1)
     }
 
-    fn decide(&mut self, client: &str, criterion: Criterion) -> RouteDecision {
-        let decision = self.asked(client, criterion);
-        self.table.decided(addr(client), criterion, &decision);
+    fn decide(&mut self, client: &str, wants: impl Into<Wants>) -> RouteDecision {
+        let wants = wants.into();
+        let decision = self.asked(client, wants);
+        self.table.decided(addr(client), wants, &decision);
         decision
     }
 
     fn goodput(&self, client: &str, route: Route) -> Option<f64> {
         let view = self.table.view(addr(client), AS, self.now);
-        let goodput = view.quality(route, self.candidates.plain_is).goodput();
+        let goodput = view
+            .quality(route, self.candidates.plain_is)
+            .goodput(Phase::Startup);
         goodput.map(Rate::mbps)
     }
 }
@@ -113,6 +118,7 @@ fn response(mbps: u64, rtt_ms: u64) -> PathObservation {
     PathObservation {
         bytes: 1_000_000,
         duration: Duration::from_micros(8_000_000 / mbps),
+        phase: Phase::Startup,
         app_limited: false,
         rtt: Some(Duration::from_millis(rtt_ms)),
         packets_sent: 700,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::record::{CarrierStats, Kept, Snapshot, StallCount, StalledBy};
-use super::{Carrier, Criterion, PathId, PathObservation, Route};
+use super::{Carrier, Criterion, PathId, PathObservation, Phase, Route, Wants};
 use crate::estimate::{LossBounds, LossCount};
 use crate::stat::Stat;
 use crate::units::{Rate, Secs};
@@ -15,7 +15,7 @@ pub struct RouteView {
     /// A number for the client, the same on every machine.
     pub client: u64,
     carriers: [RouteQuality; Carrier::COUNT],
-    kept: [Kept; Criterion::ALL.len()],
+    kept: [Kept; Wants::KEPT],
 }
 
 /// What is known of a route.
@@ -25,30 +25,42 @@ pub struct RouteQuality {
     pub age: Option<Duration>,
     /// For how much longer the client avoids it, since it has stalled.
     pub avoided_for: Option<Duration>,
-    /// Natural logarithm of bit/s, or of a multiple of it that all routes share.
-    pub(super) goodput: Stat,
+    /// By [`Phase`]: natural logarithm of bit/s, or of a multiple of it that all routes share.
+    pub(super) goodput: [Stat; Phase::ALL.len()],
     /// Natural logarithm of seconds, or of a multiple of it.
     pub(super) rtt: Stat,
     pub(super) loss: LossCount,
     pub(super) stalls: StallCount,
-    /// The client's own samples of it, of goodput and of RTT.
-    own: [f32; 2],
+    /// It is that of several paths together.
+    pub(super) several: bool,
+    /// The client's own samples of it, by [`Measured::ALL`].
+    own: [f32; Measured::ALL.len()],
     /// Whether the client's own goodputs, and RTTs, tell what the multiples are of.
-    absolute: [bool; 2],
+    absolute: [bool; Measured::ALL.len()],
 }
 
 impl RouteQuality {
-    /// Expected goodput (geometric mean); `None` where the client has shown none by any route.
+    /// Expected goodput (geometric mean) of a phase, or that of the other one where only that is known; `None`
+    /// where the client has shown none by any route.
     #[must_use]
-    pub fn goodput(&self) -> Option<Rate> {
-        let known = self.absolute[0] && self.goodput.weight > 0.0;
-        known.then(|| Rate::from_bits_per_sec(f64::from(self.goodput.mean).exp() as u64))
+    pub fn goodput(&self, phase: Phase) -> Option<Rate> {
+        let known = |phase: &Phase| {
+            let measured = Measured::Goodput(*phase);
+            self.absolute[measured.index()] && self.goodput_of(*phase).weight > 0.0
+        };
+        let phase = [phase, phase.other()].into_iter().find(known)?;
+        let mean = f64::from(self.goodput_of(phase).mean);
+        Some(Rate::from_bits_per_sec(mean.exp() as u64))
+    }
+
+    pub(super) const fn goodput_of(&self, phase: Phase) -> &Stat {
+        &self.goodput[phase as usize]
     }
 
     /// Expected smoothed round-trip time, likewise.
     #[must_use]
     pub fn rtt(&self) -> Option<Duration> {
-        let known = self.absolute[1] && self.rtt.weight > 0.0;
+        let known = self.absolute[Measured::Rtt.index()] && self.rtt.weight > 0.0;
         known.then(|| Duration::try_from_secs_f32(self.rtt.mean.exp()).unwrap_or(Duration::MAX))
     }
 
@@ -65,21 +77,33 @@ impl RouteQuality {
         (observed > 0.0).then(|| 3600.0 * self.stalls.stalls / observed)
     }
 
-    /// Samples that a criterion looks at, faded; those of the AS count half.
+    /// By how much it has more goodput than another, in logarithms, by the phase of which most is known of both;
+    /// `None` where there is none.
+    pub(super) fn apart(&self, other: &Self) -> Option<f32> {
+        let of = |phase: Phase| [self, other].map(|quality| *quality.goodput_of(phase));
+        let weight = |[this, that]: [Stat; 2]| this.weight.min(that.weight);
+        let phases = Phase::ALL.map(of).into_iter();
+        let most = phases.max_by(|a, b| weight(*a).total_cmp(&weight(*b)))?;
+        let [this, that] = most;
+        (weight(most) > 0.0).then_some(this.mean - that.mean)
+    }
+
+    /// Samples that are looked at, faded; those of the AS count half.
     #[must_use]
-    pub const fn samples(&self, criterion: Criterion) -> f32 {
-        match criterion {
-            Criterion::Goodput => self.goodput.weight,
+    pub fn samples(&self, wants: Wants) -> f32 {
+        match wants.criterion {
+            Criterion::Goodput => self.goodput.iter().map(|stat| stat.weight).sum(),
             Criterion::Stall | Criterion::Rtt => self.rtt.weight,
         }
     }
 
-    /// The client's own of them.
-    pub(super) const fn own_samples(&self, criterion: Criterion) -> f32 {
-        match criterion {
-            Criterion::Goodput => self.own[0],
-            Criterion::Stall | Criterion::Rtt => self.own[1],
-        }
+    /// The client's own of what is wanted most.
+    pub(super) fn own_samples(&self, wants: Wants) -> f32 {
+        let measured = match wants.criterion {
+            Criterion::Goodput => Measured::Goodput(wants.phase),
+            Criterion::Stall | Criterion::Rtt => Measured::Rtt,
+        };
+        self.own[measured.index()]
     }
 }
 
@@ -91,12 +115,7 @@ pub(super) struct Levels {
 }
 
 impl RouteView {
-    pub(super) fn new(
-        client: u64,
-        levels: &Levels,
-        kept: [Kept; Criterion::ALL.len()],
-        now: Secs,
-    ) -> Self {
+    pub(super) fn new(client: u64, levels: &Levels, kept: [Kept; Wants::KEPT], now: Secs) -> Self {
         let Levels { own, prefix, asn } = levels;
         let who = StalledBy::client(client);
         let absolute = Measured::ALL.map(|measured| own.weight(measured) > 0.0);
@@ -107,6 +126,7 @@ impl RouteView {
             rtt: stats.rtt,
             loss: stats.loss,
             stalls: stats.stalls,
+            several: stats.carrier == Carrier::AGGREGATE,
             own: Measured::ALL.map(|measured| measured.of(&stats).weight),
             absolute,
         });
@@ -142,38 +162,63 @@ impl RouteView {
         &self.carriers[carrier.index()]
     }
 
-    pub(super) const fn kept(&self, criterion: Criterion) -> Kept {
-        self.kept[criterion.index()]
+    pub(super) const fn kept(&self, wants: Wants) -> Kept {
+        self.kept[wants.place()]
+    }
+
+    /// The phase that most of a busy period with so many bytes falls in, as far as the client's goodput is
+    /// known.
+    #[must_use]
+    pub fn phase_of(&self, bytes: u64) -> Phase {
+        let weight = |quality: &&RouteQuality| quality.own[Measured::STARTUP.index()];
+        let most = |a: &&RouteQuality, b: &&RouteQuality| weight(a).total_cmp(&weight(b));
+        let known = self.carriers.iter().max_by(most);
+        let known = known.and_then(|quality| quality.goodput(Phase::Startup));
+        let goodput = known.unwrap_or(TYPICAL_GOODPUT).bits_per_sec();
+        if bytes.saturating_mul(8) > goodput.saturating_mul(STARTUP_SECS) {
+            Phase::Sustained
+        } else {
+            Phase::Startup
+        }
     }
 }
 
 /// What is measured as a mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measured {
-    Goodput,
+    Goodput(Phase),
     Rtt,
 }
 
 impl Measured {
-    const ALL: [Self; 2] = [Self::Goodput, Self::Rtt];
+    const STARTUP: Self = Self::Goodput(Phase::Startup);
+    /// In the order of their [`index`](Self::index).
+    const ALL: [Self; 3] = [Self::STARTUP, Self::Goodput(Phase::Sustained), Self::Rtt];
+
+    const fn index(self) -> usize {
+        match self {
+            Self::Goodput(phase) => phase as usize,
+            Self::Rtt => 2,
+        }
+    }
 
     const fn of(self, stats: &CarrierStats) -> Stat {
         match self {
-            Self::Goodput => stats.goodput,
+            Self::Goodput(phase) => stats.goodput[phase as usize],
             Self::Rtt => stats.rtt,
         }
     }
 
     pub(super) const fn of_mut(self, stats: &mut CarrierStats) -> &mut Stat {
         match self {
-            Self::Goodput => &mut stats.goodput,
+            Self::Goodput(phase) => &mut stats.goodput[phase as usize],
             Self::Rtt => &mut stats.rtt,
         }
     }
 
     const fn of_quality(self, quality: &mut RouteQuality) -> &mut Stat {
         match self {
-            Self::Goodput => &mut quality.goodput,
+            Self::Goodput(phase) => &mut quality.goodput[phase as usize],
             Self::Rtt => &mut quality.rtt,
         }
     }
@@ -181,7 +226,8 @@ impl Measured {
     /// A sample's logarithm, and for how many it counts.
     fn sample(self, seen: &PathObservation) -> Option<(f32, f32)> {
         match self {
-            Self::Goodput => {
+            Self::Goodput(phase) if phase != seen.phase => None,
+            Self::Goodput(_) => {
                 let rate = seen.goodput()?.bits_per_sec() as f32;
                 Some((rate.ln(), (seen.bytes as f32 / FULL_BYTES).min(1.0)))
             }
@@ -222,8 +268,9 @@ impl Snapshot {
 
 /// Takes a sample for its client.
 pub(super) fn learn_own(stats: &mut CarrierStats, seen: &PathObservation) {
-    if let Some((sample, weight)) = Measured::Goodput.sample(seen) {
-        let goodput = &mut stats.goodput;
+    let measured = Measured::Goodput(seen.phase);
+    if let Some((sample, weight)) = measured.sample(seen) {
+        let goodput = measured.of_mut(stats);
         if !seen.app_limited {
             goodput.push_weighted(sample, weight, OWN_SAMPLES);
         } else if goodput.weight <= 0.0 {
@@ -251,7 +298,7 @@ pub(super) fn contrast(
     mut update: impl FnMut(Carrier, Measured, Stat),
 ) {
     for measured in Measured::ALL {
-        if measured == Measured::Goodput && seen.app_limited {
+        if measured != Measured::Rtt && seen.app_limited {
             continue;
         }
         let Some((sample, weight)) = measured.sample(seen) else {
@@ -315,6 +362,10 @@ fn fill_in(
     }
 }
 
+/// The goodput that a client is taken to have until it shows its own.
+const TYPICAL_GOODPUT: Rate = Rate::from_bits_per_sec(16_000_000);
+/// Most of what takes longer is sent after the first phase.
+const STARTUP_SECS: u64 = 2;
 /// Bytes from which on a response counts fully: smaller ones have shown less than the route can do.
 const FULL_BYTES: f32 = 1e6;
 /// Samples whose mean is kept for a client, and for a prefix or an AS.

@@ -34,6 +34,22 @@ impl ClassId {
     }
 }
 
+/// What a connection sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Content {
+    pub(crate) class: ClassId,
+    /// What it was asked for since it was last idle.
+    pub(crate) bytes: u64,
+}
+
+impl Content {
+    /// Of a connection that has sent nothing.
+    pub(crate) const NONE: Self = Self {
+        class: ClassId::NONE,
+        bytes: 0,
+    };
+}
+
 /// The configured classes, ready to be asked.
 #[derive(Debug)]
 pub(crate) struct Classes {

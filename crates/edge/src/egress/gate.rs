@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use hikyaku_core::path::{Mptcp, RouteView, gets_several};
 use hikyaku_core::policy::PathPolicy;
 
-use super::{ClassId, Egress, MptcpFor, Reach};
+use super::{Content, Egress, MptcpFor, Reach};
 use crate::bpf::Prefix;
 use crate::clients::SEED;
 use crate::config::Config;
@@ -59,8 +59,8 @@ impl Egress {
     }
 
     /// Tells the gate of a client, and of its neighbours, what their next connections shall have, which are
-    /// taken to want `class`, as the client's last one.
-    pub(super) fn admit(&self, client: IpAddr, reach: Reach, class: ClassId) {
+    /// taken to send the like of `content`, as the client's last one.
+    pub(super) fn admit(&self, client: IpAddr, reach: Reach, content: Content) {
         let Some(gate) = self.gate.as_ref().filter(|gate| gate.is_in_force()) else {
             return;
         };
@@ -70,10 +70,11 @@ impl Egress {
         let newcomer = table.view_of_newcomer(client, reach.asn, now);
         drop(table);
         let rules = self.rules.load();
-        let candidates = self.candidates(&rules, client, Some(reach), class, Mptcp::Taken);
-        let wants = rules.classes.wants(class);
-        let gets =
-            |view: &RouteView, seed| gets_several(view, wants, &candidates, &rules.policy, seed);
+        let candidates = self.candidates(&rules, client, Some(reach), content.class, Mptcp::Taken);
+        let gets = |view: &RouteView, seed| {
+            let wants = rules.wants(content, view);
+            gets_several(view, wants, &candidates, &rules.policy, seed)
+        };
         let (its, theirs) = (gets(&known, Some(SEED)), gets(&newcomer, None));
         let lengths = match client.to_canonical() {
             IpAddr::V4(_) => LENGTHS_V4,

@@ -30,9 +30,9 @@ use std::sync::{Arc, Weak};
 use arc_swap::{ArcSwap, Guard};
 use hikyaku_core::decide::Session;
 use hikyaku_core::path::{
-    Blame, Candidates, Mptcp, NetworkSummary, PathChanges, PathId, PathKey, PathNames,
-    PathObservation, PathSet, PathTable, PathTableConfig, Route, RouteDecision, RoutesExplanation,
-    decide_route, explain_routes,
+    Blame, Candidates, Criterion, Mptcp, NetworkSummary, PathChanges, PathId, PathKey, PathNames,
+    PathObservation, PathSet, PathTable, PathTableConfig, Phase, Route, RouteDecision, RouteView,
+    RoutesExplanation, Wants, decide_route, explain_routes,
 };
 use hikyaku_core::policy::{PathPolicy, PolicyConfig};
 use hikyaku_core::table::Scope;
@@ -47,7 +47,7 @@ use crate::mptcp::MptcpGate;
 use crate::serve::Marks;
 use crate::shared::Clock;
 
-pub(crate) use classes::{ClassId, Classes};
+pub(crate) use classes::{ClassId, Classes, Content};
 pub use config::{ClassConfig, EgressConfig, MptcpFor, Steer};
 pub(crate) use counts::{RouteCount, RouteCounts};
 use hints::{Hint, Hints};
@@ -57,7 +57,7 @@ pub(crate) use route::{ConnRoute, Outstanding, Update};
 use state::{Reach, State};
 pub(crate) use tell::Summary;
 
-/// Clients, prefixes and ASes of which routes are known, at most: some 60 MB.
+/// Clients, prefixes and ASes of which routes are known, at most: some 70 MB.
 const MAX_RECORDS: usize = 262_144;
 /// Changes that are taken for the store at a time: decisions wait for no more than that.
 const PORTION: usize = 128;
@@ -97,6 +97,16 @@ pub(crate) enum SteerBy {
 struct Rules {
     policy: Arc<PolicyConfig>,
     classes: Classes,
+}
+
+impl Rules {
+    /// What content is wanted of a route for a client.
+    fn wants(&self, content: Content, view: &RouteView) -> Wants {
+        Wants {
+            criterion: self.classes.wants(content.class),
+            phase: view.phase_of(content.bytes),
+        }
+    }
 }
 
 /// What a decision was taken from and led to.
@@ -185,21 +195,21 @@ impl Egress {
         decision.display(self.state().names()).to_string()
     }
 
-    /// Decides for a client and a class of content.
+    /// Decides for a client and what is sent to it.
     fn decide(
         &self,
         client: IpAddr,
         reach: Option<Reach>,
-        class: ClassId,
+        content: Content,
         mptcp: Mptcp,
         session: Session,
     ) -> Decided {
         let rules = self.rules.load();
-        let candidates = self.candidates(&rules, client, reach, class, mptcp);
-        let wants = rules.classes.wants(class);
+        let candidates = self.candidates(&rules, client, reach, content.class, mptcp);
         let asn = reach.and_then(|reach| reach.asn);
         let now = self.clock.now();
         let view = self.table.lock().view(client, asn, now);
+        let wants = rules.wants(content, &view);
         let decision = decide_route(&view, wants, &candidates, &rules.policy, session, SEED);
         self.table.lock().decided(client, wants, &decision);
         let stalls = |path: &PathId| {
@@ -262,7 +272,8 @@ impl Egress {
         self.table.lock().delivers(client, carrier, now);
     }
 
-    /// What is known of a client's routes, and what would be decided for each class, for a connection of
+    /// What is known of a client's routes, and what would be decided for each class, of bulk also for long
+    /// responses, for a connection of
     /// MPTCP if it has one open or had one lately; nothing while the agent has not been asked for it.
     pub(crate) fn explain(
         &self,
@@ -282,18 +293,29 @@ impl Egress {
             true => Mptcp::Taken,
             false => Mptcp::None,
         };
-        let explained = |class: ClassId| {
+        let explained = |(class, wants): (ClassId, Wants)| {
             let candidates = self.candidates(&rules, client, Some(reach), class, mptcp);
             explain_routes(
                 &view,
-                (rules.classes.name(class), rules.classes.wants(class)),
+                (rules.classes.name(class), wants),
                 &candidates,
                 state.known_paths(),
                 &rules.policy,
                 (session, SEED),
             )
         };
-        rules.classes.ids().map(explained).collect()
+        let wanted = |class: ClassId| {
+            let criterion = rules.classes.wants(class);
+            let long = (criterion == Criterion::Goodput).then_some(Phase::Sustained);
+            let phases = std::iter::once(Phase::Startup).chain(long);
+            phases.map(move |phase| (class, Wants { criterion, phase }))
+        };
+        rules
+            .classes
+            .ids()
+            .flat_map(wanted)
+            .map(explained)
+            .collect()
     }
 
     /// What is known of client ASes, those seen last first, at most `limit`.

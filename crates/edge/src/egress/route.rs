@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::hints::Hint;
 use super::lookups::{Reroute, Stay};
-use super::{ClassId, Decided, Egress, RouteCount, SteerBy};
+use super::{ClassId, Content, Decided, Egress, RouteCount, SteerBy};
 use crate::measure::Ledger;
 use crate::mptcp::{Mptcp, MptcpGate};
 pub(crate) use outstanding::Outstanding;
@@ -22,7 +22,8 @@ pub(crate) use outstanding::Outstanding;
 /// A connection's class of content, its decision and what was done about it.
 ///
 /// **Its class** is that of the open responses which have the most bytes still to be sent; of one whose
-/// length is not announced, 1 MB is taken for it. While none is open, it keeps the last.
+/// length is not announced, 1 MB is taken for it until more has been sent. While none is open, it keeps the
+/// last.
 #[derive(Debug)]
 pub(crate) struct ConnRoute {
     egress: Arc<Egress>,
@@ -38,6 +39,8 @@ pub(crate) struct ConnRoute {
     outdated: AtomicBool,
     class: AtomicU8,
     outstanding: [AtomicU64; ClassId::COUNT],
+    /// Bytes that were asked for since no response was open.
+    asked: AtomicU64,
     /// Bytes of responses that have ended, by their class.
     carried: [AtomicU64; ClassId::COUNT],
     mark: AtomicU32,
@@ -91,7 +94,7 @@ impl ConnRoute {
         session: Session,
     ) -> Arc<Self> {
         // Plain, until the agent's answer is known.
-        let decided = egress.decide(client, None, ClassId::NONE, path::Mptcp::None, session);
+        let decided = egress.decide(client, None, Content::NONE, path::Mptcp::None, session);
         let takes_all = |gate: &MptcpGate| gate.takes_all_of(client);
         let drawn = matches!(mptcp, Mptcp::Token(_)) && !egress.gate().is_none_or(takes_all);
         egress.counts.mptcp(mptcp, drawn);
@@ -112,6 +115,7 @@ impl ConnRoute {
             outdated: AtomicBool::new(true),
             class: AtomicU8::new(ClassId::NONE.index() as u8),
             outstanding: Default::default(),
+            asked: AtomicU64::new(0),
             carried: Default::default(),
             mark: AtomicU32::new(0),
             changes: AtomicU64::new(0),
@@ -189,7 +193,7 @@ impl ConnRoute {
         self.outdated.store(false, Ordering::Relaxed);
         let reach = self.stay.get().and_then(Stay::reach);
         let egress = &self.egress;
-        let decided = egress.decide(self.client, reach, self.class(), self.mptcp(), session);
+        let decided = egress.decide(self.client, reach, self.content(), self.mptcp(), session);
         let (route, mark) = self.applied(decided.decision.route);
         let mut chosen = self.chosen.lock();
         let before = std::mem::replace(&mut chosen.route, route);
@@ -285,6 +289,13 @@ impl ConnRoute {
         self.egress.counts.add(RouteCount::Bytes, route, bytes);
     }
 
+    pub(super) fn content(&self) -> Content {
+        Content {
+            class: self.class(),
+            bytes: self.asked.load(Ordering::Relaxed),
+        }
+    }
+
     pub(super) fn class(&self) -> ClassId {
         ClassId::at(self.class.load(Ordering::Relaxed).into())
     }
@@ -295,7 +306,11 @@ impl Drop for ConnRoute {
         self.egress.counts.closed(self.chosen.lock().route);
         let reach = self.stay.get().and_then(Stay::reach);
         if let (Some(reach), Some(class)) = (reach, self.main_class()) {
-            self.egress.admit(self.client, reach, class);
+            let content = Content {
+                class,
+                ..self.content()
+            };
+            self.egress.admit(self.client, reach, content);
         }
     }
 }

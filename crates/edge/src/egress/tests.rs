@@ -271,6 +271,34 @@ async fn a_connection_has_the_class_of_most_of_its_bytes() {
 }
 
 #[tokio::test]
+async fn a_connection_knows_how_much_it_was_asked_for_at_a_time() {
+    let agent = Agent::start();
+    let edge = Edge::start(&agent, &[]);
+    let connection = edge.connection("192.0.2.7", None);
+    let begin = |length| connection.begin("/disk.iso", &http::HeaderMap::new(), length);
+    let asked = || connection.content().bytes;
+    assert_eq!(asked(), 0);
+    let first = begin(Some(40_000_000));
+    assert!(connection.is_outdated(), "a long one may want another way");
+    edge.name(&connection);
+    let second = begin(Some(1_000_000));
+    assert!(!connection.is_outdated());
+    assert_eq!(asked(), 41_000_000, "together");
+    drop(first);
+    assert_eq!(asked(), 41_000_000, "as long as it is busy, and until then");
+    drop(second);
+    let mut unknown = begin(None);
+    assert!(connection.is_outdated());
+    assert_eq!(asked(), 1_000_000);
+    unknown.sent(1_500_000);
+    assert_eq!(asked(), 1_500_000, "more than was taken for it");
+    drop(unknown);
+    edge.name(&connection);
+    drop(begin(Some(1_400_000)));
+    assert!(!connection.is_outdated(), "much the same again");
+}
+
+#[tokio::test]
 async fn addresses_are_named_where_marks_are_not_used() {
     let agent = Agent::start();
     let set = ["policy.path=transit-b"];

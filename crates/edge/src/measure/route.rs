@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hikyaku_core::path::PathObservation;
+use hikyaku_core::path::{PathObservation, Phase};
 
 use super::{Ledger, Snapshot};
 use crate::conn::Conn;
@@ -14,13 +14,16 @@ const PART: Duration = Duration::from_secs(1);
 const STARVED: u32 = 20;
 
 /// Makes observations of the way that a connection's packets take. Where that changes, what is under way
-/// says nothing: the next begins a round trip later.
+/// says nothing: the next begins a round trip later. If nothing of a response has been acknowledged yet, it
+/// counts whole.
 #[derive(Debug)]
 pub(super) struct RouteReporter {
     /// Of the connection, when the part began.
     changes: u64,
     /// When what was sent by the former way has been acknowledged.
     settled: Option<Instant>,
+    /// Since when something has been under way, while it is.
+    busy: Option<Instant>,
     part: Option<Part>,
 }
 
@@ -53,6 +56,7 @@ impl RouteReporter {
         Self {
             changes,
             settled: None,
+            busy: None,
             part: Some(Part::begin(None, snapshot, Duration::ZERO)),
         }
     }
@@ -90,10 +94,18 @@ impl RouteReporter {
         snapshot: &Snapshot,
         idle: bool,
     ) -> Option<PathObservation> {
+        let busy = self.busy.or(ledger.busy_since());
+        self.busy = busy.filter(|_| !idle);
         if changes != self.changes {
             self.changes = changes;
-            self.part = None;
-            self.settled = Some(now + snapshot.srtt);
+            let begins = |part: &Part| {
+                let just_now = |busy| now.saturating_duration_since(busy) < snapshot.srtt;
+                part.acked == snapshot.acked && busy.is_none_or(just_now)
+            };
+            if !self.part.as_ref().is_some_and(begins) {
+                self.part = None;
+                self.settled = Some(now + snapshot.srtt);
+            }
         }
         if self.settled.is_some_and(|settled| now < settled) {
             return None;
@@ -115,6 +127,7 @@ impl RouteReporter {
             return None;
         }
         self.part = Some(begins((!idle).then_some(now)));
+        let into = busy.map(|busy| since.saturating_duration_since(busy));
         let sent = snapshot.packets_sent.saturating_sub(part.sent);
         let lost = snapshot.packets_lost.saturating_sub(part.lost).min(sent);
         let count = |packets: u64| u32::try_from(packets).unwrap_or(u32::MAX);
@@ -123,6 +136,10 @@ impl RouteReporter {
         (bytes > 0 && !duration.is_zero()).then(|| PathObservation {
             bytes,
             duration,
+            phase: match into {
+                Some(into) if into >= PART => Phase::Sustained,
+                _ => Phase::Startup,
+            },
             app_limited: starved > duration / STARVED,
             rtt: (!snapshot.srtt.is_zero()).then_some(snapshot.srtt),
             packets_sent: count(sent),
@@ -145,12 +162,21 @@ mod tests {
         let ledger = Arc::new(Ledger::watched());
         let ticket = ledger.open(&Request::get("https://a.example/").body(()).unwrap());
         let start = ledger.busy_since().unwrap();
-        // name, (at ms, way, acked, idle), (bytes, ms)
-        type Case = (&'static str, (u64, u64, u64, bool), Option<(u64, u64)>);
+        // name, (at ms, way, acked, idle), (bytes, ms, phase)
+        type Case = (
+            &'static str,
+            (u64, u64, u64, bool),
+            Option<(u64, u64, Phase)>,
+        );
+        let (startup, sustained) = (Phase::Startup, Phase::Sustained);
         let cases: &[Case] = &[
             ("before anything", (0, 0, 0, true), None),
             ("too soon", (400, 0, 3000, false), None),
-            ("a part", (1500, 0, 9000, false), Some((9000, 1500))),
+            (
+                "a part",
+                (1500, 0, 9000, false),
+                Some((9000, 1500, startup)),
+            ),
             ("too soon again", (2000, 0, 10_000, false), None),
             ("another way", (2600, 1, 12_000, false), None),
             ("not settled", (2610, 1, 12_500, false), None),
@@ -158,9 +184,13 @@ mod tests {
             (
                 "a part of it",
                 (3700, 1, 23_000, false),
-                Some((10_000, 1000)),
+                Some((10_000, 1000, sustained)),
             ),
-            ("the end", (3900, 1, 25_000, true), Some((2000, 200))),
+            (
+                "the end",
+                (3900, 1, 25_000, true),
+                Some((2000, 200, sustained)),
+            ),
             ("idle", (9000, 1, 25_000, true), None),
         ];
         let mut reporter = RouteReporter::new(0, &Snapshot::default());
@@ -172,10 +202,73 @@ mod tests {
             };
             let at = start + Duration::from_millis(*ms);
             let seen = reporter.observe(*way, &ledger, (at, at), &snapshot, *idle);
-            let got = seen.map(|seen| (seen.bytes, seen.duration.as_millis() as u64));
+            let got = seen.map(|seen| (seen.bytes, seen.duration.as_millis() as u64, seen.phase));
             assert_eq!(got, *want, "{name}");
         }
         drop(ticket);
+    }
+
+    #[test]
+    fn a_response_begins_anew_although_the_former_is_not_acknowledged() {
+        let ledger = Arc::new(Ledger::watched());
+        let mut reporter = RouteReporter::new(0, &Snapshot::default());
+        let mut look = |at: Instant, acked, idle| {
+            let snapshot = Snapshot {
+                acked,
+                srtt: Duration::from_millis(50),
+                ..Snapshot::default()
+            };
+            let seen = reporter.observe(0, &ledger, (at, at), &snapshot, idle);
+            seen.map(|seen| (seen.bytes, seen.phase))
+        };
+        let open = || ledger.open(&Request::get("https://a.example/").body(()).unwrap());
+        let first = open();
+        let start = ledger.busy_since().unwrap();
+        let at = |ms| start + Duration::from_millis(ms);
+        assert_eq!(look(at(1000), 9000, false), Some((9000, Phase::Startup)));
+        // Written, and being sent still.
+        drop(first);
+        let second = open();
+        assert_eq!(
+            look(at(2000), 19_000, false),
+            Some((10_000, Phase::Sustained))
+        );
+        drop(second);
+        assert_eq!(look(at(2500), 24_000, true), Some((5000, Phase::Sustained)));
+        let third = open();
+        let later = ledger.busy_since().unwrap() + Duration::from_millis(300);
+        drop(third);
+        assert_eq!(look(later, 25_000, true), Some((1000, Phase::Startup)));
+    }
+
+    #[test]
+    fn what_changes_its_way_at_its_begin_counts_whole() {
+        // name, ms into the response, bytes of it that are acknowledged, counted
+        let cases = [
+            ("at once", 2, 0, true),
+            ("something has come", 2, 1000, false),
+            ("nothing came for long", 80, 0, false),
+        ];
+        for (name, ms, acked, counted) in cases {
+            let ledger = Arc::new(Ledger::watched());
+            let snapshot = |acked: u64| Snapshot {
+                acked: 3000 + acked,
+                srtt: Duration::from_millis(50),
+                ..Snapshot::default()
+            };
+            let mut reporter = RouteReporter::new(0, &snapshot(0));
+            let ticket = ledger.open(&Request::get("https://a.example/").body(()).unwrap());
+            let start = ledger.busy_since().unwrap();
+            let mut look = |ms, acked, idle| {
+                let at = start + Duration::from_millis(ms);
+                let seen = reporter.observe(1, &ledger, (at, at), &snapshot(acked), idle);
+                seen.map(|seen| (seen.bytes, seen.duration.as_millis()))
+            };
+            assert_eq!(look(ms, acked, false), None, "{name}");
+            drop(ticket);
+            let seen = look(500, 1_000_000, true);
+            assert_eq!(seen == Some((1_000_000, 500)), counted, "{name}: {seen:?}");
+        }
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl Rules<'_> {
     }
 
     fn too_few(&self, route: Route, than: Route) -> Verdict {
-        let samples = |route| self.quality(route).samples(self.criterion);
+        let samples = |route| self.quality(route).samples(self.wants);
         let of = if samples(than) < samples(route) {
             than
         } else {
@@ -143,7 +143,7 @@ impl Rules<'_> {
 
     pub(super) fn why_usual(&self, usual: Route, options: Singles) -> RouteReason {
         let others = || options.iter().filter(|route| *route != usual);
-        let samples = |route| self.quality(route).samples(self.criterion);
+        let samples = |route| self.quality(route).samples(self.wants);
         let gains = others()
             .filter(|route| self.knows(*route))
             .filter_map(|route| {

@@ -354,7 +354,7 @@ fn mptcp_that_is_rare_explores_several_paths_and_nothing_else() {
         world.see(CLIENT, PLAIN, 2, 10, 30);
         let view = world.table.view(addr(CLIENT), AS, world.now);
         let decide = |session| {
-            let (wants, candidates) = (Criterion::Goodput, &world.candidates);
+            let (wants, candidates) = (Criterion::Goodput.into(), &world.candidates);
             decide_route(&view, wants, candidates, &world.policy, Session(session), 1)
         };
         let decisions = (0..10_000).map(decide);
@@ -390,7 +390,7 @@ fn mptcp_is_for_clients_that_get_several_paths() {
         let view = world.table.view(addr(CLIENT), AS, world.now);
         let near = world.table.view_of_newcomer(addr(CLIENT), AS, world.now);
         [view, near].map(|view| {
-            let (wants, candidates) = (Criterion::Goodput, &world.candidates);
+            let (wants, candidates) = (Criterion::Goodput.into(), &world.candidates);
             gets_several(&view, wants, candidates, &world.policy, seed)
         })
     };

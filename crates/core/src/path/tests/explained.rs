@@ -9,7 +9,7 @@ impl World {
         names.update(&["transit-a", "transit-b", "peer-c", "peer-d"]);
         explain_routes(
             &self.table.view(addr(CLIENT), AS, self.now),
-            ("bulk", Criterion::Goodput),
+            ("bulk", Criterion::Goodput.into()),
             &self.candidates,
             KnownPaths {
                 names: &names,

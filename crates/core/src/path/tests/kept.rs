@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::properties::{client, event};
 use super::{
     AS, BEST, CLIENT, Criterion, NEIGHBOUR, OTHER, PLAIN, PathId, PathNames, PathTable,
-    PathTableConfig, PolicyConfig, Route, STEERED, Scope, THIRD, World, addr, decide_route,
+    PathTableConfig, Phase, PolicyConfig, Route, STEERED, Scope, THIRD, World, addr, decide_route,
 };
 use crate::codec::DecodeError;
 use crate::decide::Session;
@@ -182,7 +182,7 @@ fn what_was_learnt_decides_after_a_restart() {
     candidates.paths = [0, 1, 2].into_iter().filter_map(PathId::new).collect();
     for (who, reason) in [(CLIENT, "kept"), (NEIGHBOUR, "more_goodput")] {
         let view = table.view(addr(who), AS, world.now);
-        let wants = Criterion::Goodput;
+        let wants = Criterion::Goodput.into();
         let decision = decide_route(&view, wants, &candidates, &world.policy, Session(1), 1);
         let steered = names.id("transit-b").map(Route::Steered);
         assert_eq!(Some(decision.route), steered, "{who}: {decision:?}");
@@ -199,7 +199,7 @@ fn knowledge_ages_while_the_server_is_away() {
     let samples = |world: &World, table: &PathTable| {
         let view = table.view(addr(CLIENT), None, world.now);
         view.quality(STEERED, Some(BEST))
-            .samples(Criterion::Goodput)
+            .samples(Criterion::Goodput.into())
     };
     let names = || named(&["transit-a", "transit-b"]);
     let fresh = samples(&world, &kept.read(&world, &mut names()));
@@ -234,7 +234,7 @@ fn a_path_that_is_away_keeps_what_is_known_of_it() {
     let steered = names.id("transit-b").map(Route::Steered).unwrap();
     assert!(names.update(&["transit-a"]).is_empty());
     let view = table.view(addr(CLIENT), AS, world.now);
-    let known = view.quality(steered, None).goodput().unwrap();
+    let known = view.quality(steered, None).goodput(Phase::Startup).unwrap();
     assert!((38.0..42.0).contains(&known.mbps()), "{known}");
     assert!(
         names.update(&["transit-a", "transit-b"]).is_empty(),
@@ -350,12 +350,12 @@ fn records_are_read_strictly() {
         ("a name that is no text", &[1, 1, 0xff], name),
         (
             "half a carrier",
-            &[0, 0, 0, 0, 0, 0, 0, 0, 16, 1, 2],
-            Err(DecodeError::Length { len: 16 }),
+            &[0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 1, 2],
+            Err(DecodeError::Length { len: 17 }),
         ),
     ];
     for (what, fields, want) in cases {
-        let mut bytes = [&[1], fields, &[0; 4]].concat();
+        let mut bytes = [&[2], fields, &[0; 4]].concat();
         crate::codec::seal(&mut bytes);
         assert_eq!(read(&bytes), want, "{what}");
     }

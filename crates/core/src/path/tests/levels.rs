@@ -29,7 +29,11 @@ fn a_new_prefix_starts_with_what_its_as_has_shown() {
 
     let foreign = world.table.view(addr("203.0.114.1"), Some(1), world.now);
     let quality = foreign.quality(STEERED, world.candidates.plain_is);
-    assert_eq!(quality.samples(Criterion::Goodput), 0.0, "another AS");
+    assert_eq!(
+        quality.samples(Criterion::Goodput.into()),
+        0.0,
+        "another AS"
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{
     AS, BEST, CLIENT, Candidates, Criterion, Group, Mode, Mptcp, PathId, PathObservation, PathSet,
-    PolicyConfig, Route, RouteDecision, Session, World, addr, decide_route,
+    Phase, PolicyConfig, Route, RouteDecision, Session, Wants, World, addr, decide_route,
 };
 
 fn path() -> impl Strategy<Value = PathId> {
@@ -25,8 +25,14 @@ fn route() -> impl Strategy<Value = Route> {
     ]
 }
 
-fn criterion() -> impl Strategy<Value = Criterion> {
-    (0usize..3).prop_map(|place| Criterion::ALL[place])
+fn phase() -> impl Strategy<Value = Phase> {
+    prop_oneof![Just(Phase::Startup), Just(Phase::Sustained)]
+}
+
+prop_compose! {
+    fn wants()(place in 0usize..3, phase in phase()) -> Wants {
+        Wants { criterion: Criterion::ALL[place], phase }
+    }
 }
 
 prop_compose! {
@@ -49,6 +55,7 @@ prop_compose! {
     fn observation()(
         bytes in 0u64..1_000_000_000,
         micros in 0u64..100_000_000,
+        phase in phase(),
         app_limited: bool,
         rtt in proptest::option::of(0u64..10_000_000),
         packets_sent in 0u32..100_000,
@@ -58,6 +65,7 @@ prop_compose! {
         PathObservation {
             bytes,
             duration: Duration::from_micros(micros),
+            phase,
             app_limited,
             rtt: rtt.map(Duration::from_micros),
             packets_sent,
@@ -72,7 +80,7 @@ prop_compose! {
 pub(super) enum Event {
     Seen(u8, Route, Box<PathObservation>),
     Stalled(u8, Route),
-    Decided(u8, Criterion, u32),
+    Decided(u8, Wants, u32),
     Candidates(Candidates),
     Passed(u64),
 }
@@ -82,7 +90,7 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         6 => (0u8..4, route(), observation())
             .prop_map(|(client, route, seen)| Event::Seen(client, route, Box::new(seen))),
         2 => (0u8..4, route()).prop_map(|(client, route)| Event::Stalled(client, route)),
-        4 => (0u8..4, criterion(), any::<u32>())
+        4 => (0u8..4, wants(), any::<u32>())
             .prop_map(|(client, wants, session)| Event::Decided(client, wants, session)),
         1 => candidates().prop_map(Event::Candidates),
         1 => (0u64..100_000).prop_map(Event::Passed),
@@ -99,7 +107,7 @@ pub(super) fn client(number: u8) -> &'static str {
 }
 
 impl World {
-    fn decided(&self, who: u8, wants: Criterion, session: u32) -> RouteDecision {
+    fn decided(&self, who: u8, wants: Wants, session: u32) -> RouteDecision {
         let view = self.table.view(addr(client(who)), AS, self.now);
         let session = Session(session);
         decide_route(&view, wants, &self.candidates, &self.policy, session, 1)
@@ -173,7 +181,7 @@ proptest! {
         let sessions = 1000u32;
         let explored = (0..sessions).filter(|n| {
             let session = Session(first.wrapping_add(*n));
-            let wants = Criterion::Goodput;
+            let wants = Criterion::Goodput.into();
             let decision =
                 decide_route(&view, wants, &world.candidates, &world.policy, session, 1);
             decision.group == Group::Explore

@@ -1,7 +1,7 @@
 //! What a connection has still to send, which gives it its class of content.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::ClassId;
 use super::super::lookups::Reroute;
@@ -20,6 +20,7 @@ impl ConnRoute {
     ) -> Outstanding {
         let class = self.egress.rules.load().classes.of(path, headers);
         let left = length.unwrap_or(UNKNOWN_LENGTH);
+        self.ask(left);
         self.outstanding[class.index()].fetch_add(left, Ordering::Relaxed);
         self.classify();
         Outstanding {
@@ -39,6 +40,19 @@ impl ConnRoute {
         let carried = carried.enumerate().filter(|(_, bytes)| *bytes > 0);
         let most = carried.max_by_key(|(_, bytes)| *bytes);
         most.map(|(place, _)| ClassId::at(place))
+    }
+
+    /// Counts what is asked for, which may be far more or less than the decision was taken for.
+    fn ask(&self, bytes: u64) {
+        let sending = |left: &AtomicU64| left.load(Ordering::Relaxed) > 0;
+        if self.outstanding.iter().any(sending) {
+            self.asked.fetch_add(bytes, Ordering::Relaxed);
+            return;
+        }
+        let before = self.asked.swap(bytes, Ordering::Relaxed);
+        if before / 2 > bytes || bytes / 2 > before {
+            self.reroute();
+        }
     }
 
     fn classify(&self) {
@@ -74,6 +88,11 @@ impl Outstanding {
         self.sent += bytes as u64;
         let sent = self.left.min(bytes as u64);
         self.left -= sent;
+        // More than announced, or of a length that is not.
+        let more = bytes as u64 - sent;
+        if more > 0 {
+            self.route.asked.fetch_add(more, Ordering::Relaxed);
+        }
         self.route.outstanding[self.class.index()].fetch_sub(sent, Ordering::Relaxed);
     }
 }

@@ -1,10 +1,25 @@
 //! What explanations tell of routes.
 
+use hikyaku_core::path::RoutesExplanation;
+
 use super::*;
 
 fn verdicts(edge: &Edge, mptcp: bool) -> Vec<(String, String)> {
     let client = "192.0.2.7".parse().unwrap();
     let explained = edge.egress.explain(client, mptcp, Session(0));
+    let of = |of: &RoutesExplanation| (of.class.clone(), of.long);
+    let told: Vec<_> = explained.iter().map(of).collect();
+    let told: Vec<_> = told
+        .iter()
+        .map(|(class, long)| (&class[..], *long))
+        .collect();
+    let classes = [
+        ("live", false),
+        ("interactive", false),
+        ("bulk", false),
+        ("bulk", true),
+    ];
+    assert_eq!(told, classes);
     let of_bulk = explained.into_iter().find(|of| of.class == "bulk").unwrap();
     let told = of_bulk.routes.into_iter();
     told.map(|told| (told.route, told.verdict_code)).collect()

@@ -6,7 +6,7 @@ use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
 use super::*;
-use crate::egress::ClassId;
+use crate::egress::Content;
 
 #[tokio::test]
 async fn goodput_is_compared_with_that_of_clients_held_back() {
@@ -21,7 +21,7 @@ async fn goodput_is_compared_with_that_of_clients_held_back() {
     .await;
     let see = |mbps| {
         let reach = edge.egress.lookups.known(client);
-        let decided = (edge.egress).decide(client, reach, ClassId::NONE, Mptcp::None, Session(0));
+        let decided = (edge.egress).decide(client, reach, Content::NONE, Mptcp::None, Session(0));
         let goodput = Rate::from_mbps(mbps);
         edge.egress.counts.compare(&decided.decision, goodput);
     };
