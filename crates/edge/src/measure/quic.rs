@@ -15,7 +15,7 @@ use quinn::StoppedError;
 use tokio::time::Sleep;
 
 use super::report::Reporter;
-use super::route::RouteReporter;
+use super::route::{Look, RouteReporter};
 use super::watcher::Watcher;
 use super::{Exchange, Flight, Load, Patience, Signal, Snapshot};
 use crate::conn::Conn;
@@ -285,10 +285,21 @@ impl QuicMeter {
     }
 
     fn report(&mut self, now: Instant, idle: bool, over: bool) {
-        self.route.look(&self.conn, now, now, &self.snapshot, idle);
+        self.look_at_route(now, idle);
         let observations = self.reporter.observations(now, &self.snapshot, idle, over);
         self.conn.observe(observations);
         self.follow(now);
+    }
+
+    fn look_at_route(&mut self, now: Instant, idle: bool) {
+        let look = Look {
+            now,
+            acked_at: now,
+            snapshot: &self.snapshot,
+            idle,
+            awaited: self.awaiting.front().map(|(exchange, _)| exchange.started),
+        };
+        self.route.look(&self.conn, &look);
     }
 
     /// Leaves a path that carries nothing any more.
@@ -334,6 +345,12 @@ impl QuicMeter {
     /// Lets packets take the path that was chosen since; to the address that the client has by now.
     fn steer(&mut self) {
         let mark = self.conn.mark();
+        if self.route.is_moved(&self.conn) {
+            let now = Instant::now();
+            self.look(now);
+            let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
+            self.look_at_route(now, idle);
+        }
         let destination = self.quic.remote_address();
         let marked = |steered: &Steered| (steered.mark, steered.destination) == (mark, destination);
         if self.steered.as_ref().map_or(mark == 0, marked) {

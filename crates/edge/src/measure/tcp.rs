@@ -10,7 +10,7 @@ use hikyaku_core::arm::Arm;
 use tokio::time::Sleep;
 
 use super::report::Reporter;
-use super::route::RouteReporter;
+use super::route::{Look, RouteReporter};
 use super::subflows::SubflowWatcher;
 use super::watcher::Watcher;
 use super::{Departed, Exchange, Load, Patience, Signal, Snapshot, Socket};
@@ -178,14 +178,28 @@ impl TcpMeter {
             let at = acked_at.max(exchange.written);
             self.end(&exchange, at);
         }
-        let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
+        let idle = self.is_idle();
         let sending = self.load.is_sending() || !self.awaiting.is_empty();
         self.patience.look(now, self.snapshot.acked, sending);
-        self.route
-            .look(&self.conn, now, acked_at, &self.snapshot, idle);
+        self.look_at_route(now, acked_at);
         let observations = self.reporter.observations(now, &self.snapshot, idle, false);
         self.conn.observe(observations);
         self.follow(now);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.load.in_flight == 0 && self.awaiting.is_empty()
+    }
+
+    fn look_at_route(&mut self, now: Instant, acked_at: Instant) {
+        let look = Look {
+            now,
+            acked_at,
+            snapshot: &self.snapshot,
+            idle: self.is_idle(),
+            awaited: self.awaiting.front().map(|(_, exchange)| exchange.started),
+        };
+        self.route.look(&self.conn, &look);
     }
 
     /// Gives the socket the path and congestion control that were chosen since, and the largest rate.
@@ -203,8 +217,14 @@ impl TcpMeter {
     }
 
     /// Lets packets take the path that was chosen since.
-    fn steer(&self) {
-        self.conn.shared.set_mark(&self.socket, self.conn.mark());
+    fn steer(&mut self) {
+        let mark = self.conn.mark();
+        if self.route.is_moved(&self.conn) {
+            self.refresh();
+            let now = Instant::now();
+            self.look_at_route(now, now);
+        }
+        self.conn.shared.set_mark(&self.socket, mark);
     }
 
     /// Leaves a path that carries nothing any more.
@@ -217,13 +237,13 @@ impl TcpMeter {
         if !self.socket.has_one_path() {
             return self.watch_subflows(cx);
         }
-        let watcher = self.watcher.get_or_insert_with(|| Watcher::new(ACK_DELAY));
-        while let Some(signal) = watcher.poll(cx, || self.socket.flight()) {
+        let mut watcher = self.watcher.take();
+        let watching = watcher.get_or_insert_with(|| Watcher::new(ACK_DELAY));
+        while let Some(signal) = watching.poll(cx, || self.socket.flight()) {
             match signal {
                 Signal::Stalled(stall) if self.conn.stalled(&stall) => {
-                    let shared = &self.conn.shared;
-                    shared.set_mark(&self.socket, self.conn.mark());
-                    shared.kick(&self.socket);
+                    self.steer();
+                    self.conn.shared.kick(&self.socket);
                 }
                 Signal::Stalled(_) => {}
                 Signal::Resumed {
@@ -232,6 +252,7 @@ impl TcpMeter {
                 } => self.conn.resumed(silent, false_alarm),
             }
         }
+        self.watcher = watcher;
     }
 
     /// Has the agent take a path from an MPTCP connection that carries nothing any more; where it was
