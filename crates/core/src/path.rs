@@ -16,6 +16,7 @@ mod names;
 mod network;
 mod observation;
 mod phase;
+mod quality;
 mod reason;
 mod record;
 mod set;
@@ -36,10 +37,11 @@ pub use names::PathNames;
 pub use network::{NetworkRoute, NetworkSummary};
 pub use observation::PathObservation;
 pub use phase::{Phase, Wants};
+pub use quality::RouteQuality;
 pub use reason::RouteReason;
 pub use set::PathSet;
 pub use table::{Blame, PathChanges, PathTable, PathTableConfig};
-pub use view::{RouteQuality, RouteView};
+pub use view::RouteView;
 
 /// Most paths that are told apart.
 pub const MAX_PATHS: usize = 16;

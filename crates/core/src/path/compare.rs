@@ -58,13 +58,15 @@ pub(super) fn compare(
     policy: &PolicyConfig,
     sure: Sure,
 ) -> Option<RouteGain> {
-    let goodput = || goodput(wants.phase, this, that);
     let rtt = || Difference::of(&that.rtt, &this.rtt, RTT_SD);
     match wants.criterion {
-        Criterion::Goodput => goodput().map(|apart| apart.gain(Measure::Goodput)),
+        Criterion::Goodput => {
+            goodput(wants.phase, this, that).map(|apart| apart.gain(Measure::Goodput))
+        }
         Criterion::Stall => fewer_stalls(this, that, sure)
             .or_else(|| {
-                let apart = goodput().filter(|apart| apart.exceeds(ENOUGH_GOODPUT.ln(), sure))?;
+                let apart = best_known_goodput(this, that)
+                    .filter(|apart| apart.exceeds(ENOUGH_GOODPUT.ln(), sure))?;
                 Some(apart.gain(Measure::Goodput))
             })
             .or_else(|| rtt().map(|apart| apart.gain(Measure::Rtt))),
@@ -93,6 +95,18 @@ fn goodput(phase: Phase, this: &RouteQuality, that: &RouteQuality) -> Option<Dif
         (Some(like), Some(other)) => Some(like.joined(other)),
         (like, other) => like.or(other),
     }
+}
+
+/// How goodputs differ in the phase in which most is known of both.
+fn best_known_goodput(this: &RouteQuality, that: &RouteQuality) -> Option<Difference> {
+    let phase = this.best_known_phase(that);
+    Difference::of(this.goodput_of(phase), that.goodput_of(phase), GOODPUT_SD)
+}
+
+/// By how much one route is expected to have more goodput than another, in logarithms; `None` while it cannot be
+/// told.
+pub(super) fn goodput_ln_ratio(this: &RouteQuality, that: &RouteQuality) -> Option<f32> {
+    best_known_goodput(this, that).map(|apart| apart.ln)
 }
 
 /// A logarithm of a ratio, with its standard error.
@@ -224,10 +238,10 @@ fn less_loss(this: &RouteQuality, that: &RouteQuality) -> Option<RouteGain> {
 
 /// Relative spread of goodputs by one route until it shows its own: responses differ in size.
 const GOODPUT_SD: f32 = 0.4;
-/// How much two routes' ratio of goodputs differs between the phases, in logarithms: the root mean square of
-/// the nine pairs of `experiments/epe-isps.toml`, of responses of 2 MB and of what 40 MB get later.
+/// How much two routes' ratio of goodputs differs between the phases, in logarithms: the root mean square over
+/// the nine pairs of paths of `experiments/epe-sizes.toml`, of responses of 2 MB and of 40 MB.
 const PHASE_SD: f32 = 0.3;
-/// How much more several paths gain over one later than at first, likewise (the mean): subflows join after the
+/// How much more several paths gain over one later than at first, likewise their mean: subflows join after the
 /// first one, and each opens its own window.
 const SEVERAL_LATER: f32 = 0.3;
 /// The same of smoothed RTTs.

@@ -269,7 +269,8 @@ impl Rules<'_> {
     /// Whether a kept route is known still, and not expected to be worse than the usual one.
     fn holds(&self, kept: Route, usual: Route) -> bool {
         let gain = self.gain(kept, usual, Sure::Expected);
-        self.evidence(&[kept]) > 0.0 && gain.is_none_or(|gain| gain.expected > 0.0)
+        let samples = self.quality(kept).samples(self.wants);
+        self.evidence_of(samples) > 0.0 && gain.is_none_or(|gain| gain.expected > 0.0)
     }
 
     /// The best of the routes that are surely better than `current` by enough.
@@ -381,27 +382,37 @@ impl Rules<'_> {
         self.candidates.is_backup(route)
     }
 
-    fn knows(&self, route: Route) -> bool {
-        self.evidence(&[route]) >= 1.0
+    /// Whether enough is known to compare two routes.
+    fn can_compare(&self, route: Route, over: Route) -> bool {
+        self.evidence(route, over) >= 1.0
     }
 
-    /// How many samples there are of the least known of these routes, as a share of those that it takes; 0
-    /// if they are fewer than tell anything.
-    fn evidence(&self, routes: &[Route]) -> f32 {
-        let samples = |route: &Route| self.quality(*route).samples(self.wants);
+    /// How many samples of two routes can be compared, as a share of those that it takes; 0 if they are fewer
+    /// than tell anything.
+    fn evidence(&self, route: Route, over: Route) -> f32 {
+        self.evidence_of(self.comparable(route, over))
+    }
+
+    fn evidence_of(&self, samples: f32) -> f32 {
         let needed = self.policy.min_samples_path as f32;
         // Half a sample for those that have faded a little.
-        let least = routes.iter().map(samples).fold(needed, f32::min) + 0.5;
+        let least = samples.min(needed) + 0.5;
         if least < FEWEST.min(needed) {
             return 0.0;
         }
         (least / needed).min(1.0)
     }
 
+    /// Samples of two routes that can be compared.
+    fn comparable(&self, route: Route, over: Route) -> f32 {
+        let [route, over] = [route, over].map(|route| self.quality(route));
+        route.comparable(over, self.wants.criterion)
+    }
+
     /// Whether a gain is enough to change routes for. Fewer samples have to differ more: their bound lies
     /// farther off, in proportion.
     fn is_proof(&self, gain: RouteGain, route: Route, over: Route) -> bool {
-        let evidence = self.evidence(&[route, over]);
+        let evidence = self.evidence(route, over);
         evidence > 0.0 && gain.low_at(evidence) > self.policy.min_gain_path as f32
     }
 

@@ -54,7 +54,7 @@ pub struct RouteSummary {
     /// Since the client last used it.
     #[serde(with = "duration::option")]
     pub age: Option<Duration>,
-    /// Expected goodput: of a response's first second, or of what follows.
+    /// Expected goodput: in a response's first second, or for long ones in what follows.
     pub goodput: Option<Rate>,
     /// Expected smoothed round-trip time.
     #[serde(with = "duration::option")]

@@ -56,7 +56,7 @@ impl From<Criterion> for Wants {
     fn from(criterion: Criterion) -> Self {
         Self {
             criterion,
-            phase: Phase::Startup,
+            ..Self::default()
         }
     }
 }

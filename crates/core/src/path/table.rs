@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::compare::goodput_ln_ratio;
 use super::key::PathKeys;
 use super::record::{CarrierStats, Record, Snapshot, StalledBy};
 use super::store::Store;
@@ -192,7 +193,7 @@ impl PathTable {
         let works = |other: &&RouteQuality| other.avoided_for.is_none();
         let best = others
             .filter(works)
-            .filter_map(|other| other.apart(own))
+            .filter_map(|other| goodput_ln_ratio(other, own))
             .max_by(f32::total_cmp);
         match best {
             Some(best) if best < 0.0 => {

@@ -1,12 +1,9 @@
 //! What is known for a client, blended from its own samples, its prefix and its AS.
 
-use std::time::Duration;
-
-use super::record::{CarrierStats, Kept, Snapshot, StallCount, StalledBy};
-use super::{Carrier, Criterion, PathId, PathObservation, Phase, Route, Wants};
-use crate::estimate::{LossBounds, LossCount};
+use super::record::{CarrierStats, Kept, Snapshot, StalledBy};
+use super::{Carrier, PathId, PathObservation, Phase, Route, RouteQuality, Wants};
 use crate::stat::Stat;
-use crate::units::{Rate, Secs};
+use crate::units::Secs;
 
 /// What [`decide_route`](super::decide_route) looks at. The client's own samples count most; its prefix and
 /// its AS fill in what is missing.
@@ -16,95 +13,6 @@ pub struct RouteView {
     pub client: u64,
     carriers: [RouteQuality; Carrier::COUNT],
     kept: [Kept; Wants::KEPT],
-}
-
-/// What is known of a route.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RouteQuality {
-    /// Since the client last used it; `None` if it never did.
-    pub age: Option<Duration>,
-    /// For how much longer the client avoids it, since it has stalled.
-    pub avoided_for: Option<Duration>,
-    /// By [`Phase`]: natural logarithm of bit/s, or of a multiple of it that all routes share.
-    pub(super) goodput: [Stat; Phase::ALL.len()],
-    /// Natural logarithm of seconds, or of a multiple of it.
-    pub(super) rtt: Stat,
-    pub(super) loss: LossCount,
-    pub(super) stalls: StallCount,
-    /// It is that of several paths together.
-    pub(super) several: bool,
-    /// The client's own samples of it, by [`Measured::ALL`].
-    own: [f32; Measured::ALL.len()],
-    /// Whether the client's own goodputs, and RTTs, tell what the multiples are of.
-    absolute: [bool; Measured::ALL.len()],
-}
-
-impl RouteQuality {
-    /// Expected goodput (geometric mean) of a phase, or that of the other one where only that is known; `None`
-    /// where the client has shown none by any route.
-    #[must_use]
-    pub fn goodput(&self, phase: Phase) -> Option<Rate> {
-        let known = |phase: &Phase| {
-            let measured = Measured::Goodput(*phase);
-            self.absolute[measured.index()] && self.goodput_of(*phase).weight > 0.0
-        };
-        let phase = [phase, phase.other()].into_iter().find(known)?;
-        let mean = f64::from(self.goodput_of(phase).mean);
-        Some(Rate::from_bits_per_sec(mean.exp() as u64))
-    }
-
-    pub(super) const fn goodput_of(&self, phase: Phase) -> &Stat {
-        &self.goodput[phase as usize]
-    }
-
-    /// Expected smoothed round-trip time, likewise.
-    #[must_use]
-    pub fn rtt(&self) -> Option<Duration> {
-        let known = self.absolute[Measured::Rtt.index()] && self.rtt.weight > 0.0;
-        known.then(|| Duration::try_from_secs_f32(self.rtt.mean.exp()).unwrap_or(Duration::MAX))
-    }
-
-    /// Packets lost.
-    #[must_use]
-    pub fn loss(&self) -> Option<LossBounds> {
-        self.loss.bounds()
-    }
-
-    /// Stalls in an hour of sending; `None` where nothing was sent.
-    #[must_use]
-    pub fn stalls_per_hour(&self) -> Option<f32> {
-        let observed = self.stalls.observed;
-        (observed > 0.0).then(|| 3600.0 * self.stalls.stalls / observed)
-    }
-
-    /// By how much it has more goodput than another, in logarithms, by the phase of which most is known of both;
-    /// `None` where there is none.
-    pub(super) fn apart(&self, other: &Self) -> Option<f32> {
-        let of = |phase: Phase| [self, other].map(|quality| *quality.goodput_of(phase));
-        let weight = |[this, that]: [Stat; 2]| this.weight.min(that.weight);
-        let phases = Phase::ALL.map(of).into_iter();
-        let most = phases.max_by(|a, b| weight(*a).total_cmp(&weight(*b)))?;
-        let [this, that] = most;
-        (weight(most) > 0.0).then_some(this.mean - that.mean)
-    }
-
-    /// Samples that are looked at, faded; those of the AS count half.
-    #[must_use]
-    pub fn samples(&self, wants: Wants) -> f32 {
-        match wants.criterion {
-            Criterion::Goodput => self.goodput.iter().map(|stat| stat.weight).sum(),
-            Criterion::Stall | Criterion::Rtt => self.rtt.weight,
-        }
-    }
-
-    /// The client's own of what is wanted most.
-    pub(super) fn own_samples(&self, wants: Wants) -> f32 {
-        let measured = match wants.criterion {
-            Criterion::Goodput => Measured::Goodput(wants.phase),
-            Criterion::Stall | Criterion::Rtt => Measured::Rtt,
-        };
-        self.own[measured.index()]
-    }
 }
 
 /// What client, prefix and AS know at one time.
@@ -166,20 +74,29 @@ impl RouteView {
         self.kept[wants.place()]
     }
 
-    /// The phase that most of a busy period with so many bytes falls in, as far as the client's goodput is
-    /// known.
+    /// The phase that most of so many bytes falls in: the second one if they take over two seconds at the
+    /// goodput that the client has shown.
     #[must_use]
     pub fn phase_of(&self, bytes: u64) -> Phase {
-        let weight = |quality: &&RouteQuality| quality.own[Measured::STARTUP.index()];
-        let most = |a: &&RouteQuality, b: &&RouteQuality| weight(a).total_cmp(&weight(b));
-        let known = self.carriers.iter().max_by(most);
-        let known = known.and_then(|quality| quality.goodput(Phase::Startup));
-        let goodput = known.unwrap_or(TYPICAL_GOODPUT).bits_per_sec();
-        if bytes.saturating_mul(8) > goodput.saturating_mul(STARTUP_SECS) {
+        let [startup, sustained] = Phase::ALL.map(|phase| self.own_goodput(phase));
+        let first = startup.or(sustained).unwrap_or(TYPICAL_GOODPUT);
+        let second = sustained.unwrap_or(first);
+        if bytes as f32 * 8.0 > first + second {
             Phase::Sustained
         } else {
             Phase::Startup
         }
+    }
+
+    /// The client's own goodput over all its routes, in bit/s; `None` where it has shown none.
+    fn own_goodput(&self, phase: Phase) -> Option<f32> {
+        let place = Measured::Goodput(phase).index();
+        let (mut sum, mut weight) = (0.0, 0.0);
+        for quality in &self.carriers {
+            sum += quality.own[place] * quality.goodput_of(phase).mean;
+            weight += quality.own[place];
+        }
+        (weight > 0.0).then(|| (sum / weight).exp())
     }
 }
 
@@ -191,11 +108,14 @@ pub(super) enum Measured {
 }
 
 impl Measured {
-    const STARTUP: Self = Self::Goodput(Phase::Startup);
     /// In the order of their [`index`](Self::index).
-    const ALL: [Self; 3] = [Self::STARTUP, Self::Goodput(Phase::Sustained), Self::Rtt];
+    pub(super) const ALL: [Self; 3] = [
+        Self::Goodput(Phase::Startup),
+        Self::Goodput(Phase::Sustained),
+        Self::Rtt,
+    ];
 
-    const fn index(self) -> usize {
+    pub(super) const fn index(self) -> usize {
         match self {
             Self::Goodput(phase) => phase as usize,
             Self::Rtt => 2,
@@ -362,10 +282,8 @@ fn fill_in(
     }
 }
 
-/// The goodput that a client is taken to have until it shows its own.
-const TYPICAL_GOODPUT: Rate = Rate::from_bits_per_sec(16_000_000);
-/// Most of what takes longer is sent after the first phase.
-const STARTUP_SECS: u64 = 2;
+/// The goodput that a client is taken to have until it shows its own, in bit/s.
+const TYPICAL_GOODPUT: f32 = 16e6;
 /// Bytes from which on a response counts fully: smaller ones have shown less than the route can do.
 const FULL_BYTES: f32 = 1e6;
 /// Samples whose mean is kept for a client, and for a prefix or an AS.

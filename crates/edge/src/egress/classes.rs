@@ -38,7 +38,7 @@ impl ClassId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) class: ClassId,
-    /// What it was asked for since it was last idle.
+    /// Of the responses that are open.
     pub(crate) bytes: u64,
 }
 

@@ -17,6 +17,7 @@ use super::lookups::{Reroute, Stay};
 use super::{ClassId, Content, Decided, Egress, RouteCount, SteerBy};
 use crate::measure::Ledger;
 use crate::mptcp::{Mptcp, MptcpGate};
+use outstanding::Demand;
 pub(crate) use outstanding::Outstanding;
 
 /// A connection's class of content, its decision and what was done about it.
@@ -39,8 +40,9 @@ pub(crate) struct ConnRoute {
     outdated: AtomicBool,
     class: AtomicU8,
     outstanding: [AtomicU64; ClassId::COUNT],
-    /// Bytes that were asked for since no response was open.
-    asked: AtomicU64,
+    demand: Mutex<Demand>,
+    /// Bytes that the decision was taken for.
+    decided_for: AtomicU64,
     /// Bytes of responses that have ended, by their class.
     carried: [AtomicU64; ClassId::COUNT],
     mark: AtomicU32,
@@ -115,7 +117,8 @@ impl ConnRoute {
             outdated: AtomicBool::new(true),
             class: AtomicU8::new(ClassId::NONE.index() as u8),
             outstanding: Default::default(),
-            asked: AtomicU64::new(0),
+            demand: Mutex::default(),
+            decided_for: AtomicU64::new(0),
             carried: Default::default(),
             mark: AtomicU32::new(0),
             changes: AtomicU64::new(0),
@@ -193,7 +196,9 @@ impl ConnRoute {
         self.outdated.store(false, Ordering::Relaxed);
         let reach = self.stay.get().and_then(Stay::reach);
         let egress = &self.egress;
-        let decided = egress.decide(self.client, reach, self.content(), self.mptcp(), session);
+        let content = self.content();
+        self.decided_for.store(content.bytes, Ordering::Relaxed);
+        let decided = egress.decide(self.client, reach, content, self.mptcp(), session);
         let (route, mark) = self.applied(decided.decision.route);
         let mut chosen = self.chosen.lock();
         let before = std::mem::replace(&mut chosen.route, route);
@@ -292,7 +297,7 @@ impl ConnRoute {
     pub(super) fn content(&self) -> Content {
         Content {
             class: self.class(),
-            bytes: self.asked.load(Ordering::Relaxed),
+            bytes: self.demand.lock().bytes(),
         }
     }
 
@@ -308,7 +313,7 @@ impl Drop for ConnRoute {
         if let (Some(reach), Some(class)) = (reach, self.main_class()) {
             let content = Content {
                 class,
-                ..self.content()
+                bytes: self.demand.lock().most(),
             };
             self.egress.admit(self.client, reach, content);
         }

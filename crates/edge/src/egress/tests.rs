@@ -271,7 +271,7 @@ async fn a_connection_has_the_class_of_most_of_its_bytes() {
 }
 
 #[tokio::test]
-async fn a_connection_knows_how_much_it_was_asked_for_at_a_time() {
+async fn a_connection_knows_how_much_it_is_asked_for_at_a_time() {
     let agent = Agent::start();
     let edge = Edge::start(&agent, &[]);
     let connection = edge.connection("192.0.2.7", None);
@@ -285,14 +285,28 @@ async fn a_connection_knows_how_much_it_was_asked_for_at_a_time() {
     assert!(!connection.is_outdated());
     assert_eq!(asked(), 41_000_000, "together");
     drop(first);
-    assert_eq!(asked(), 41_000_000, "as long as it is busy, and until then");
-    drop(second);
+    assert_eq!(asked(), 1_000_000);
+    connection.update(Session(0));
+    let third = begin(Some(50_000_000));
+    assert!(connection.is_outdated(), "one that joins another, too");
+    edge.name(&connection);
+    drop((second, third));
+    assert_eq!(asked(), 50_000_000, "the last, while none is open");
+    for nothing in [begin(Some(0)), begin(Some(0))] {
+        assert_eq!(asked(), 50_000_000, "304, HEAD");
+        drop(nothing);
+    }
+    assert!(!connection.is_outdated());
     let mut unknown = begin(None);
     assert!(connection.is_outdated());
     assert_eq!(asked(), 1_000_000);
     unknown.sent(1_500_000);
     assert_eq!(asked(), 1_500_000, "more than was taken for it");
-    drop(unknown);
+    edge.name(&connection);
+    let beside = begin(Some(2_000));
+    assert_eq!(asked(), 1_502_000);
+    assert!(!connection.is_outdated());
+    drop((beside, unknown));
     edge.name(&connection);
     drop(begin(Some(1_400_000)));
     assert!(!connection.is_outdated(), "much the same again");

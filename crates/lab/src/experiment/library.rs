@@ -46,6 +46,10 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("../../../../experiments/epe-isps.toml"),
     ),
     (
+        "epe-sizes",
+        include_str!("../../../../experiments/epe-sizes.toml"),
+    ),
+    (
         "epe-parallel",
         include_str!("../../../../experiments/epe-parallel.toml"),
     ),

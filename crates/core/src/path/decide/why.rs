@@ -29,7 +29,7 @@ pub(in crate::path) enum Verdict {
     TooFewSamples {
         /// The less known of it and the route that it is compared with.
         of: Route,
-        /// Samples of that one; those of the AS count half.
+        /// Samples that can be compared with the other's; those of the AS count half.
         samples: f32,
         /// Samples needed of each.
         needed: u32,
@@ -102,9 +102,7 @@ impl Rules<'_> {
         }
         match self.gain(route, than, Sure::Bounds) {
             Some(gain) if self.is_proof(gain, route, than) && stalling => Verdict::Stalling,
-            Some(gain) if self.knows(route) && self.knows(than) => {
-                Verdict::NotBetter { than, gain }
-            }
+            Some(gain) if self.can_compare(route, than) => Verdict::NotBetter { than, gain },
             _ => self.too_few(route, than),
         }
     }
@@ -118,7 +116,7 @@ impl Rules<'_> {
         };
         Verdict::TooFewSamples {
             of,
-            samples: samples(of),
+            samples: self.comparable(route, than),
             needed: self.policy.min_samples_path,
         }
     }
@@ -136,16 +134,15 @@ impl Rules<'_> {
             RouteReason::NoGain { gain: other, .. } => other.expected < gain.expected,
             _ => false,
         };
-        let known = self.knows(single) && self.knows(several);
+        let known = self.can_compare(several, single);
         let best = several;
         (tells_less && known).then_some(RouteReason::NoGain { best, gain })
     }
 
     pub(super) fn why_usual(&self, usual: Route, options: Singles) -> RouteReason {
         let others = || options.iter().filter(|route| *route != usual);
-        let samples = |route| self.quality(route).samples(self.wants);
         let gains = others()
-            .filter(|route| self.knows(*route))
+            .filter(|route| self.can_compare(*route, usual))
             .filter_map(|route| {
                 let gain = self.gain(route, usual, Sure::Bounds)?;
                 Some((route, gain))
@@ -158,12 +155,11 @@ impl Rules<'_> {
             }
         });
         match best {
-            Some((best, gain)) if self.knows(usual) => RouteReason::NoGain { best, gain },
-            _ => RouteReason::TooFewSamples {
+            Some((best, gain)) => RouteReason::NoGain { best, gain },
+            None => RouteReason::TooFewSamples {
                 samples: others()
-                    .map(samples)
-                    .fold(0.0, f32::max)
-                    .min(samples(usual)),
+                    .map(|route| self.comparable(route, usual))
+                    .fold(0.0, f32::max),
                 needed: self.policy.min_samples_path,
             },
         }

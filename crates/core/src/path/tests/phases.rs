@@ -93,6 +93,50 @@ fn goodputs_are_compared_within_a_phase() {
 }
 
 #[test]
+fn many_samples_of_unlike_phases_are_no_proof() {
+    let mut world = World::new();
+    world.see(CLIENT, PLAIN, 16, 20, 40);
+    // A session that explored: one long response.
+    world.see(CLIENT, STEERED, 1, 40, 40);
+    world.see_later(CLIENT, STEERED, 15, 40);
+    for wants in [SHORT, LONG] {
+        let decision = world.decide(CLIENT, wants);
+        assert_eq!(decision.route, PLAIN, "{decision:?}");
+        assert_eq!(decision.reason.code(), "too_few_samples");
+    }
+    world.see(CLIENT, STEERED, 3, 40, 40);
+    assert_eq!(world.decide(CLIENT, SHORT).route, STEERED);
+}
+
+#[test]
+fn live_content_is_compared_in_the_phase_that_is_best_known() {
+    // name, of STEERED in Mbit/s then, where PLAIN has 20
+    let cases = [("enough goodput", 15, STEERED), ("too little", 4, PLAIN)];
+    for later in [false, true] {
+        for (name, mbps, route) in cases {
+            let mut world = World::new();
+            for (of, mbps, rtt) in [(PLAIN, 20, 60), (STEERED, mbps, 20)] {
+                for _ in 0..16 {
+                    let seen = PathObservation {
+                        phase: [Phase::Startup, Phase::Sustained][usize::from(later)],
+                        ..response(mbps, rtt)
+                    };
+                    world.learn(CLIENT, of, &seen);
+                }
+            }
+            for phase in Phase::ALL {
+                let wants = Wants {
+                    criterion: Criterion::Stall,
+                    phase,
+                };
+                let chosen = world.decide(CLIENT, wants).route;
+                assert_eq!(chosen, route, "{name}, {phase:?}, later: {later}");
+            }
+        }
+    }
+}
+
+#[test]
 fn each_phase_keeps_to_its_choice() {
     let mut world = World::new();
     world.see(CLIENT, PLAIN, 8, 10, 40);
@@ -117,9 +161,15 @@ fn what_takes_over_two_seconds_is_long() {
     // Of a client that is not known, at 16 Mbit/s.
     assert_eq!(phase_of(&world, 4_000_000), Phase::Startup);
     assert_eq!(phase_of(&world, 4_000_001), Phase::Sustained);
-    world.see(CLIENT, STEERED, 4, 1, 40);
+    let turns = |world: &World, bytes: u64| {
+        [bytes * 99 / 100, bytes * 101 / 100].map(|bytes| phase_of(world, bytes))
+    };
+    let both = [Phase::Startup, Phase::Sustained];
     world.see(CLIENT, PLAIN, 8, 80, 40);
-    assert_eq!(phase_of(&world, 19_000_000), Phase::Startup);
-    assert_eq!(phase_of(&world, 21_000_000), Phase::Sustained);
+    assert_eq!(turns(&world, 20_000_000), both);
+    world.see_later(CLIENT, PLAIN, 8, 160);
+    assert_eq!(turns(&world, 30_000_000), both, "a second of each");
+    world.see(CLIENT, STEERED, 8, 20, 40);
+    assert_eq!(turns(&world, 25_000_000), both, "a mean over its routes");
     assert_eq!(phase_of(&world, u64::MAX), Phase::Sustained);
 }

@@ -1,7 +1,9 @@
 //! What a connection has still to send, which gives it its class of content.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+
+use hikyaku_core::path::PathObservation;
 
 use super::super::ClassId;
 use super::super::lookups::Reroute;
@@ -20,12 +22,15 @@ impl ConnRoute {
     ) -> Outstanding {
         let class = self.egress.rules.load().classes.of(path, headers);
         let left = length.unwrap_or(UNKNOWN_LENGTH);
-        self.ask(left);
+        if left > 0 {
+            self.ask(left);
+        }
         self.outstanding[class.index()].fetch_add(left, Ordering::Relaxed);
         self.classify();
         Outstanding {
             route: Arc::clone(self),
             class,
+            size: left,
             left,
             sent: 0,
         }
@@ -42,15 +47,12 @@ impl ConnRoute {
         most.map(|(place, _)| ClassId::at(place))
     }
 
-    /// Counts what is asked for, which may be far more or less than the decision was taken for.
+    /// Has the decision taken anew if far more or less is asked for than it was taken for.
     fn ask(&self, bytes: u64) {
-        let sending = |left: &AtomicU64| left.load(Ordering::Relaxed) > 0;
-        if self.outstanding.iter().any(sending) {
-            self.asked.fetch_add(bytes, Ordering::Relaxed);
-            return;
-        }
-        let before = self.asked.swap(bytes, Ordering::Relaxed);
-        if before / 2 > bytes || bytes / 2 > before {
+        let asked = self.demand.lock().open(bytes);
+        let decided = self.decided_for.load(Ordering::Relaxed);
+        let (less, more) = (asked.min(decided), asked.max(decided));
+        if more >= PathObservation::LEAST_BYTES && more / 2 > less {
             self.reroute();
         }
     }
@@ -78,8 +80,52 @@ impl ConnRoute {
 pub(crate) struct Outstanding {
     route: Arc<ConnRoute>,
     class: ClassId,
+    /// Bytes that it counts for.
+    size: u64,
     left: u64,
     sent: u64,
+}
+
+/// What a connection is asked for at a time.
+#[derive(Debug, Default)]
+pub(super) struct Demand {
+    open: usize,
+    /// Of the open responses; while none is, of the last.
+    bytes: u64,
+    /// The most so far.
+    most: u64,
+}
+
+impl Demand {
+    /// Another response is open. Returns what is asked for now.
+    fn open(&mut self, bytes: u64) -> u64 {
+        if self.open == 0 {
+            self.bytes = 0;
+        }
+        self.open += 1;
+        self.grow(bytes);
+        self.bytes
+    }
+
+    fn grow(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.most = self.most.max(self.bytes);
+    }
+
+    fn close(&mut self, bytes: u64) {
+        self.open -= 1;
+        if self.open > 0 {
+            self.bytes = self.bytes.saturating_sub(bytes);
+        }
+    }
+
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) const fn most(&self) -> u64 {
+        self.most
+    }
 }
 
 impl Outstanding {
@@ -90,8 +136,9 @@ impl Outstanding {
         self.left -= sent;
         // More than announced, or of a length that is not.
         let more = bytes as u64 - sent;
-        if more > 0 {
-            self.route.asked.fetch_add(more, Ordering::Relaxed);
+        if more > 0 && self.size > 0 {
+            self.size += more;
+            self.route.demand.lock().grow(more);
         }
         self.route.outstanding[self.class.index()].fetch_sub(sent, Ordering::Relaxed);
     }
@@ -101,6 +148,9 @@ impl Drop for Outstanding {
     fn drop(&mut self) {
         let class = &self.route.outstanding[self.class.index()];
         class.fetch_sub(self.left, Ordering::Relaxed);
+        if self.size > 0 {
+            self.route.demand.lock().close(self.size);
+        }
         self.route.carried[self.class.index()].fetch_add(self.sent, Ordering::Relaxed);
         self.route.classify();
     }
