@@ -18,7 +18,8 @@ import (
 // onePart is a role with one part, whose work the test does.
 type onePart struct {
 	noRoutes
-	left    int // pieces of work
+	left    int         // pieces of work
+	when    func() bool // there is work; nil: always
 	failed  bool
 	retried chan struct{}
 	do      func(context.Context) error
@@ -26,7 +27,6 @@ type onePart struct {
 }
 
 func (p *onePart) names() []string          { return []string{"part"} }
-func (p *onePart) pending(string) bool      { return p.left > 0 && !p.failed }
 func (p *onePart) want() kernel.State       { return kernel.State{} }
 func (p *onePart) fail(string, error)       { p.failed = true }
 func (p *onePart) handle(speaker.Event)     {}
@@ -35,6 +35,10 @@ func (p *onePart) problems() []string       { return nil }
 func (p *onePart) retry(string)             { p.failed = false; close(p.retried) }
 func (p *onePart) link(kernel.Link)         {}
 func (p *onePart) drain(string, bool) error { return nil }
+
+func (p *onePart) pending(string) bool {
+	return p.left > 0 && !p.failed && (p.when == nil || p.when())
+}
 
 func (p *onePart) told() {
 	if p.tell != nil {
@@ -216,10 +220,12 @@ func TestPoliciesAreToldThoughTheRequestHasEnded(t *testing.T) {
 	answered, told := make(chan struct{}), make(chan struct{})
 	p := &onePart{do: func(context.Context) error { leave(); <-answered; return nil }}
 	e := startPart(t, p)
-	e.save = func(api.Settings) error {
-		e.locked(func() { p.left, p.tell = 1, sync.OnceFunc(func() { close(told) }) })
-		return nil
-	}
+	e.save = func(api.Settings) error { return nil }
+	e.locked(func() {
+		p.left, p.tell = 1, sync.OnceFunc(func() { close(told) })
+		// Work before that would end the request while it waits for the loop.
+		p.when = func() bool { return len(e.settings.Policies) > 0 }
+	})
 	err := backend{e}.SetPolicy(request, api.Policy{Name: "one"})
 	close(answered)
 	if !errors.Is(err, context.Canceled) {
