@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hikyaku/egress/api"
+	"hikyaku/egress/config"
 )
 
 // backend answers the API.
@@ -135,7 +136,7 @@ func (b backend) Policies(context.Context) ([]api.Policy, error) {
 
 // SetPolicy implements [api.Backend].
 func (b backend) SetPolicy(ctx context.Context, policy api.Policy) error {
-	return b.changePolicies(ctx, func(policies []api.Policy) ([]api.Policy, error) {
+	return b.changePolicies(ctx, policy.Name, func(policies []api.Policy) ([]api.Policy, error) {
 		for _, name := range slices.Concat(policy.Paths, policy.Backup) {
 			if _, err := b.engine.path(name); err != nil {
 				return nil, fmt.Errorf("policy %q names a path that is not there, %q: %w", policy.Name, name, api.ErrInvalid)
@@ -148,7 +149,7 @@ func (b backend) SetPolicy(ctx context.Context, policy api.Policy) error {
 
 // DeletePolicy implements [api.Backend].
 func (b backend) DeletePolicy(ctx context.Context, name string) error {
-	return b.changePolicies(ctx, func(policies []api.Policy) ([]api.Policy, error) {
+	return b.changePolicies(ctx, name, func(policies []api.Policy) ([]api.Policy, error) {
 		left := slices.DeleteFunc(policies, func(p api.Policy) bool { return p.Name == name })
 		if len(left) == len(policies) {
 			return nil, fmt.Errorf("policy %q: %w", name, api.ErrNotFound)
@@ -157,9 +158,13 @@ func (b backend) DeletePolicy(ctx context.Context, name string) error {
 	})
 }
 
-// changePolicies puts changed policies into force.
-func (b backend) changePolicies(ctx context.Context, change func([]api.Policy) ([]api.Policy, error)) error {
+// changePolicies puts into force what change makes of the policies: another one of a name,
+// or none.
+func (b backend) changePolicies(ctx context.Context, name string, change func([]api.Policy) ([]api.Policy, error)) error {
 	e := b.engine
+	if !e.hasPolicies() {
+		return fmt.Errorf("changing the policy %q of a border, where servers alone have policies: %w", name, api.ErrUnsupported)
+	}
 	return e.change(ctx, func(settings *api.Settings) error {
 		policies, err := change(settings.Policies)
 		slices.SortFunc(policies, func(a, b api.Policy) int { return strings.Compare(a.Name, b.Name) })
@@ -171,6 +176,10 @@ func (b backend) changePolicies(ctx context.Context, change func([]api.Policy) (
 		return nil
 	})
 }
+
+// hasPolicies tells whether somebody here obeys policies: a border sends what comes to a
+// SID to this SID's peer, whoever the client is.
+func (e *engine) hasPolicies() bool { return e.roleName == config.RoleServer }
 
 // change saves settings that were changed, with the mutex, and then lets the loop put
 // them into force with apply, without it. The disk may take seconds: neither the loop nor

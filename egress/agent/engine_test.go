@@ -68,6 +68,13 @@ func startPart(t *testing.T, p *onePart) *engine {
 	c := &config.Common{}
 	c.BGP.StaleTime = time.Hour
 	e := newEngine(c, config.RoleServer, Options{Log: slog.New(slog.DiscardHandler)}, p)
+	startLoop(t, e)
+	return e
+}
+
+// startLoop runs the loop of an engine, without kernel and BGP, until the test ends.
+func startLoop(t *testing.T, e *engine) {
+	t.Helper()
 	e.tables, e.bgp = unchanging{}, unchanging{}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -78,7 +85,6 @@ func startPart(t *testing.T, p *onePart) *engine {
 			t.Error(err)
 		}
 	})
-	return e
 }
 
 // endedBGP stands for a speaker that has ended.

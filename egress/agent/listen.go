@@ -41,7 +41,7 @@ func (l listeners) close() {
 // first: another agent that runs already must be found out before its state is touched.
 // A dry run takes the lock alone: neighbours would end the agent's sessions for its own.
 func (e *engine) listen() (l listeners, err error) {
-	if e.settings, err = api.LoadSettings(e.common.State.Dir); err != nil {
+	if err := e.loadSettings(); err != nil {
 		return l, err
 	}
 	defer func() {
@@ -65,6 +65,15 @@ func (e *engine) listen() (l listeners, err error) {
 		}
 	}
 	return l, nil
+}
+
+// loadSettings reads what was set through the API before. A file may have policies where
+// nobody obeys any, as after a server has become a border: to list them would be a lie.
+func (e *engine) loadSettings() (err error) {
+	if e.settings, err = api.LoadSettings(e.common.State.Dir); err == nil && !e.hasPolicies() {
+		e.settings.Policies = nil
+	}
+	return err
 }
 
 // tryBGP tells whether the addresses of bgp.listen can be listened on, which is done
