@@ -183,6 +183,57 @@ func TestTerminalDrawsOnceASecond(t *testing.T) {
 	}
 }
 
+// Interfaces are read each by itself, and a flow may take several.
+func TestTerminalAddsInterfacesUp(t *testing.T) {
+	var out bytes.Buffer
+	view := newTerminal(&out, func() (int, int, bool) { return 20, 100, true })
+	at := func(seconds float64, device string, took time.Duration, bytes uint64) *Sample {
+		s := sampled()
+		s.Time = s.Time.Add(time.Duration(seconds * float64(time.Second)))
+		s.Interface, s.Elapsed = device, took
+		s.Records = []Record{
+			{Key: flow6(sidA, 6, 443, 5000), Delta: Counts{1, bytes}},
+			{Key: Key{SID: sidA}, Kind: Opaque, Delta: Counts{1, bytes}},
+		}
+		return s
+	}
+	write := func(samples ...*Sample) {
+		t.Helper()
+		for _, s := range samples {
+			out.Reset()
+			if err := view.Write(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	expect := func(want ...string) {
+		t.Helper()
+		lines := squeeze(strings.Split(strings.NewReplacer("\x1b[K", "", "\x1b[H", "").Replace(out.String()), "\r\n"))
+		for _, line := range want {
+			if !slices.Contains(lines, line) {
+				t.Errorf("no line %q in\n%s", line, strings.Join(lines, "\n"))
+			}
+		}
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	const half = 500 * time.Millisecond
+	write(at(0.5, "eth1", half, 1000), at(0.5, "eth0", half, 500), at(1, "eth1", half, 1000), at(1.5, "eth0", 3*half, 1500))
+	expect(
+		"eth0 16 kbit/s 2 pkt/s 1 flows active, 2 of 256 places taken",
+		"eth1 32 kbit/s 4 pkt/s 1 flows active, 2 of 256 places taken",
+		"2001:db8:a:1:: 48 kbit/s 6 pkt/s 1 24 kbit/s",
+		"24 kbit/s 3 pkt/s tcp [2001:db8:1::1]:443 > [2001:db8:2::2]:5000 via 2001:db8:a:1::",
+	)
+	// eth1 is no longer read.
+	write(at(9, "eth0", 2*half, 500))
+	if strings.Contains(out.String(), "eth1") {
+		t.Errorf("an interface that is no longer read is shown: %q", out.String())
+	}
+	expect("2001:db8:a:1:: 8 kbit/s 2 pkt/s 1 4 kbit/s")
+}
+
 // squeeze makes column widths irrelevant.
 func squeeze(lines []string) []string {
 	var all []string

@@ -18,20 +18,33 @@ import (
 // refreshEvery is how often the view is drawn: rates over less than that jump.
 const refreshEvery = time.Second
 
-// Terminal is a live view: rates by SID and the busiest flows. When its file is
-// no terminal it writes a line of totals each second instead.
+// Terminal is a live view of all interfaces: rates by SID and the busiest flows. When its
+// file is no terminal it writes a line of totals for each interface each second instead.
 type Terminal struct {
 	w    io.Writer
 	size func() (rows, columns int, ok bool)
 
-	flows map[Key]Counts
-	sids  map[netip.Addr]*sidRate
-	since time.Duration
+	growing map[string]*window // by interface, until they are as long as refreshEvery
+	shown   map[string]*window // the last ones that were
 }
 
-// sidRate is what a SID grew by since the view was last drawn.
+// window is what an interface sent in some time. Each has a time of its own: interfaces
+// are read one after the other.
+type window struct {
+	flows map[Key]Counts
+	apart map[netip.Addr]Counts // by SID, what is not counted by flow
+	took  time.Duration
+	// of the last sample
+	ended        time.Time
+	used, places int
+}
+
+// rate is a number of bits and packets a second.
+type rate struct{ bits, packets float64 }
+
+// sidRate is the rate of a SID on all interfaces.
 type sidRate struct {
-	all, apart Counts // apart: what is not counted by flow
+	all, apart rate // apart: what is not counted by flow
 	flows      int
 }
 
@@ -47,31 +60,29 @@ func NewTerminal(f *os.File) *Terminal {
 }
 
 func newTerminal(w io.Writer, size func() (rows, columns int, ok bool)) *Terminal {
-	t := &Terminal{w: w, size: size}
-	t.reset()
-	return t
-}
-
-func (t *Terminal) reset() {
-	t.flows, t.sids, t.since = make(map[Key]Counts), make(map[netip.Addr]*sidRate), 0
+	return &Terminal{w: w, size: size, growing: make(map[string]*window), shown: make(map[string]*window)}
 }
 
 // Write implements [Sink].
 func (t *Terminal) Write(s *Sample) error {
-	for i := range s.Records {
-		t.add(&s.Records[i])
+	now := t.growing[s.Interface]
+	if now == nil {
+		now = &window{flows: make(map[Key]Counts), apart: make(map[netip.Addr]Counts)}
+		t.growing[s.Interface] = now
 	}
-	t.since += s.Elapsed
-	if t.since < refreshEvery {
+	now.add(s)
+	if now.took < refreshEvery {
 		return nil
 	}
-	defer t.reset()
+	delete(t.growing, s.Interface)
+	t.shown[s.Interface] = now
 	rows, columns, ok := t.size()
 	var out bytes.Buffer
 	if !ok {
-		fmt.Fprintf(&out, "%s %s\n", s.Time.UTC().Format(timeLayout), t.summary(s))
+		fmt.Fprintf(&out, "%s %s\n", s.Time.UTC().Format(timeLayout), now.summary(s.Interface))
 	} else {
-		t.draw(&out, s, max(rows, 2), max(columns, 20))
+		maps.DeleteFunc(t.shown, func(_ string, w *window) bool { return w.isOver(s.Time) })
+		t.draw(&out, max(rows, 2), max(columns, 20))
 	}
 	if _, err := t.w.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("drawing flows: %w", err)
@@ -79,40 +90,71 @@ func (t *Terminal) Write(s *Sample) error {
 	return nil
 }
 
-func (t *Terminal) add(r *Record) {
-	sid := t.sids[r.Key.SID]
-	if sid == nil {
-		sid = new(sidRate)
-		t.sids[r.Key.SID] = sid
+func (w *window) add(s *Sample) {
+	for i := range s.Records {
+		if r := &s.Records[i]; r.Kind == Flow {
+			w.flows[r.Key] = w.flows[r.Key].Plus(r.Delta)
+		} else {
+			w.apart[r.Key.SID] = w.apart[r.Key.SID].Plus(r.Delta)
+		}
 	}
-	sid.all = sid.all.Plus(r.Delta)
-	if r.Kind != Flow {
-		sid.apart = sid.apart.Plus(r.Delta)
-		return
-	}
-	before, known := t.flows[r.Key]
-	if !known {
-		sid.flows++
-	}
-	t.flows[r.Key] = before.Plus(r.Delta)
+	w.took += s.Elapsed
+	w.ended, w.used, w.places = s.Time, s.Flows, s.Capacity
 }
 
-func (t *Terminal) summary(s *Sample) string {
+// isOver tells whether nothing follows any more: the next window should long be complete.
+func (w *window) isOver(now time.Time) bool { return now.Sub(w.ended) > 3*w.took }
+
+func (w *window) rate(c Counts) rate {
+	return rate{float64(c.Bytes) * 8 / w.took.Seconds(), float64(c.Packets) / w.took.Seconds()}
+}
+
+func (w *window) summary(device string) string {
 	var sum Counts
-	for _, sid := range t.sids {
-		sum = sum.Plus(sid.all)
+	for _, counts := range w.flows {
+		sum = sum.Plus(counts)
 	}
+	for _, counts := range w.apart {
+		sum = sum.Plus(counts)
+	}
+	all := w.rate(sum)
 	return fmt.Sprintf("%s  %s  %s  %d flows active, %d of %d places taken",
-		s.Interface, t.bitRate(sum), t.packetRate(sum), len(t.flows), s.Flows, s.Capacity)
+		device, all.bitText(), all.packetText(), len(w.flows), w.used, w.places)
+}
+
+// rates are those of all interfaces together, which a flow may take several of.
+func (t *Terminal) rates() (flows map[Key]rate, sids map[netip.Addr]sidRate) {
+	flows, sids = make(map[Key]rate), make(map[netip.Addr]sidRate)
+	for _, w := range t.shown {
+		for key, counts := range w.flows {
+			flows[key] = flows[key].plus(w.rate(counts))
+		}
+		for addr, counts := range w.apart {
+			sid, more := sids[addr], w.rate(counts)
+			sid.all, sid.apart = sid.all.plus(more), sid.apart.plus(more)
+			sids[addr] = sid
+		}
+	}
+	for key, more := range flows {
+		sid := sids[key.SID]
+		sid.all = sid.all.plus(more)
+		sid.flows++
+		sids[key.SID] = sid
+	}
+	return flows, sids
 }
 
 // draw writes a screen: from the top, each line cleared behind its text, then
 // all below, so that nothing flickers.
-func (t *Terminal) draw(out *bytes.Buffer, s *Sample, rows, columns int) {
-	lines := []string{t.summary(s), ""}
-	lines = append(lines, t.sidLines()...)
-	if room := rows - len(lines) - 3; room > 0 && len(t.flows) > 0 {
-		lines = append(append(lines, ""), t.flowLines(room)...)
+func (t *Terminal) draw(out *bytes.Buffer, rows, columns int) {
+	var lines []string
+	for _, device := range slices.Sorted(maps.Keys(t.shown)) {
+		lines = append(lines, t.shown[device].summary(device))
+	}
+	flows, sids := t.rates()
+	lines = append(append(lines, ""), sidLines(sids)...)
+	if room := rows - len(lines) - 3; room > 0 && len(flows) > 0 {
+		lines = append(append(lines, ""), flowLines(flows, room)...)
 	}
 	if len(lines) > rows-1 {
 		lines = lines[:rows-1]
@@ -125,29 +167,28 @@ func (t *Terminal) draw(out *bytes.Buffer, s *Sample, rows, columns int) {
 	out.WriteString("\x1b[J")
 }
 
-func (t *Terminal) sidLines() []string {
-	sids := slices.SortedFunc(maps.Keys(t.sids), func(a, b netip.Addr) int {
-		return cmp.Or(cmp.Compare(t.sids[b].all.Bytes, t.sids[a].all.Bytes), a.Compare(b))
+func sidLines(sids map[netip.Addr]sidRate) []string {
+	order := slices.SortedFunc(maps.Keys(sids), func(a, b netip.Addr) int {
+		return cmp.Or(cmp.Compare(sids[b].all.bits, sids[a].all.bits), a.Compare(b))
 	})
 	lines := []string{fmt.Sprintf("%-40s %12s %12s %8s %12s", "SID", "rate", "packets", "flows", "not by flow")}
-	for _, addr := range sids {
-		sid := t.sids[addr]
+	for _, addr := range order {
+		sid := sids[addr]
 		lines = append(lines, fmt.Sprintf("%-40s %12s %12s %8d %12s",
-			sidName(addr), t.bitRate(sid.all), t.packetRate(sid.all), sid.flows, t.bitRate(sid.apart)))
+			sidName(addr), sid.all.bitText(), sid.all.packetText(), sid.flows, sid.apart.bitText()))
 	}
 	return lines
 }
 
 // flowLines returns a header and the busiest flows.
-func (t *Terminal) flowLines(most int) []string {
-	keys := slices.SortedFunc(maps.Keys(t.flows), func(a, b Key) int {
-		return cmp.Or(cmp.Compare(t.flows[b].Bytes, t.flows[a].Bytes), compareKeys(a, b))
+func flowLines(flows map[Key]rate, most int) []string {
+	keys := slices.SortedFunc(maps.Keys(flows), func(a, b Key) int {
+		return cmp.Or(cmp.Compare(flows[b].bits, flows[a].bits), compareKeys(a, b))
 	})
 	lines := []string{fmt.Sprintf("%12s %12s  %-7s %s", "rate", "packets", "proto", "source > destination via SID")}
 	for _, key := range keys[:min(most, len(keys))] {
-		counts := t.flows[key]
 		lines = append(lines, fmt.Sprintf("%12s %12s  %-7s %s > %s via %s",
-			t.bitRate(counts), t.packetRate(counts), appendProto(nil, key.Proto),
+			flows[key].bitText(), flows[key].packetText(), appendProto(nil, key.Proto),
 			netip.AddrPortFrom(key.Src, key.SrcPort), netip.AddrPortFrom(key.Dst, key.DstPort), sidName(key.SID)))
 	}
 	return lines
@@ -159,13 +200,11 @@ func compareKeys(a, b Key) int {
 		cmp.Compare(a.SrcPort, b.SrcPort), cmp.Compare(a.Proto, b.Proto), a.SID.Compare(b.SID))
 }
 
-func (t *Terminal) bitRate(c Counts) string {
-	return scaled(float64(c.Bytes)*8/t.since.Seconds(), "bit/s")
-}
+func (r rate) plus(other rate) rate { return rate{r.bits + other.bits, r.packets + other.packets} }
 
-func (t *Terminal) packetRate(c Counts) string {
-	return scaled(float64(c.Packets)/t.since.Seconds(), "pkt/s")
-}
+func (r rate) bitText() string { return scaled(r.bits, "bit/s") }
+
+func (r rate) packetText() string { return scaled(r.packets, "pkt/s") }
 
 // scaled writes a rate with three digits and a decimal prefix.
 func scaled(rate float64, unit string) string {
