@@ -68,26 +68,28 @@ func appendJSONKey(b []byte, r *Record) []byte {
 	return strconv.AppendUint(append(b, `,"dport":`...), uint64(r.Key.DstPort), 10)
 }
 
-// csvHeader names the columns. Fields that do not apply are empty.
-const csvHeader = "time,interface,kind,sid,src,dst,proto,sport,dport,packets,bytes,total_packets,total_bytes\n"
+// CSVHeader names the columns. Fields that do not apply are empty.
+const CSVHeader = "time,interface,kind,sid,src,dst,proto,sport,dport,packets,bytes,total_packets,total_bytes\n"
 
-// CSV writes a header and one row a record (RFC 4180), with the fields of
-// [JSONLines].
+// CSV writes one row a record (RFC 4180), with the fields of [JSONLines].
 type CSV struct {
-	w     io.Writer
-	rows  []byte
-	begun bool
+	w      io.Writer
+	rows   []byte
+	header bool // comes with the next sample
 }
 
-// NewCSV returns a sink that writes to w, once a sample.
-func NewCSV(w io.Writer) *CSV { return &CSV{w: w} }
+// NewCSV returns a sink that writes to w, once a sample, and [CSVHeader] before the first.
+func NewCSV(w io.Writer) *CSV { return &CSV{w: w, header: true} }
+
+// NewCSVRows returns a sink for a w that has its header from somebody else.
+func NewCSVRows(w io.Writer) *CSV { return &CSV{w: w} }
 
 // Write implements [Sink].
 func (c *CSV) Write(s *Sample) error {
 	b := c.rows[:0]
-	if !c.begun {
-		b = append(b, csvHeader...)
-		c.begun = true
+	if c.header {
+		b = append(b, CSVHeader...)
+		c.header = false
 	}
 	name := quoteCSV(s.Interface)
 	for i := range s.Records {

@@ -104,18 +104,20 @@ func flowSinks(ctx context.Context, c config.Flows, out io.Writer) ([]flows.Sink
 	}
 	var sinks []flows.Sink
 	for _, kind := range []struct {
-		to   config.Output
-		sink func(io.Writer) flows.Sink
+		to     config.Output
+		header string // of a file
+		sink   func(io.Writer) flows.Sink
+		stdout func(io.Writer) flows.Sink
 	}{
-		{c.JSON, func(w io.Writer) flows.Sink { return flows.NewJSONLines(w) }},
-		{c.CSV, func(w io.Writer) flows.Sink { return flows.NewCSV(w) }},
+		{c.JSON, "", jsonSink, jsonSink},
+		{c.CSV, flows.CSVHeader, csvRowsSink, csvSink},
 	} {
 		switch kind.to {
 		case config.OutputOff:
 		case config.OutputStdout:
-			sinks = append(sinks, &shared{sink: kind.sink(out)})
+			sinks = append(sinks, &shared{sink: kind.stdout(out)})
 		default:
-			f, err := openOutput(ctx, kind.to.File())
+			f, err := openOutput(ctx, kind.to.File(), kind.header)
 			if err != nil {
 				closeAll()
 				return nil, nil, err
@@ -137,6 +139,10 @@ func flowSinks(ctx context.Context, c config.Flows, out io.Writer) ([]flows.Sink
 	}
 	return sinks, closeAll, nil
 }
+
+func jsonSink(w io.Writer) flows.Sink    { return flows.NewJSONLines(w) }
+func csvSink(w io.Writer) flows.Sink     { return flows.NewCSV(w) }
+func csvRowsSink(w io.Writer) flows.Sink { return flows.NewCSVRows(w) }
 
 // flowMetrics serves totals on an address until ctx ends.
 func flowMetrics(ctx context.Context, address string) (flows.Sink, error) {
@@ -168,13 +174,15 @@ func (s *shared) Write(sample *flows.Sample) error {
 
 // output is a file that is opened anew on SIGHUP, so that it can be rotated.
 type output struct {
-	path string
-	mu   sync.Mutex
-	file *os.File
+	path   string
+	header string // comes first in each file
+	mu     sync.Mutex
+	file   *os.File
+	begun  bool // something was written to file
 }
 
-func openOutput(ctx context.Context, path string) (*output, error) {
-	o := &output{path: path}
+func openOutput(ctx context.Context, path, header string) (*output, error) {
+	o := &output{path: path, header: header}
 	if err := o.reopen(); err != nil {
 		return nil, err
 	}
@@ -207,7 +215,7 @@ func (o *output) reopen() error {
 	if o.file != nil {
 		o.file.Close()
 	}
-	o.file = file
+	o.file, o.begun = file, false
 	return nil
 }
 
@@ -215,7 +223,24 @@ func (o *output) reopen() error {
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.file.Write(p)
+	var header string
+	if o.header != "" && o.isNew() {
+		header = o.header
+	}
+	o.begun = true
+	// At once, so that who reads along never sees rows without their header.
+	n, err := o.file.Write(append([]byte(header), p...))
+	return max(n-len(header), 0), err
+}
+
+// isNew tells whether nothing is in the file: a former run may have written to it, and
+// somebody may have cut it to nothing. Pipes and terminals have no size to tell by.
+func (o *output) isNew() bool {
+	info, err := o.file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return !o.begun
+	}
+	return info.Size() == 0
 }
 
 func (o *output) close() {
