@@ -136,8 +136,9 @@ type Log struct {
 
 // Flows configures `hikyaku-egress flows` (SRv6 FlowStats).
 type Flows struct {
-	// Interfaces whose outgoing packets are counted. Default those of the
-	// `[srv6]` section.
+	// Interfaces whose outgoing packets are counted. Default srv6.interface of a
+	// server. A border has none: it takes SRv6 off, so that what leaves it has no
+	// SID to be counted by.
 	Interfaces []string `toml:"interfaces"`
 	// Interval between two readings. Default 100ms, at least 10ms.
 	Interval time.Duration `toml:"interval"`

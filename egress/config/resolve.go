@@ -9,7 +9,7 @@ import (
 // resolve fills in what the file leaves to be derived. It runs before the
 // checks, which then see what will be used; what can't be derived stays zero.
 func (b *Border) resolve() {
-	b.Common.resolve(b.SRv6.Interfaces)
+	b.Common.resolve()
 	for i := range b.Peers {
 		p := &b.Peers[i]
 		p.Session.resolve(b.BGP)
@@ -36,11 +36,10 @@ func (b *Border) resolve() {
 }
 
 func (s *Server) resolve() {
-	var interfaces []string
-	if s.SRv6.Interface != "" {
-		interfaces = []string{s.SRv6.Interface}
+	s.Common.resolve()
+	if len(s.Flows.Interfaces) == 0 && s.SRv6.Interface != "" {
+		s.Flows.Interfaces = []string{s.SRv6.Interface}
 	}
-	s.Common.resolve(interfaces)
 	for i := range s.Paths {
 		p := &s.Paths[i]
 		if p.Number != 0 {
@@ -63,12 +62,9 @@ func (s *Server) resolve() {
 	}
 }
 
-func (c *Common) resolve(interfaces []string) {
+func (c *Common) resolve() {
 	for i := range c.Reflectors {
 		c.Reflectors[i].Session.resolve(c.BGP)
-	}
-	if len(c.Flows.Interfaces) == 0 {
-		c.Flows.Interfaces = interfaces
 	}
 }
 

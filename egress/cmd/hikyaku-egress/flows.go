@@ -27,7 +27,9 @@ the wire. Writes differences to where the section [flows] says; on a terminal it
 also shows a live view.
 
 Options:
-  --config FILE  configuration of a border or a server; its section [flows] counts
+  --config FILE  configuration of a server; its section [flows] counts. Of a border,
+                 too, with flows.interfaces: it takes SRv6 off, so packets leave it
+                 without a SID, and are counted by 5-tuple where flows.plain is true
   --check        check the configuration and exit
 
 SIGHUP opens the files of json and csv anew.
@@ -45,12 +47,18 @@ func runFlows(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
+	c := loaded.Common().Flows
+	if len(c.Interfaces) == 0 {
+		return fmt.Errorf("counting flows as %s says: %w", *file, errNothingToCount)
+	}
 	if *check {
 		fmt.Fprintf(out, "%s: the configuration is right\n", *file)
 		return nil
 	}
-	c := loaded.Common().Flows
 	log := logger(loaded.Common().Log, errs)
+	if loaded.Border != nil && !c.Plain {
+		log.Warn("flows.plain is false: of what leaves a border only packets to other borders' SIDs are counted")
+	}
 	sinks, closeSinks, err := flowSinks(ctx, c, out)
 	if err != nil {
 		return err
@@ -74,6 +82,11 @@ func runFlows(ctx context.Context, args []string, out, errs io.Writer) error {
 	}
 	return err
 }
+
+// errNothingToCount is a border's: a server always has an interface.
+var errNothingToCount = errors.New("a border takes SRv6 off, so that packets leave it without a SID: " +
+	"count on the servers, or set `flows.interfaces` to those of the egress peers and `flows.plain` to true, " +
+	"which counts by 5-tuple")
 
 // attach begins to count on every interface, or on none.
 func attach(c config.Flows) ([]*flows.Counter, error) {

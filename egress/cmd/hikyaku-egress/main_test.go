@@ -37,6 +37,25 @@ peer = 1
 addresses = ["2001:db8:5::a1"]
 `)
 	write(t, bad, "role = \"server\"\nasnn = 1\n")
+	border, counted := filepath.Join(dir, "border.toml"), filepath.Join(dir, "counted.toml")
+	const borderTOML = `
+role = "border"
+asn = 64500
+router_id = "192.0.2.1"
+[srv6]
+locator = "2001:db8:b1::/48"
+interfaces = ["eth0"]
+[[reflector]]
+name = "rr"
+address = "2001:db8::53"
+[[peer]]
+name = "a"
+number = 1
+address = "2001:db8:a::1"
+asn = 64496
+`
+	write(t, border, borderTOML)
+	write(t, counted, borderTOML+"[flows]\ninterfaces = [\"eth1\"]\nplain = true\n")
 	for _, test := range []struct {
 		name string
 		args []string
@@ -61,6 +80,10 @@ addresses = ["2001:db8:5::a1"]
 		{"a file of the other role", []string{"border", "--config", good}, exitUsage, "", "is for a server, not for a border"},
 		{"a right file", []string{"server", "--config", good, "--check"}, 0, "the configuration is right", ""},
 		{"flows: a right file", []string{"flows", "--config", good, "--check"}, 0, "the configuration is right", ""},
+		{"flows of a border", []string{"flows", "--config", border}, exitFailure, "", "count on the servers, or set `flows.interfaces`"},
+		{"flows of a border, checked", []string{"flows", "--config", border, "--check"}, exitFailure, "", "border.toml says: a border takes SRv6 off"},
+		{"flows of a border's egress interfaces", []string{"flows", "--config", counted, "--check"}, 0, "the configuration is right", ""},
+		{"a border without interfaces for flows", []string{"border", "--config", border, "--check"}, 0, "the configuration is right", ""},
 		{"paths without an agent", []string{"paths", "--config", good}, exitFailure, "", "is the agent running"},
 		{"paths of nonsense", []string{"paths", "--config", good, "nonsense"}, exitUsage, "", "neither drain"},
 		{"drain of nothing", []string{"paths", "--config", good, "undrain"}, exitUsage, "", "undrain"},
