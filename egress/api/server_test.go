@@ -162,6 +162,24 @@ func TestWhatIsNotServed(t *testing.T) {
 	}
 }
 
+// What changes something can fail for a reason that nobody foresaw.
+func TestFailuresOfChangesAreDescribed(t *testing.T) {
+	for _, c := range []struct{ method, pattern, path, body string }{
+		{"PUT", "/v1/paths/{name}/drain", "/v1/paths/transit-a/drain", `{}`},
+		{"DELETE", "/v1/paths/{name}/drain", "/v1/paths/transit-a/drain", ""},
+		{"PUT", "/v1/policies/{name}", "/v1/policies/a", `{"mode": "plain"}`},
+		{"DELETE", "/v1/policies/{name}", "/v1/policies/a", ""},
+		{"PUT", "/v1/connections", "/v1/connections", `{"token": 1}`},
+	} {
+		s := serve(t)
+		s.fake.broken = errors.New("the disk is full")
+		s.fake.policies = []Policy{{Name: "a"}}
+		if status, answer := s.exchange(t, c.method, c.pattern, c.path, c.body); status != http.StatusInternalServerError {
+			t.Errorf("%s %s: %d %s, want 500", c.method, c.path, status, answer)
+		}
+	}
+}
+
 func TestErrorsOfTheAgent(t *testing.T) {
 	cases := []struct {
 		err    error
