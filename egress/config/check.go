@@ -138,9 +138,9 @@ func groupExists(group string) bool {
 func (d *decoder) checkFlows(f Flows) {
 	d.checkInterfaces("flows.interfaces", f.Interfaces)
 	d.atLeast("flows.interval", f.Interval, 10*time.Millisecond)
-	d.atLeast("flows.idle", f.Idle, f.Interval)
-	if (f.MaxFlows < 1024 || f.MaxFlows > 1<<24) && !d.wrong["flows.max_flows"] {
-		d.report("flows.max_flows", "`max_flows` is %d: it must be 1024 to %d", f.MaxFlows, 1<<24)
+	d.atLeast("flows.idle", f.Idle, max(f.Interval, ShortestIdle))
+	if (f.MaxFlows < 1024 || f.MaxFlows > LargestMaxFlows) && !d.wrong["flows.max_flows"] {
+		d.report("flows.max_flows", "`max_flows` is %d: it must be 1024 to %d", f.MaxFlows, LargestMaxFlows)
 	}
 	for key, out := range map[string]Output{"flows.json": f.JSON, "flows.csv": f.CSV} {
 		if file := out.File(); file != "" && !filepath.IsAbs(file) {

@@ -33,8 +33,8 @@ func TestWrongCommonKeys(t *testing.T) {
 			"state.dir: `dir` is ``: it must be an absolute path"}},
 		{"flows read too often, forgotten too soon", "", "[flows]\ninterval = '1ms'\nidle = '0s'\nmax_flows = 7\n", []string{
 			"flows.interval: `interval` is 1ms: at least 10ms is needed",
-			"flows.idle: `idle` is 0s: at least 1ms is needed",
-			"flows.max_flows: `max_flows` is 7: it must be 1024 to 16777216"}},
+			"flows.idle: `idle` is 0s: at least 1s is needed",
+			"flows.max_flows: `max_flows` is 7: it must be 1024 to 8388608"}},
 		{"a relative file of flows", "", "[flows]\njson = 'flows.json'\n", []string{
 			"flows.json: `json` is `flows.json`: expected \"off\", \"stdout\" or an absolute path"}},
 		{"two forms in one place", "", "[flows]\njson = 'stdout'\ncsv = 'stdout'\n", []string{

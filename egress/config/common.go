@@ -134,6 +134,12 @@ type Log struct {
 	Format LogFormat `toml:"format"`
 }
 
+// What FlowStats can do.
+const (
+	LargestMaxFlows = 1 << 23
+	ShortestIdle    = time.Second
+)
+
 // Flows configures `hikyaku-egress flows` (SRv6 FlowStats).
 type Flows struct {
 	// Interfaces whose outgoing packets are counted. Default srv6.interface of a
@@ -143,9 +149,11 @@ type Flows struct {
 	// Interval between two readings. Default 100ms, at least 10ms.
 	Interval time.Duration `toml:"interval"`
 	// MaxFlows are kept apart at a time; each takes 128 bytes of locked memory.
-	// Further ones are counted together, per SID. Default 131072.
+	// Further ones are counted together, per SID. Default 131072, 1024 to
+	// [LargestMaxFlows].
 	MaxFlows uint32 `toml:"max_flows"`
-	// Idle flows lose their place after this time. Default 60s.
+	// Idle flows lose their place after this time. Default 60s, at least
+	// [ShortestIdle] and Interval.
 	Idle time.Duration `toml:"idle"`
 	// Plain counts packets without SRv6, too. Default false.
 	Plain bool `toml:"plain"`

@@ -40,6 +40,7 @@ const (
 	DefaultMaxFlows = 1 << 17
 	LargestMaxFlows = 1 << 23
 	DefaultIdle     = 60 * time.Second
+	ShortestIdle    = ageEvery
 	DefaultInterval = 100 * time.Millisecond
 )
 

@@ -161,3 +161,11 @@ func TestPipesHaveOneHeader(t *testing.T) {
 		t.Errorf("got %q, error %v; want %q", got, err, want)
 	}
 }
+
+// What a configuration may say can be had.
+func TestLimitsOfFlows(t *testing.T) {
+	if config.LargestMaxFlows != flows.LargestMaxFlows || config.ShortestIdle != flows.ShortestIdle {
+		t.Errorf("configured: %d flows, %v; FlowStats can: %d, %v",
+			config.LargestMaxFlows, config.ShortestIdle, flows.LargestMaxFlows, flows.ShortestIdle)
+	}
+}
