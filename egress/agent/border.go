@@ -57,7 +57,8 @@ func (b *Border) check(h *host) error {
 		wanted := b.config.SRv6.VRF == config.ToggleOn || slices.Contains(p.Families, config.FamilyIPv4)
 		b.vrf[p.Name] = wanted && b.config.SRv6.VRF != config.ToggleOff && b.features.EndDT46
 		if b.config.SRv6.VRF == config.ToggleOn && !b.vrf[p.Name] {
-			return fmt.Errorf("srv6.vrf is \"on\": %w", missing(b.features, "VRF", "EndDT46"))
+			return fmt.Errorf("srv6.vrf is \"on\" (\"auto\" does without, and leaves IPv4 clients out): %w",
+				missing(b.features, "VRF", "EndDT46"))
 		}
 	}
 	for _, name := range b.config.SRv6.Interfaces {

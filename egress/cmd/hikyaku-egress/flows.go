@@ -99,7 +99,7 @@ func attach(c config.Flows) ([]*flows.Counter, error) {
 			for _, attached := range counters {
 				err = errors.Join(err, attached.Close())
 			}
-			return nil, fmt.Errorf("counting flows on %s: %w", name, err)
+			return nil, err // it names the interface
 		}
 		counters = append(counters, counter)
 	}
