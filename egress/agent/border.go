@@ -47,6 +47,8 @@ func RunBorder(ctx context.Context, c *config.Border, opts Options) error {
 	return b.run(ctx, b)
 }
 
+func (b *Border) addresses() []netip.Addr { return nil }
+
 // check finds out what the kernel can do, and whether the interfaces are there.
 func (b *Border) check(h *host) error {
 	if !b.features.EndDT6 || !b.features.NexthopObjects {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"hikyaku/egress/api"
@@ -18,6 +19,8 @@ import (
 // starter is what a role does on its way up.
 type starter interface {
 	role
+	// addresses are those that the role puts on interfaces.
+	addresses() []netip.Addr
 	// check finds out whether the agent can run here, and changes nothing.
 	check(*host) error
 	// prepare makes devices and sysctls fit.
@@ -61,7 +64,7 @@ func (e *engine) run(ctx context.Context, s starter) (err error) {
 	if e.features, err = kernel.Probe(ctx); err != nil {
 		return err
 	}
-	applier, err := kernel.Open(kernel.Options{})
+	applier, err := kernel.Open(kernel.Options{Addresses: unmarked(e.features, s)})
 	if err != nil {
 		return err
 	}
@@ -87,6 +90,16 @@ func (e *engine) run(ctx context.Context, s starter) (err error) {
 	e.hangUp()
 	// ctx has ended, but what is ours must go.
 	return errors.Join(err, s.stop(), e.tearDown(context.WithoutCancel(ctx), devices))
+}
+
+// unmarked are the addresses that are ours without the kernel saying so: where it keeps no
+// mark of them, the configuration alone tells, or what we have added ourselves would be
+// somebody else's at the next look.
+func unmarked(f kernel.Features, s starter) []netip.Addr {
+	if f.AddressProtocol {
+		return nil
+	}
+	return s.addresses()
 }
 
 // hangUp ends the BGP sessions. Events that nobody reads any more must not hold that up.

@@ -35,6 +35,13 @@ func RunServer(ctx context.Context, c *config.Server, opts Options) error {
 	return s.run(ctx, s)
 }
 
+func (s *Server) addresses() (all []netip.Addr) {
+	for i := range s.config.Paths {
+		all = append(all, s.config.Paths[i].Addresses...)
+	}
+	return all
+}
+
 // check finds out what the kernel can do, and what room packets have.
 func (s *Server) check(h *host) error {
 	if !s.features.Seg6 || !s.features.NexthopObjects {

@@ -23,7 +23,7 @@ type Options struct {
 	// namespace need two numbers, or each removes what the other made.
 	Protocol uint8
 	// Addresses are ours even without the mark. A kernel without
-	// [Features.AddressProtocol] needs those that the agent wrote down.
+	// [Features.AddressProtocol] needs those that the agent adds.
 	Addresses []netip.Addr
 }
 

@@ -137,7 +137,7 @@ func (p *probe) trials() []trial {
 		{"EndDT46", &f.EndDT46, p.vrfNexthop(EndDT46),
 			"no SID for both families; Linux 5.14 with CONFIG_NET_VRF has them"},
 		{"AddressProtocol", &f.AddressProtocol, p.addressProtocol,
-			"our addresses are known by the agent's own notes alone; Linux 5.18 has it"},
+			"a server takes the addresses of its paths for its own, whoever has made them; Linux 5.18 has it"},
 		{"MPTCP", &f.MPTCP, p.mptcp,
 			"no aggregation over several paths; steering works (CONFIG_MPTCP_IPV6)"},
 		{"MPTCPUserspace", &f.MPTCPUserspace, there("/proc/sys/net/mptcp/pm_type"),
