@@ -268,7 +268,7 @@ func (s *Server) routes(api.Session) api.Routes {
 }
 
 func (s *Server) problems() []string {
-	all := s.subflows.problems()
+	all := append(s.subflows.problems(), s.planner.SharedSIDs()...)
 	for _, name := range s.planner.Names() {
 		v, _ := s.planner.View(name)
 		all = append(all, v.Problems...)

@@ -50,6 +50,9 @@ type route struct {
 // usable tells whether packets may take the path.
 func (p *path) usable() bool { return p.blocked == nil && !p.lost }
 
+// inUse tells whether packets take the path.
+func (p *path) inUse() bool { return p.usable() && p.routes.Len() > 0 }
+
 func (p *path) wanted(r route) *speaker.VPNRoute {
 	if p.blocked != nil {
 		return nil

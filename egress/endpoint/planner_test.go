@@ -333,3 +333,39 @@ func TestOriginAS(t *testing.T) {
 		}
 	}
 }
+
+// Borders whose locators overlap announce one SID for two peers, and packets go to one of
+// these alone.
+func TestSharedSIDsAreAProblem(t *testing.T) {
+	const client, sid, other = "2001:db8:c::/48", "2001:db8:b1:1::", "2001:db8:b1:2::"
+	w := newWorld(t)
+	w.config.Paths[1].Border = netip.MustParseAddr("192.0.2.2")
+	both := func(second string) {
+		w.planner.Learned(learned(1, route(1, sid, speaker.Attributes{}), client))
+		w.planner.Learned(learned(2, route(2, second, speaker.Attributes{}), client))
+	}
+	expect := func(what string, want ...string) {
+		t.Helper()
+		got := strings.Join(w.planner.SharedSIDs(), "\n")
+		if (got == "") != (len(want) == 0) {
+			t.Errorf("%s: problems %q", what, got)
+		}
+		for _, word := range want {
+			if !strings.Contains(got, word) {
+				t.Errorf("%s: %q lacks %q", what, got, word)
+			}
+		}
+	}
+	expect("before routes come")
+	both(other)
+	expect("a SID for each")
+	both(sid)
+	expect("one SID", "paths a and b", sid, "border 192.0.2.1 and border 192.0.2.2")
+	w.planner.Block("b", errors.New("test"))
+	expect("one of them not in use")
+	w.planner.Block("b", nil)
+	expect("both in use again", "paths a and b")
+	w.planner.Withdrawn(speaker.VPNWithdrawn{RD: rd(2), Prefixes: prefixes(client)})
+	w.flush()
+	expect("one of them withdrawn")
+}

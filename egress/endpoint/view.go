@@ -40,7 +40,7 @@ func (p *Planner) View(name string) (View, bool) {
 	v := View{Config: state.config, SID: state.sid, Blocked: state.blocked, IPv6: c.ipv6, IPv4: c.ipv4}
 	v.ByBorder = c.draining > 0 && c.draining == c.ipv6+c.ipv4
 	v.Draining = state.drain || v.ByBorder
-	v.Up = state.usable() && state.routes.Len() > 0
+	v.Up = state.inUse()
 	v.Reason = state.reason(v)
 	if state.blocked != nil {
 		v.Problems = append(v.Problems, fmt.Sprintf("path %s: %s", name, v.Reason))
@@ -55,6 +55,29 @@ func (p *Planner) View(name string) (View, bool) {
 			name, strange, state.config.RT))
 	}
 	return v, true
+}
+
+// SharedSIDs tells of paths that are in use with the SID of another one, as sentences.
+// Routing leads a SID to one border and one peer, whatever else was announced.
+func (p *Planner) SharedSIDs() []string {
+	var problems []string
+	first := make(map[netip.Addr]*path)
+	for _, name := range p.Names() {
+		state := p.paths[name]
+		if !state.sid.IsValid() || !state.inUse() {
+			continue
+		}
+		other := first[state.sid]
+		if other == nil {
+			first[state.sid] = state
+			continue
+		}
+		problems = append(problems, fmt.Sprintf(
+			"paths %s and %s have one SID, %s, announced by border %s and border %s: packets of one of them leave by "+
+				"the other's peer; give each border a locator and each peer a SID of its own",
+			other.config.Name, name, state.sid, other.config.Border, state.config.Border))
+	}
+	return problems
 }
 
 func (p *path) reason(v View) string {
