@@ -50,15 +50,20 @@ check() {
     step bash bpf/build.sh check
 }
 
-# Counts test functions; what ended without a result counts as failed.
+# Lists what was left out, as tests in Rust tell it, and counts test functions; what ended without
+# a result counts as failed.
 summary() {
     awk '
+        /^=== (RUN|CONT|NAME) / { test = $3 }
+        # The last that a test says before it is left out is why.
+        /^ +[a-z0-9_]+\.go:[0-9]+: / {
+            sub(/^ +[a-z0-9_]+\.go:[0-9]+: (SKIP(PED)?[:,] )?/, "")
+            why[test] = $0
+        }
+        /^ *--- SKIP: / { printf "SKIPPED %s%s: %s\n", /^ / ? "IN " : "", $3, why[$3] }
         /^--- (PASS|FAIL|SKIP): / { count[$2]++ }
         /^FAIL\t.*\[(build|setup) failed\]/ || /^panic: test timed out/ { count["FAIL:"]++ }
-        END {
-            if (count["SKIP:"]) printf "%d skipped\n", count["SKIP:"]
-            printf "%d passed, %d failed\n", count["PASS:"], count["FAIL:"]
-        }
+        END { printf "%d passed, %d failed\n", count["PASS:"], count["FAIL:"] }
     ' "$1"
 }
 
@@ -68,7 +73,7 @@ run_tests() {
     ((EUID == 0)) || echo "egress: NOT ROOT: tests in network namespaces are skipped" >&2
     # One package at a time: namespaces share the machine's clock and cores.
     (cd egress && go test -race -p 1 -v "$1") >"$log" 2>&1 || status=$?
-    grep -E '^(ok|FAIL|panic:|\?)|--- (FAIL|SKIP)|WARNING: DATA RACE' "$log" || true
+    grep -E '^(ok|FAIL|panic:|\?)|--- FAIL|WARNING: DATA RACE' "$log" || true
     ((status == 0)) || {
         # What failed said so just before.
         grep -E -B 30 -A 5 '^ *--- FAIL' "$log" >&2 || true

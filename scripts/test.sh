@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every test, and ends with `N passed, N failed` on a line of its own.
+# Runs every test, lists those that were left out, and ends with `N passed, N failed` on a line of
+# its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,19 +20,38 @@ bash scripts/bpf.sh check || status=$?
 bash egress/bpf/build.sh check || status=$?
 
 # Each of Rust's test binaries ends with `test result: ok. 12 passed; 0 failed; 1 ignored; ...`,
-# those of Go with `1 skipped` and `12 passed, 0 failed`.
+# which takes a test that is left out as passed; those of Go end with `12 passed, 0 failed`. Both
+# tell of one before: `SKIPPED name: why`, or `SKIPPED IN name: why` if it tries the rest.
 awk '
+    match($0, /SKIPPED (IN )?[^ ]+: /) {
+        line = substr($0, RSTART)
+        if (line in told) next
+        told[line]
+        list[++lines] = line
+        split(line, word, " ")
+        if (word[2] == "IN") parts++
+        else if (!(word[2] in whole)) {
+            whole[word[2]]
+            skipped++
+            of_binary++
+        }
+    }
     /^test result: / {
         for (i = 2; i <= NF; i++) {
             if ($i == "passed;") passed += $(i - 1)
             if ($i == "failed;") failed += $(i - 1)
             if ($i == "ignored;") ignored += $(i - 1)
         }
+        passed -= of_binary
+        of_binary = 0
+        split("", told)
+        split("", whole)
     }
-    /^[0-9]+ skipped$/ { ignored += $1 }
     /^[0-9]+ passed, [0-9]+ failed$/ { passed += $1; failed += $3 }
     END {
-        if (ignored) printf "%d ignored or skipped\n", ignored
+        for (i = 1; i <= lines; i++) print list[i]
+        if (ignored) printf "%d ignored\n", ignored
+        printf "%d skipped, %d in part\n", skipped, parts
         printf "%d passed, %d failed\n", passed, failed
     }
 ' "$LOG"

@@ -1,7 +1,9 @@
 //! The choice end to end: the real server and client over emulated links, in network
 //! namespaces. Needs root.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -16,7 +18,8 @@ use hikyaku_netsim::{LinkConfig, Loss, QueueLimit};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_hikyaku");
+use common::{BINARY, skip, this_test};
+
 /// Versions alone are chosen.
 const PLAIN_CUBIC: [&str; 2] = ["policy.congestion=cubic", "policy.min_cwnd=off"];
 /// Sessions within which enough is known to compare.
@@ -36,7 +39,7 @@ impl Lab {
     /// Starts it all with these settings, unless there are no privileges for that.
     fn start(settings: &[&str]) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
-            eprintln!("SKIPPED: emulated links need root");
+            skip(&this_test(), "emulated links need root");
             return None;
         }
         let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -191,8 +194,7 @@ fn a_lossy_path_keeps_http3_for_being_faster() {
 #[test]
 fn a_lossy_path_gets_a_congestion_control_that_losses_do_not_hold_back() {
     if !offers_bbr() {
-        eprintln!("SKIPPED: the kernel has no bbr");
-        return;
+        return skip(&this_test(), "the kernel has no bbr");
     }
     // Without a floor, TCP has nothing fair that would do.
     let Some(mut lab) = Lab::start(&["policy.min_cwnd=off", "policy.version=h2"]) else {

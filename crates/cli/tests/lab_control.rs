@@ -1,7 +1,9 @@
 //! `hikyaku lab run` of the egress control plane's experiments: agents, daemons and routes
 //! without clients. Needs root, `scripts/egress.sh build`, gobgpd and FRR; where something is
 //! missing the tests say so and pass.
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hikyaku_lab::experiment::{Outcome, Run, read};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_hikyaku");
+use common::{BINARY, skip};
 
 /// Daemons beside each other keep each other waiting.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -27,13 +29,16 @@ const NEEDED: [(&str, &str); 4] = [
 /// The right to measure; `None`, and why, where that cannot be.
 fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: {test}: network namespaces need root");
+        skip(test, "network namespaces need root");
         return None;
     }
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for (program, from) in NEEDED {
         if !sources.join(program).exists() {
-            eprintln!("SKIPPED: {test}: there is no {program}, which comes with {from}");
+            skip(
+                test,
+                &format!("there is no {program}, which comes with {from}"),
+            );
             return None;
         }
     }

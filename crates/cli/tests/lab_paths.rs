@@ -1,6 +1,8 @@
 //! `hikyaku lab run` on the test bed of several egress paths: the quick part of each experiment.
 //! Needs root, gobgpd and `hikyaku-egress`; without them the tests say so and pass.
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use hikyaku_lab::experiment::{Axis, Outcome, Run, counted, read};
 use tempfile::TempDir;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_hikyaku");
+use common::{BINARY, skip};
 
 /// Measurements side by side disturb each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -31,7 +33,7 @@ fn turn(test: &str) -> Option<MutexGuard<'static, ()>> {
     } else {
         return Some(ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner));
     };
-    eprintln!("SKIPPED: {test}: {missing}");
+    skip(test, missing);
     None
 }
 

@@ -1,6 +1,6 @@
 //! Live connections brought onto another egress path: real marks, rules and routing tables between a
 //! server and a client with two links. Needs root; without, the tests say so and pass.
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::agent::Agent;
-use common::{BINARY, PATIENCE, Server, Site, eventually, has, skip};
+use common::{BINARY, PATIENCE, Server, Site, eventually, has, skip, this_test};
 use hikyaku_edge::tcp_cc::Controls;
 use hikyaku_lab::link::Netns;
 use hikyaku_lab::topology::{Network, TopologySpec};
@@ -77,7 +77,7 @@ struct World {
 impl World {
     fn start(egress: &str) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
-            eprintln!("SKIPPED: networks of namespaces need root");
+            skip(&this_test(), "networks of namespaces need root");
             return None;
         }
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -374,7 +374,7 @@ fn addresses_bring_new_connections_onto_a_path() {
 fn the_subflows_of_mptcp_are_told() {
     let test = "the_subflows_of_mptcp_are_told";
     if !Path::new("/proc/sys/net/mptcp/enabled").exists() {
-        common::skip(test, "this kernel has no MPTCP");
+        skip(test, "this kernel has no MPTCP");
         return;
     }
     let Some(world) = World::start("[policy]\npath = \"plain\"") else {

@@ -11,3 +11,7 @@ pub mod selftest;
 pub mod shell;
 pub mod sim;
 pub mod topology;
+
+#[cfg(test)]
+#[path = "../tests/skipped/mod.rs"]
+mod skipped;

@@ -1,6 +1,8 @@
 //! Networks from descriptions, in the kernel: needs root.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod skipped;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -13,10 +15,12 @@ use hikyaku_lab::link::Netns;
 use hikyaku_lab::topology::{Network, TopologySpec};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use skipped::{skip, this_test};
+
 /// A network from TOML or a shipped name, unless there are no privileges.
 fn network(description: &str) -> Option<Network> {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: networks of namespaces need root");
+        skip(&this_test(), "networks of namespaces need root");
         return None;
     }
     let spec = match description.contains('\n') {
@@ -339,7 +343,7 @@ fn mptcp_uses_both_of_two_paths() {
         return;
     };
     if !Path::new("/proc/sys/net/mptcp/enabled").exists() {
-        eprintln!("SKIPPED: this kernel has no MPTCP");
+        skip(&this_test(), "this kernel has no MPTCP");
         return;
     }
     network.start_links(1).unwrap();
@@ -356,7 +360,7 @@ fn mptcp_uses_both_of_two_paths() {
 #[test]
 fn what_cannot_be_built_is_named_and_leaves_nothing() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: networks of namespaces need root");
+        skip(&this_test(), "networks of namespaces need root");
         return;
     }
     let cases: &[(&str, &str, &[&str])] = &[

@@ -2,8 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests")]
 
+mod skipped;
+
 use clap::Parser;
 use hikyaku_lab::selftest::{SelftestArgs, run};
+use skipped::{skip, skip_part, this_test};
 
 #[derive(Parser)]
 struct Command {
@@ -31,8 +34,7 @@ const CERTAIN: &[&str] = &[
 #[test]
 fn every_check_runs_and_the_certain_ones_are_good() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: the self-test needs root");
-        return;
+        return skip(&this_test(), "the self-test needs root");
     }
     let Command { args } = Command::parse_from(["selftest", "--quick", "--json"]);
     let mut out = Vec::new();
@@ -49,7 +51,8 @@ fn every_check_runs_and_the_certain_ones_are_good() {
         let row = rows.iter().find(|row| text(row, "check") == *name).unwrap();
         let verdict = text(row, "verdict");
         if verdict == "unavailable" {
-            eprintln!("SKIPPED: {name} is not available in this kernel");
+            let why = format!("{name} is not available in this kernel");
+            skip_part(&this_test(), &why);
         } else {
             assert_eq!(verdict, "ok", "{row}");
         }

@@ -1,12 +1,14 @@
 //! What the tests share: the real binary on ports of its own, and clients of every version.
 
 // Each test binary uses a part of it.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, unused_imports)]
 
 pub mod agent;
 pub mod browser;
 pub mod client;
 pub mod fetch;
+#[path = "../../../lab/tests/skipped/mod.rs"]
+mod skipped;
 pub mod upstream;
 
 use std::fs;
@@ -21,6 +23,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
+
+pub use skipped::{skip, skip_part, this_test};
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_hikyaku");
 /// How long anything may take on a busy machine before it counts as never.
@@ -37,12 +41,6 @@ pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         assert!(begun.elapsed() < PATIENCE, "never: {what}");
         thread::sleep(Duration::from_millis(20));
     }
-}
-
-/// Tells on the real standard error, which the harness does not capture, that a test is
-/// left out.
-pub fn skip(test: &str, why: &str) {
-    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }
 
 /// Whether `program` is there; says so where it is not.

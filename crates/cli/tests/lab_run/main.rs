@@ -1,7 +1,9 @@
 //! `hikyaku lab run` and `list`: the shipped binary measures itself. Needs root; without
 //! it the tests that do say so and pass.
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod interrupted;
 mod peers;
 mod told;
@@ -19,14 +21,14 @@ use std::time::{Duration, Instant};
 use hikyaku_lab::experiment::{Outcome, Run, read};
 use rustix::process::{Pid, Signal, kill_process};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_hikyaku");
+use common::{BINARY, skip, skip_part};
 
 /// Measurements side by side disturb each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: {test}: emulated links need root");
+        skip(test, "emulated links need root");
         return None;
     }
     Some(ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner))

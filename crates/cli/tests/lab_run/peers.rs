@@ -4,7 +4,8 @@ use super::*;
 
 #[test]
 fn peers_are_measured_where_they_are_installed() {
-    let Some(_alone) = alone("peers_are_measured_where_they_are_installed") else {
+    let test = "peers_are_measured_where_they_are_installed";
+    let Some(_alone) = alone(test) else {
         return;
     };
     let arms = by_arm(quick("peers"));
@@ -13,7 +14,7 @@ fn peers_are_measured_where_they_are_installed() {
         if installed(peer) {
             assert!(arms[peer][0].label("http").is_some(), "{peer}");
         } else {
-            eprintln!("SKIPPED: {peer} is not on PATH");
+            skip_part(test, &format!("{peer} is not on PATH"));
             assert!(!arms.contains_key(peer), "{peer}");
         }
     }
@@ -28,12 +29,12 @@ fn each_run_of_a_peer_has_its_congestion_control() {
         return;
     };
     if Command::new("nginx").arg("-v").output().is_err() {
-        eprintln!("SKIPPED: {test}: nginx is not on PATH");
+        skip(test, "nginx is not on PATH");
         return;
     }
     let offered = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     if !offered.unwrap().contains("bbr") {
-        eprintln!("SKIPPED: {test}: this kernel has no BBR");
+        skip(test, "this kernel has no BBR");
         return;
     }
     let out = tempfile::tempdir().unwrap();
@@ -72,11 +73,12 @@ figure = [{ kind = "table", title = "Load times" }]
 
 #[test]
 fn a_browser_loads_the_page() {
-    let Some(_alone) = alone("a_browser_loads_the_page") else {
+    let test = "a_browser_loads_the_page";
+    let Some(_alone) = alone(test) else {
         return;
     };
     if Command::new("chromium").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: a_browser_loads_the_page: chromium is not on PATH");
+        skip(test, "chromium is not on PATH");
         return;
     }
     let arms = by_arm(quick("browser"));

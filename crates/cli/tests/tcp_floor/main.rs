@@ -1,6 +1,6 @@
 //! Congestion controls of TCP that are ours, on emulated links: what the kernel's own sockets do
 //! with them. Needs root and a kernel that takes them; without, the tests say so and pass.
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -24,7 +24,7 @@ use hikyaku_lab::link::{CLIENT_V4, LinkPair, SERVER_V4, Topology};
 use hikyaku_netsim::{Capacity, LinkConfig, Loss, QueueLimit};
 
 use bytes::Bytes;
-use common::{PATIENCE, Server, Site, client, eventually, get, has};
+use common::{PATIENCE, Server, Site, client, eventually, get, has, skip, this_test};
 use rustix::process::Signal;
 
 const RTT: Duration = Duration::from_millis(40);
@@ -41,7 +41,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> Option<MutexGuard<'static, ()>> {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: emulated links and eBPF need root");
+        skip(&this_test(), "emulated links and eBPF need root");
         return None;
     }
     Some(ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner))
@@ -51,7 +51,8 @@ fn load() -> Option<Controls> {
     match Controls::load(true) {
         Ok(controls) => Some(controls),
         Err(error) => {
-            eprintln!("SKIPPED: this kernel does not take our congestion controls: {error:?}");
+            let why = format!("this kernel does not take our congestion controls: {error:?}");
+            skip(&this_test(), &why);
             None
         }
     }

@@ -12,7 +12,7 @@ impl Lab {
             })
         };
         let Ok(listener) = mptcp(self.topology.server()).unwrap() else {
-            eprintln!("SKIPPED: this kernel has no MPTCP");
+            skip(&this_test(), "this kernel has no MPTCP");
             return None;
         };
         let any = SocketAddr::from((SERVER_V4, 0));

@@ -7,6 +7,8 @@
 
 mod control;
 mod netem;
+#[path = "../skipped/mod.rs"]
+mod skipped;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -19,12 +21,14 @@ use hikyaku_core::units::{LossRate, Rate};
 use hikyaku_lab::link::{CLIENT_V4, LinkPair, Netns, Report, SERVER_V4, SERVER_V6, Topology};
 use hikyaku_netsim::{LinkConfig, Loss, QueueLimit};
 
+use skipped::{skip, this_test};
+
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A topology, unless there are no privileges to make one.
 fn topology() -> Option<(MutexGuard<'static, ()>, Topology)> {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: emulated links need root");
+        skip(&this_test(), "emulated links need root");
         return None;
     }
     let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

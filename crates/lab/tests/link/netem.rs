@@ -7,6 +7,7 @@ use hikyaku_lab::link::{Backend, CLIENT_V4, LinkPair, Report, SERVER_V4};
 use hikyaku_lab::topology::{Network, TopologySpec};
 use hikyaku_netsim::{Counters, LinkConfig, Loss, QueueLimit};
 
+use crate::skipped::{skip, this_test};
 use crate::{measure, topology, udp};
 
 /// Client and server with a link of the given back end between them.
@@ -96,7 +97,7 @@ fn netem_and_the_pump_agree() {
         return;
     };
     if !Backend::Netem.is_available().unwrap() {
-        eprintln!("SKIPPED: this kernel has no sch_netem");
+        skip(&this_test(), "this kernel has no sch_netem");
         return;
     }
     let config = LinkConfig {

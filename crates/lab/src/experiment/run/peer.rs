@@ -170,6 +170,7 @@ fn is_h2o_with_http3(says: &str) -> bool {
 mod tests {
     use super::*;
     use crate::link::privileges::is_program;
+    use crate::skipped::{skip_part, this_test};
 
     fn place<'a>(directory: &'a Path, certificate: &'a Certificate) -> Place<'a> {
         Place {
@@ -230,7 +231,6 @@ mod tests {
     }
 
     #[test]
-    #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
     fn a_peer_that_is_installed_takes_its_configuration() {
         let directory = tempfile::tempdir().unwrap();
         let certificate = Certificate::create(directory.path()).unwrap();
@@ -242,7 +242,7 @@ mod tests {
         ] {
             let program = server.program().unwrap();
             if !is_program(program.as_ref()) {
-                eprintln!("SKIPPED: {program} is not on PATH");
+                skip_part(&this_test(), &format!("{program} is not on PATH"));
                 continue;
             }
             // Some of them bind to it.

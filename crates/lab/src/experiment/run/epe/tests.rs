@@ -1,8 +1,7 @@
-#![allow(clippy::print_stderr, reason = "what is skipped is told")]
-
 use super::*;
 use crate::link::privileges::is_program;
 use crate::link::scratch::Scratch;
+use crate::skipped::{skip, this_test};
 
 /// A test bed, or why there is none here.
 fn bed() -> Result<(TestBed, Scratch), String> {
@@ -23,7 +22,7 @@ fn bed() -> Result<(TestBed, Scratch), String> {
 fn the_server_reaches_its_client_over_every_path() {
     let (mut bed, _scratch) = match bed() {
         Ok(bed) => bed,
-        Err(why) => return eprintln!("SKIPPED, the EPE test bed is not tried: {why}"),
+        Err(why) => return skip(&this_test(), &why),
     };
     let server = bed.agent("server");
     assert_eq!(server.status().unwrap().problems, [""; 0]);
