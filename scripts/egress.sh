@@ -6,7 +6,8 @@
 #        scripts/egress.sh check           formatting, vet, staticcheck, the eBPF object
 #        scripts/egress.sh test [PACKAGE]  tests with the race detector; as root in namespaces, too;
 #                                          ends with `N passed, N failed` on a line of its own
-#        scripts/egress.sh fuzz [PACKAGE]  each fuzz target for SECONDS_EACH (60) seconds
+#        scripts/egress.sh fuzz [PACKAGE [TARGET]]
+#                                          each fuzz target, or this one, for SECONDS_EACH (60) seconds
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -85,24 +86,27 @@ run_tests() {
 
 fuzz() {
     cd egress
-    local package target
+    local package target names found=0
     for package in $(go list "$1"); do
-        for target in $(go test -list '^Fuzz' "$package" | grep '^Fuzz' || true); do
+        names=$(go test -list "$2" "$package")
+        for target in $(grep '^Fuzz' <<<"$names" || true); do
+            found=1
             echo "fuzz: $target of $package for ${SECONDS_EACH:-60} s"
             # Without the limit a minute goes into making each new input smaller.
             go test -run '^$' -fuzz "^$target\$" -fuzztime "${SECONDS_EACH:-60}s" \
                 -fuzzminimizetime 1x "$package"
         done
     done
+    ((found)) || fail "no fuzz target in $1 is called $2"
 }
 
 ensure_go
 case "${1-}" in
 build | check) "$1" ;;
 test) run_tests "${2:-./...}" ;;
-fuzz) fuzz "${2:-./...}" ;;
+fuzz) fuzz "${2:-./...}" "^${3:-Fuzz.*}\$" ;;
 *)
-    sed -n '2,10 s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,11 s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac

@@ -1,20 +1,29 @@
 #!/usr/bin/env bash
 # Feeds the parsers what nobody would write, for SECONDS_EACH (60) seconds a target.
 #
-# usage: scripts/fuzz.sh [TARGET]...    (all of them without one)
+# usage: scripts/fuzz.sh [TARGET]...    (all of them without one; those of the Go module, which
+#                                        parses BGP, are called `Fuzz...`)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly SECONDS_EACH=${SECONDS_EACH:-60}
 
-bash scripts/setup.sh fuzz
+rust=() go=()
+for target in "$@"; do
+    case $target in
+    Fuzz*) go+=("$target") ;;
+    *) rust+=("$target") ;;
+    esac
+done
+if (($# == 0 || ${#rust[@]})); then
+    bash scripts/setup.sh fuzz
+fi
 if (($# == 0)); then
-    mapfile -t targets < <(cargo fuzz list)
-else
-    targets=("$@")
+    mapfile -t rust < <(cargo fuzz list)
+    go=("Fuzz.*")
 fi
 
-for target in "${targets[@]}"; do
+for target in "${rust[@]}"; do
     # New inputs go into the first directory; the others are what it starts from.
     inputs=("fuzz/corpus/$target" "fuzz/seeds/$target")
     case $target in
@@ -26,4 +35,8 @@ for target in "${targets[@]}"; do
     # Sanitizers need a nightly compiler, and find nothing in code without `unsafe`.
     cargo fuzz run --sanitizer none "$target" "${inputs[@]}" -- \
         -max_total_time="$SECONDS_EACH" -max_len=16384 -timeout=10 -verbosity=0 -print_final_stats=1
+done
+
+for target in "${go[@]}"; do
+    bash scripts/egress.sh fuzz ./... "$target"
 done
