@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -155,20 +156,27 @@ fn a_path_that_fails_in_mid_transfer_is_left() {
         return;
     };
     let runs = quick("epe-fail");
+    let mut events = BTreeSet::new();
     for run in runs.iter().filter(|run| !run.warmup) {
+        let event = run.cell.get(Axis::Pattern).unwrap();
+        events.insert((event, run.arm.as_str()));
         // The stream came to its end over the other path, which BGP's best route takes, too, once the
-        // peer is lost.
+        // peer is lost or its path is drained.
         let by_other = sent(run, "transit-b") > 1.0;
-        let is_lost = run.cell.get(Axis::Pattern) == Some("peer-down");
-        assert!(by_other || (is_lost && run.arm != "mptcp"), "{run:?}");
+        let bgp_leaves = ["peer-down", "drain", "flap"].contains(&event);
+        assert!(by_other || (bgp_leaves && run.arm != "mptcp"), "{run:?}");
         assert!(
             run.metric("longest_gap_ms").is_some_and(|gap| gap > 0.0),
             "{run:?}"
         );
-        if is_lost {
-            assert_eq!(run.metric("wrong_peer_bytes"), Some(0.0), "{run:?}");
+        match event {
+            "peer-down" => assert_eq!(run.metric("wrong_peer_bytes"), Some(0.0), "{run:?}"),
+            "policy" => assert!(run.metric("moved_ms").is_some(), "{run:?}"),
+            _ => {}
         }
     }
+    // Three arms each, but for policies, which MPTCP's is not subject to.
+    assert_eq!(events.len(), 5 * 3 - 1, "{events:?}");
 }
 
 #[test]
