@@ -39,7 +39,13 @@ fn turn(test: &str) -> Option<MutexGuard<'static, ()>> {
 }
 
 /// Experiments that share a run, and so the test bed, whose daemons take their time to come up.
-const TOGETHER: [&str; 4] = ["epe-scenario1", "epe-scenario2", "epe-isps", "epe-parallel"];
+const TOGETHER: [&str; 5] = [
+    "epe-scenario1",
+    "epe-scenario2",
+    "epe-isps",
+    "epe-sizes",
+    "epe-parallel",
+];
 
 /// What [`TOGETHER`] gave, in the directory in which they ran; made by the test that is first.
 static SHARED: OnceLock<TempDir> = OnceLock::new();
@@ -189,6 +195,11 @@ fn clients_behind_unlike_paths_and_with_parallel_connections_are_measured() {
         isps.iter()
             .all(|run| run.metric("goodput_mbps").unwrap() > 1.0)
     );
+    let sizes: BTreeSet<u64> = quick("epe-sizes")
+        .iter()
+        .map(|run| run.metric("size_bytes").unwrap() as u64)
+        .collect();
+    assert_eq!(sizes, BTreeSet::from([300_000, 3_000_000]));
     let parallel = quick("epe-parallel");
     let connections = |run: &Run| run.metric("connections").unwrap() as u32;
     let mut plain: Vec<u32> = parallel
