@@ -9,15 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::agent::Agent;
+use common::browser::{Browser, has_chromium};
+use common::client::block_on;
 use common::{BINARY, PATIENCE, Server, Site, eventually, has, skip, this_test};
 use hikyaku_edge::tcp_cc::Controls;
 use hikyaku_lab::link::Netns;
 use hikyaku_lab::topology::{Network, TopologySpec};
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Plain packets to the client take link `a`; those with the mark of `transit-b`, and those from its EPE
@@ -175,6 +177,22 @@ impl World {
     /// An answer of the server's admin API.
     fn admin(&self, path: &str) -> Value {
         self.ask(|server| server.admin_json(path))
+    }
+
+    /// Waits until responses tell the client of the address of `transit-b`.
+    #[track_caller]
+    fn until_address_is_advertised(&self) {
+        let head = || {
+            let mut curl = Command::new("curl");
+            curl.args(["-q", "-sSkI", "--http2", "https://[2001:db8:5::1]:8443/"]);
+            let output = self.client().output(&mut curl).unwrap().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        eventually("Alt-Svc with the address of the path", || {
+            head()
+                .contains("alt-svc: h3=\"[2001:db8:5::b1]:8443\"; ma=60")
+                .then_some(())
+        });
     }
 
     /// Runs `ip` on a node.
@@ -348,17 +366,7 @@ fn addresses_bring_new_connections_onto_a_path() {
     let Some(world) = World::start("steer = \"address\"\n[policy]\npath = \"transit-b\"") else {
         return;
     };
-    let head = || {
-        let mut curl = Command::new("curl");
-        curl.args(["-q", "-sSkI", "--http2", "https://[2001:db8:5::1]:8443/"]);
-        let output = world.client().output(&mut curl).unwrap().unwrap();
-        String::from_utf8(output.stdout).unwrap()
-    };
-    eventually("Alt-Svc with the address of the path", || {
-        head()
-            .contains("alt-svc: h3=\"[2001:db8:5::b1]:8443\"; ma=60")
-            .then_some(())
-    });
+    world.until_address_is_advertised();
 
     // The client ignores packets from any other address than the one that it sends to.
     let load = world.load("https://[2001:db8:5::b1]:8443/big.bin", "3");
@@ -368,6 +376,57 @@ fn addresses_bring_new_connections_onto_a_path() {
         .server
         .wait_access("the download", |line| line["version"] == "h3");
     assert_eq!(line["route"], "transit-b", "{line}");
+}
+
+#[test]
+fn a_browser_follows_an_address_onto_a_path() {
+    let test = "a_browser_follows_an_address_onto_a_path";
+    if !has(test, "curl") || !has_chromium(test) {
+        return;
+    }
+    let Some(world) = World::start("steer = \"address\"\n[policy]\npath = \"transit-b\"") else {
+        return;
+    };
+    world.until_address_is_advertised();
+    let (a, b) = (world.received("a"), world.received("b"));
+    let visits = || block_on(until_h3(&world.server));
+    world.client().enter(visits).unwrap();
+
+    let is_part = |line: &Value| {
+        let path = line["path"].as_str().unwrap();
+        path.starts_with("/big.bin") && line["version"] == "h3"
+    };
+    let line = world.server.wait_access("a part over HTTP/3", is_part);
+    assert_eq!(line["route"], "transit-b", "{line}");
+    let (a, b) = (world.received("a") - a, world.received("b") - b);
+    assert!(b >= SOME, "{b} bytes by the address, {a} others");
+}
+
+/// Has a browser load parts of a file until one comes over HTTP/3.
+async fn until_h3(server: &Server) {
+    let rules = "MAP a.test [2001:db8:5::1]";
+    let mut browser = Browser::start_with(server, 8443, rules).await;
+    let url = format!("{}/", browser.origin);
+    let answer = browser
+        .command("Page.navigate", json!({ "url": url }))
+        .await;
+    assert!(answer["errorText"].is_null(), "{answer}");
+    let begun = Instant::now();
+    for number in 0.. {
+        let part = format!("/big.bin?{number}");
+        let version = browser
+            .evaluate(&format!(
+                "fetch({part:?}, {{ cache: 'no-store', headers: {{ Range: 'bytes=0-{SOME}' }} }})\
+                 .then(answer => answer.arrayBuffer()).then(() => \
+                 performance.getEntriesByName(new URL({part:?}, location).href)[0].nextHopProtocol)"
+            ))
+            .await;
+        if version == "h3" {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "still over {version}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 #[test]

@@ -36,13 +36,18 @@ pub struct Browser {
 
 impl Browser {
     pub async fn start(server: &Server) -> Self {
-        let chromium = launch(&server.spki);
+        Self::start_with(server, server.port(), &resolver_rules()).await
+    }
+
+    /// With rules of its own for names, of which `a.test` is the server's, on this port.
+    pub async fn start_with(server: &Server, port: u16, resolver_rules: &str) -> Self {
+        let chromium = launch(&server.spki, resolver_rules);
         let socket = connect(&chromium.profile).await;
         Self {
             _chromium: chromium,
             socket,
             messages: 0,
-            origin: format!("https://a.test:{}", server.port()),
+            origin: format!("https://a.test:{port}"),
         }
     }
 
@@ -102,7 +107,7 @@ impl Drop for Chromium {
 }
 
 /// Starts Chromium such that it takes our self-signed certificate, on QUIC too.
-fn launch(spki: &str) -> Chromium {
+fn launch(spki: &str, resolver_rules: &str) -> Chromium {
     let profile = tempfile::tempdir().unwrap();
     let child = Command::new("chromium")
         .args([
@@ -117,7 +122,7 @@ fn launch(spki: &str) -> Chromium {
             "--no-proxy-server",
             "--remote-debugging-port=0",
         ])
-        .arg(format!("--host-resolver-rules={}", resolver_rules()))
+        .arg(format!("--host-resolver-rules={resolver_rules}"))
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .arg(format!("--ignore-certificate-errors-spki-list={spki}"))
         // Not forced, for the port is another: without it QUIC does not take the certificate.
