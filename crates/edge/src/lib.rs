@@ -31,6 +31,10 @@ pub mod tcp_cc;
 pub mod tls;
 mod transport;
 
+#[cfg(test)]
+#[path = "../../lab/tests/skipped/mod.rs"]
+mod skipped;
+
 pub use access_log::AccessLogError;
 pub use admin::AdminError;
 pub use config::{Config, ConfigError};

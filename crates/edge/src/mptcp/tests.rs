@@ -9,6 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::MptcpGate;
 use crate::bpf::Prefix;
 use crate::listen::Listener;
+use crate::skipped::{skip, this_test};
 
 /// A connection that is not accepted within it is none.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -28,10 +29,9 @@ struct Ground {
 
 impl Ground {
     /// Listens on loopback; `None` where the kernel does not allow or know it, which is told.
-    #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
     fn new(address: IpAddr) -> Option<Self> {
         let skip = |why: &str| {
-            eprintln!("SKIPPED: {why}");
+            skip(&this_test(), why);
             None
         };
         let gate = match MptcpGate::load() {

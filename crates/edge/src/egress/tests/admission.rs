@@ -6,9 +6,9 @@ use hikyaku_core::path::{Mptcp as Candidate, PathObservation, Route};
 use hikyaku_core::policy::PathPolicy;
 
 use super::*;
+use crate::skipped::{skip, this_test};
 
 /// An agent and a server that can choose; `None` where the kernel does not allow it, which is told.
-#[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 async fn ground() -> Option<(Agent, Edge)> {
     let agent = Agent::start();
     let set = [
@@ -18,7 +18,8 @@ async fn ground() -> Option<(Agent, Edge)> {
     ];
     let edge = Edge::start(&agent, &set);
     if edge.egress.gate().is_none() {
-        eprintln!("SKIPPED: choosing among sockets needs CAP_BPF and CAP_PERFMON");
+        let why = "choosing among sockets needs CAP_BPF and CAP_PERFMON";
+        skip(&this_test(), why);
         return None;
     }
     edge.until_connected(true).await;

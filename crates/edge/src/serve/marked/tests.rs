@@ -1,5 +1,4 @@
 //! Marked packets between two namespaces that two links join: needs root.
-#![allow(clippy::print_stderr, reason = "tests")]
 
 mod ground;
 

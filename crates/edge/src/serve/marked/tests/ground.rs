@@ -21,6 +21,7 @@ use rustix::thread::{CapabilitySet, LinkNameSpaceType, UnshareFlags};
 use socket2::{Domain, Socket, Type};
 
 use super::super::{MarkedSocket, Marks};
+use crate::skipped::{skip, skip_part, this_test};
 
 /// Marks of the rules at the server: one that no rule knows, the link `steered`, a blackhole, and the
 /// interface `tunnel`.
@@ -128,7 +129,7 @@ impl Ground {
     /// `None` without privileges.
     pub(super) fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
-            eprintln!("SKIPPED: namespaces need root");
+            skip(&this_test(), "namespaces need root");
             return None;
         }
         let [server, client] = [Netns::new(), Netns::new()];
@@ -140,7 +141,7 @@ impl Ground {
         assert!(server.run(SERVER) && client.run(CLIENT));
         let encapsulates = server.run(TUNNEL) && server.enter(no_checksums).is_ok();
         if !encapsulates {
-            eprintln!("this kernel has no SRv6");
+            skip_part(&this_test(), "this kernel has no SRv6");
         }
         Some(Self {
             marks: Arc::default(),
