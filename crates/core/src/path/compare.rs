@@ -90,7 +90,11 @@ fn goodput(phase: Phase, this: &RouteQuality, that: &RouteQuality) -> Option<Dif
         Phase::Startup => -gains_later,
         Phase::Sustained => gains_later,
     };
-    let other = other.map(|apart| apart.shifted(gains * SEVERAL_LATER).blurred(PHASE_SD));
+    let sd = match gains_later {
+        0.0 => PHASE_SD,
+        _ => SEVERAL_SD,
+    };
+    let other = other.map(|apart| apart.shifted(gains * SEVERAL_LATER).blurred(sd));
     match (like, other) {
         (Some(like), Some(other)) => Some(like.joined(other)),
         (like, other) => like.or(other),
@@ -238,12 +242,14 @@ fn less_loss(this: &RouteQuality, that: &RouteQuality) -> Option<RouteGain> {
 
 /// Relative spread of goodputs by one route until it shows its own: responses differ in size.
 const GOODPUT_SD: f32 = 0.4;
-/// How much two routes' ratio of goodputs differs between the phases, in logarithms: the root mean square over
-/// the nine pairs of paths of `experiments/epe-sizes.toml`, of responses of 2 MB and of 40 MB.
+/// How much the ratio of goodputs of two paths differs between the phases, in logarithms: the root mean square
+/// over the nine pairs of paths of `experiments/epe-sizes.toml`, 2 MB against what 40 MB get after a second.
 const PHASE_SD: f32 = 0.3;
 /// How much more several paths gain over one later than at first, likewise their mean: subflows join after the
 /// first one, and each opens its own window.
 const SEVERAL_LATER: f32 = 0.3;
+/// The standard deviation of that.
+const SEVERAL_SD: f32 = 0.2;
 /// The same of smoothed RTTs.
 const RTT_SD: f32 = 0.2;
 /// For live content a route has enough goodput unless another has more than this many times as much.
