@@ -248,7 +248,11 @@ fn moves_with(http: &str, version: &str) {
     assert_eq!(on(2), [1, 0, 1], "transit-b");
     let known = world.admin("/v1/clients/2001:db8:9::1");
     let routes = known["routes"].as_array().unwrap();
-    assert_eq!(routes.len(), 3, "one for each class: {known}");
+    assert_eq!(
+        routes.len(),
+        4,
+        "three classes, one also for long responses: {known}"
+    );
     assert_eq!(routes[0]["route"], "transit-b", "{known}");
     assert_eq!(routes[0]["reason_code"], "pinned", "{known}");
 
