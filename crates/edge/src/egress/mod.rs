@@ -273,8 +273,8 @@ impl Egress {
     }
 
     /// What is known of a client's routes, and what would be decided for each class, of bulk also for long
-    /// responses, for a connection of
-    /// MPTCP if it has one open or had one lately; nothing while the agent has not been asked for it.
+    /// responses, for a connection of MPTCP if it has one open or had one lately; nothing while the agent has
+    /// not been asked for it.
     pub(crate) fn explain(
         &self,
         client: IpAddr,
