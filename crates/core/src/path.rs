@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 pub use candidates::{Candidates, Mode, Mptcp, Singles};
 pub use compare::{Measure, RouteGain};
-pub use decide::{RouteDecision, decide_route, gets_several};
+pub use decide::{RouteDecision, decide_route, mptcp_share};
 pub use explain::{KnownPaths, RouteSummary, RoutesExplanation, explain_routes};
 pub use key::PathKey;
 pub use names::PathNames;

@@ -126,8 +126,8 @@ impl Default for PolicyConfig {
 }
 
 impl PolicyConfig {
-    /// The share of the connections of clients with MPTCP that may be of it though a single path is chosen for
-    /// them, where others are refused it: half of [`PolicyConfig::exploration`], for several paths.
+    /// The share of the sessions of clients with MPTCP that explores several paths where nothing is known:
+    /// half of [`PolicyConfig::exploration`].
     #[must_use]
     pub fn mptcp_share(&self) -> f64 {
         self.exploration / 2.0

@@ -24,16 +24,16 @@ enum listener {
 	LISTENER_REFUSED,
 };
 
-/* Clients of which MPTCP is taken always (1), or as of all others (0). */
+/* Of how many in 2^32 of a client's connections MPTCP is taken, */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, MAX_PREFIXES);
 	__type(key, struct prefix);
-	__type(value, __u32);
+	__type(value, __u64);
 } clients SEC(".maps");
 
-/* Of how many in 2^32 of the others' connections it is taken. */
+/* and of all others'. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -102,14 +102,12 @@ static __always_inline __u8 mptcp_subtype(struct __sk_buff *skb, __u32 at, __u32
 
 static __always_inline bool is_taken(struct prefix *client)
 {
-	__u32 *always = bpf_map_lookup_elem(&clients, client);
-
-	if (always && *always)
-		return true;
 	__u32 first = 0;
-	__u64 *of_others = bpf_map_lookup_elem(&share, &first);
+	__u64 *of_it = bpf_map_lookup_elem(&clients, client);
 
-	return !of_others || bpf_get_prandom_u32() < *of_others;
+	if (!of_it)
+		of_it = bpf_map_lookup_elem(&share, &first);
+	return !of_it || bpf_get_prandom_u32() < *of_it;
 }
 
 SEC("socket")

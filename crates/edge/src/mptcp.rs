@@ -19,8 +19,22 @@ use crate::sys;
 /// `bpf/mptcp.bpf.c`, built by `scripts/bpf.sh`.
 const OBJECT: &[u8] = include_bytes!("../bpf/mptcp.bpf.o");
 
-/// The draws of the program are below it.
-const ALL: u64 = 1 << 32;
+/// A share of connections, as the program draws them: it is taken of those below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share(u64);
+
+impl Share {
+    pub(crate) const ALL: Self = Self(1 << 32);
+
+    /// `share` is from 0 to 1.
+    pub(crate) fn new(share: f64) -> Self {
+        Self((share * Self::ALL.0 as f64) as u64)
+    }
+
+    const fn encode(self) -> [u8; 8] {
+        self.0.to_ne_bytes()
+    }
+}
 
 /// What a connection has of MPTCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,12 +100,11 @@ impl MptcpGate {
     ///
     /// # Errors
     /// Those of bpf(2).
-    pub(crate) fn set_share(&self, share: Option<f64>) -> io::Result<()> {
-        let below = share.map_or(ALL, |share| (share * ALL as f64) as u64);
-        let first = 0_u32.to_ne_bytes();
+    pub(crate) fn set_share(&self, share: Option<Share>) -> io::Result<()> {
+        let value = share.unwrap_or(Share::ALL).encode();
         let put = self
             .share
-            .update(&first, &below.to_ne_bytes(), MapFlags::ANY);
+            .update(&0_u32.to_ne_bytes(), &value, MapFlags::ANY);
         put.map_err(io::Error::other)?;
         self.in_force.store(share.is_some(), Ordering::Relaxed);
         Ok(())
@@ -106,25 +119,29 @@ impl MptcpGate {
     pub(crate) fn takes_all_of(&self, client: IpAddr) -> bool {
         let key = Prefix::of(client).encode();
         let found = || self.clients.lookup(&key, MapFlags::ANY).ok().flatten();
-        !self.is_in_force() || found().is_some_and(|taken| taken != NOT_TAKEN)
+        !self.is_in_force() || found().is_some_and(|share| share == Share::ALL.encode())
     }
 
-    /// Says whether it is taken of all connections of the clients in a prefix, where no longer one says
-    /// otherwise; `None` leaves that to shorter ones.
+    /// Says of which share of the connections of the clients in a prefix it is taken, where no longer one
+    /// says otherwise; `None` leaves that to shorter ones.
     ///
     /// # Errors
     /// Those of bpf(2).
-    pub(crate) fn put(&self, prefix: Prefix, taken: Option<bool>) -> io::Result<()> {
+    pub(crate) fn put(&self, prefix: Prefix, share: Option<Share>) -> io::Result<()> {
         let key = prefix.encode();
-        let by_operator = || self.operators.lock().contains(&prefix).then_some(true);
-        let Some(taken) = taken.or_else(by_operator) else {
+        let by_operator = || {
+            self.operators
+                .lock()
+                .contains(&prefix)
+                .then_some(Share::ALL)
+        };
+        let Some(share) = share.or_else(by_operator) else {
             return match self.clients.delete(&key) {
                 Err(error) if error.kind() != ErrorKind::NotFound => Err(io::Error::other(error)),
                 _ => Ok(()),
             };
         };
-        let value = u32::from(taken).to_ne_bytes();
-        let put = || self.clients.update(&key, &value, MapFlags::ANY);
+        let put = || self.clients.update(&key, &share.encode(), MapFlags::ANY);
         if put().is_err() {
             // Full: what is of use is soon put again, as connections end.
             self.clear();
@@ -145,7 +162,7 @@ impl MptcpGate {
         }
         prefixes
             .into_iter()
-            .try_for_each(|prefix| self.put(prefix, Some(true)))
+            .try_for_each(|prefix| self.put(prefix, Some(Share::ALL)))
     }
 
     /// Forgets all but what the operator says.
@@ -154,14 +171,11 @@ impl MptcpGate {
             let _ = self.clients.delete(&key);
         }
         for prefix in self.operators.lock().iter() {
-            let (key, value) = (prefix.encode(), 1_u32.to_ne_bytes());
+            let (key, value) = (prefix.encode(), Share::ALL.encode());
             let _ = self.clients.update(&key, &value, MapFlags::ANY);
         }
     }
 }
-
-/// The value of a prefix of which it is not taken always.
-const NOT_TAKEN: [u8; 4] = [0; 4];
 
 #[cfg(test)]
 mod tests;

@@ -60,7 +60,16 @@ impl Candidates {
     /// Whether several paths may be used together.
     #[must_use]
     pub fn aggregates(&self) -> bool {
-        self.mptcp.is_used() && matches!(self.mode, Mode::Adaptive | Mode::Aggregated)
+        self.mptcp.is_used() && self.allows_several()
+    }
+
+    /// Whether other connections of such a client may use them.
+    pub(super) fn may_aggregate(&self) -> bool {
+        self.mptcp != Mptcp::None && self.allows_several()
+    }
+
+    const fn allows_several(&self) -> bool {
+        matches!(self.mode, Mode::Adaptive | Mode::Aggregated)
     }
 
     pub(super) fn is_backup(&self, route: Route) -> bool {

@@ -52,17 +52,18 @@ pub fn decide_route(
     rules.decision()
 }
 
-/// Whether several paths are what a client gets for responses of which `wants` is wanted, in sessions that do
-/// not explore, where `candidates` has MPTCP. `seed` draws the hold-back group as for [`decide_route`];
-/// `None` where no client in particular is meant.
+/// The share of a client's next connections of which MPTCP is to be taken where `candidates` has it, for
+/// responses of which `wants` is wanted: all, where several paths are what sessions get that do not explore;
+/// else as many as explore several paths. `seed` draws the hold-back group as for [`decide_route`]; `None`
+/// where no client in particular is meant.
 #[must_use]
-pub fn gets_several(
+pub fn mptcp_share(
     view: &RouteView,
     wants: Wants,
     candidates: &Candidates,
     policy: &PolicyConfig,
     seed: Option<u64>,
-) -> bool {
+) -> f64 {
     let rules = Rules {
         view,
         wants,
@@ -73,8 +74,13 @@ pub fn gets_several(
     };
     let fixed = rules.pinned().or_else(|| rules.only());
     let fixed = fixed.or_else(|| seed.and_then(|_| rules.held_back()));
-    let route = fixed.map_or_else(|| rules.steady().0.route, |fixed| fixed.route);
-    route == Route::Aggregated
+    if let Some(fixed) = fixed {
+        return f64::from(u8::from(fixed.route == Route::Aggregated));
+    }
+    match rules.steady().0.route {
+        Route::Aggregated => 1.0,
+        single => rules.shares(rules.explorable(single), single).several,
+    }
 }
 
 /// The arguments of [`decide_route`].
@@ -92,6 +98,20 @@ pub(super) struct Rules<'a> {
 struct Steady {
     route: Route,
     reason: RouteReason,
+}
+
+/// What is little known, or may be better than what is chosen.
+#[derive(Clone, Copy)]
+struct Explorable {
+    several: bool,
+    singles: Singles,
+}
+
+/// Of sessions, what explores.
+#[derive(Clone, Copy)]
+struct Shares {
+    several: f64,
+    singles: f64,
 }
 
 impl Rules<'_> {
@@ -256,7 +276,7 @@ impl Rules<'_> {
     /// stalled.
     fn options(&self) -> Singles {
         let singles = self.candidates.singles();
-        let works = |route: &Route| self.quality(*route).avoided_for.is_none();
+        let works = |route: &Route| self.is_not_avoided(*route);
         let works: Singles = singles.iter().filter(works).collect();
         let primary: Singles = works
             .iter()
@@ -337,28 +357,50 @@ impl Rules<'_> {
         let draw = |what| draw([self.seed, what, self.view.client, self.session.0.into()]);
         let stalled = matches!(steady.reason, RouteReason::Stalled { .. });
         let own = self.quality(steady.route).own_samples(self.wants);
-        let (share, singles) = self.exploration();
-        if stalled || own < COMPARABLE || draw(EXPLORE) >= share {
+        let options = self.explorable(steady.route);
+        let shares = self.shares(options, steady.route);
+        let [several, singles] = match self.candidates.mptcp {
+            // Others have MPTCP,
+            Mptcp::Refused => [0.0, shares.singles],
+            // for several paths alone.
+            Mptcp::Drawn => [f64::from(u8::from(options.several)), 0.0],
+            Mptcp::None | Mptcp::Taken => [shares.several, shares.singles],
+        };
+        let place = draw(EXPLORE);
+        if stalled || own < COMPARABLE || place >= several + singles {
             return None;
         }
-        let aggregated = Some(Route::Aggregated).filter(|route| self.is_open(*route));
-        let options = singles
-            .iter()
-            .chain(aggregated)
-            .filter(|route| *route != steady.route && self.is_worth_knowing(*route, steady.route));
-        let place = draw(EXPLORED) * options.clone().count() as f64;
-        options.clone().nth(place as usize)
+        if place < several {
+            return Some(Route::Aggregated);
+        }
+        let place = draw(EXPLORED) * options.singles.len() as f64;
+        options.singles.iter().nth(place as usize)
     }
 
-    /// The share of such sessions that explores, and the single routes that it may get.
-    fn exploration(&self) -> (f64, Singles) {
-        let share = self.policy.exploration;
-        match self.candidates.mptcp {
-            Mptcp::None | Mptcp::Taken => (share, self.options()),
-            // The others of the share have MPTCP,
-            Mptcp::Refused => (share - self.policy.mptcp_share(), self.options()),
-            // for several paths alone.
-            Mptcp::Drawn => (1.0, Singles::default()),
+    /// What may be explored by clients that have `steady` otherwise.
+    fn explorable(&self, steady: Route) -> Explorable {
+        let is_worth = |route: &Route| *route != steady && self.is_worth_knowing(*route, steady);
+        let several = Route::Aggregated;
+        let is_open = self.candidates.may_aggregate() && self.is_not_avoided(several);
+        Explorable {
+            several: is_open && is_worth(&several),
+            singles: self.options().iter().filter(is_worth).collect(),
+        }
+    }
+
+    /// The shares of sessions that explore it: more for what is less known.
+    fn shares(&self, options: Explorable, steady: Route) -> Shares {
+        let urgency = |route: Route| match self.can_compare(route, steady) {
+            true => KNOWN,
+            false => 1.0,
+        };
+        let several = f64::from(u8::from(options.several)) * urgency(Route::Aggregated);
+        let singles = options.singles.iter().map(urgency).fold(0.0, f64::max);
+        // At least something to divide by.
+        let share = self.policy.exploration / (several + singles).max(KNOWN);
+        Shares {
+            several: several * share,
+            singles: singles * share,
         }
     }
 
@@ -375,7 +417,11 @@ impl Rules<'_> {
 
     /// Whether several paths may be used now.
     fn is_open(&self, aggregated: Route) -> bool {
-        self.candidates.aggregates() && self.quality(aggregated).avoided_for.is_none()
+        self.candidates.aggregates() && self.is_not_avoided(aggregated)
+    }
+
+    fn is_not_avoided(&self, route: Route) -> bool {
+        self.quality(route).avoided_for.is_none()
     }
 
     fn is_backup(&self, route: Route) -> bool {
@@ -439,6 +485,9 @@ const fn fixed(route: Route, reason: RouteReason, group: Group) -> RouteDecision
 const FEWEST: f32 = 2.0;
 /// A client's own samples with which others can be compared.
 const COMPARABLE: f32 = 1.0;
+/// How much of the sessions that explore a route gets that is known, though it may be better, for one that is
+/// not.
+const KNOWN: f64 = 0.25;
 /// Keep the draws independent of each other and of the choice of transport.
 const EXPLORE: u64 = 0x7061_7468;
 const EXPLORED: u64 = 0x7061_7469;

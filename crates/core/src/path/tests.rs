@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::{
     Candidates, Criterion, Mode, Mptcp, PathId, PathNames, PathObservation, PathSet, PathTable,
-    PathTableConfig, Phase, Route, RouteDecision, Wants, decide_route, gets_several,
+    PathTableConfig, Phase, Route, RouteDecision, Wants, decide_route, mptcp_share,
 };
 use crate::decide::{Group, Session};
 use crate::policy::PolicyConfig;

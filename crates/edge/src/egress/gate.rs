@@ -1,16 +1,17 @@
-//! Of which clients MPTCP is taken: those that get several paths by what is known of them.
+//! Of which clients MPTCP is taken: those that get several paths by what is known of them, and as many of
+//! the others' connections as explore several.
 
 use std::io;
 use std::net::IpAddr;
 
-use hikyaku_core::path::{Mptcp, RouteView, gets_several};
+use hikyaku_core::path::{Mptcp, RouteView, mptcp_share};
 use hikyaku_core::policy::PathPolicy;
 
 use super::{Content, Egress, MptcpFor, Reach};
 use crate::bpf::Prefix;
 use crate::clients::SEED;
 use crate::config::Config;
-use crate::mptcp::MptcpGate;
+use crate::mptcp::{MptcpGate, Share};
 
 /// Lengths of the prefixes that count as one client, and as neighbours, as [`PathTable`] has them.
 ///
@@ -54,7 +55,7 @@ impl Egress {
             policy.path == PathPolicy::Adaptive && state.is_usable() && self.hints.are_obeyed();
         let set = gate
             .set_operators(state.aggregated().collect())
-            .and_then(|()| gate.set_share(chooses.then(|| policy.mptcp_share())));
+            .and_then(|()| gate.set_share(chooses.then(|| Share::new(policy.mptcp_share()))));
         tell(set);
     }
 
@@ -71,18 +72,19 @@ impl Egress {
         drop(table);
         let rules = self.rules.load();
         let candidates = self.candidates(&rules, client, Some(reach), content.class, Mptcp::Taken);
-        let gets = |view: &RouteView, seed| {
+        let share = |view: &RouteView, seed| {
             let wants = rules.wants(content, view);
-            gets_several(view, wants, &candidates, &rules.policy, seed)
+            Share::new(mptcp_share(view, wants, &candidates, &rules.policy, seed))
         };
-        let (its, theirs) = (gets(&known, Some(SEED)), gets(&newcomer, None));
+        let (its, theirs) = (share(&known, Some(SEED)), share(&newcomer, None));
+        let strangers = Share::new(rules.policy.mptcp_share());
         let lengths = match client.to_canonical() {
             IpAddr::V4(_) => LENGTHS_V4,
             IpAddr::V6(_) => LENGTHS_V6,
         };
         let [own, near] = lengths.map(|length| Prefix::around(client, length));
         let put = gate
-            .put(near, theirs.then_some(true))
+            .put(near, (theirs != strangers).then_some(theirs))
             .and_then(|()| gate.put(own, (its != theirs).then_some(its)));
         tell(put);
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::MptcpGate;
+use super::{MptcpGate, Share};
 use crate::bpf::Prefix;
 use crate::listen::Listener;
 use crate::skipped::{skip, this_test};
@@ -83,17 +83,17 @@ fn mptcp_is_taken_of_those_that_are_put() {
     };
     use Took::{Mptcp, Refused};
     expect("at first all", [(V4, Mptcp), (V6, Mptcp)]);
-    gate.set_share(Some(0.0)).unwrap();
+    gate.set_share(Some(Share::new(0.0))).unwrap();
     expect("none", [(V4, Refused), (V6, Refused)]);
-    gate.put(Prefix::around(V4, 24), Some(true)).unwrap();
+    gate.put(Prefix::around(V4, 24), Some(Share::ALL)).unwrap();
     expect("a network", [(V4, Mptcp), (V6, Refused)]);
-    gate.put(Prefix::of(V4), Some(false)).unwrap();
+    gate.put(Prefix::of(V4), Some(Share::new(0.0))).unwrap();
     expect("but not this client", [(V4, Refused), (V6, Refused)]);
     gate.put(Prefix::of(V4), None).unwrap();
     expect("nothing said of it", [(V4, Mptcp), (V6, Refused)]);
     gate.put(Prefix::of(V4), None).unwrap();
     gate.put(Prefix::around(V4, 24), None).unwrap();
-    gate.put(Prefix::of(V6), Some(true)).unwrap();
+    gate.put(Prefix::of(V6), Some(Share::ALL)).unwrap();
     expect("the other family", [(V4, Refused), (V6, Mptcp)]);
     gate.set_operators(vec![Prefix::around(V4, 8)]).unwrap();
     expect("the operator's", [(V4, Mptcp), (V6, Mptcp)]);
@@ -110,19 +110,26 @@ fn mptcp_is_taken_of_those_that_are_put() {
 }
 
 #[test]
-fn of_the_others_a_share_is_taken() {
+fn a_share_is_taken() {
     let Some(ground) = Ground::new(V4) else {
         return;
     };
-    ground.gate.set_share(Some(0.5)).unwrap();
-    assert!(!ground.gate.takes_all_of(V4));
-    let took: Vec<Took> = (0..400)
-        .map(|_| ground.connect(V4, Protocol::MPTCP))
-        .collect();
-    let taken = took.iter().filter(|took| **took == Took::Mptcp).count();
-    assert!(!took.contains(&Took::Tcp));
-    // Five standard deviations.
-    assert!((150..=250).contains(&taken), "{taken} of 400");
+    let gate = &ground.gate;
+    let takes_half = |of: &str| {
+        assert!(!gate.takes_all_of(V4), "{of}");
+        let took: Vec<Took> = (0..400)
+            .map(|_| ground.connect(V4, Protocol::MPTCP))
+            .collect();
+        let taken = took.iter().filter(|took| **took == Took::Mptcp).count();
+        assert!(!took.contains(&Took::Tcp), "{of}");
+        // Five standard deviations.
+        assert!((150..=250).contains(&taken), "{of}: {taken} of 400");
+    };
+    gate.set_share(Some(Share::new(0.5))).unwrap();
+    takes_half("all");
+    gate.set_share(Some(Share::new(0.0))).unwrap();
+    gate.put(Prefix::of(V4), Some(Share::new(0.5))).unwrap();
+    takes_half("one client");
 }
 
 #[test]
@@ -143,11 +150,11 @@ fn a_full_map_begins_anew() {
     let Some(ground) = Ground::new(V4) else {
         return;
     };
-    ground.gate.set_share(Some(0.0)).unwrap();
+    ground.gate.set_share(Some(Share::new(0.0))).unwrap();
     ground.gate.set_operators(vec![Prefix::of(V6)]).unwrap();
     for client in 0..70_000_u32 {
         let client = Ipv4Addr::from_bits(0x0a00_0000 + client);
-        let put = ground.gate.put(Prefix::of(client.into()), Some(true));
+        let put = ground.gate.put(Prefix::of(client.into()), Some(Share::ALL));
         put.unwrap_or_else(|error| panic!("{client}: {error}"));
     }
     let of = |client: u32| {

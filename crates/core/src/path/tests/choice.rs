@@ -384,34 +384,95 @@ fn mptcp_that_is_rare_explores_several_paths_and_nothing_else() {
 }
 
 #[test]
-fn mptcp_is_for_clients_that_get_several_paths() {
+fn mptcp_is_for_clients_that_get_or_explore_several_paths() {
     let mut world = World::new();
-    let gets = |world: &World, seed| {
+    let shares = |world: &World, seed| {
         let view = world.table.view(addr(CLIENT), AS, world.now);
         let near = world.table.view_of_newcomer(addr(CLIENT), AS, world.now);
         [view, near].map(|view| {
             let (wants, candidates) = (Criterion::Goodput.into(), &world.candidates);
-            gets_several(&view, wants, candidates, &world.policy, seed)
+            mptcp_share(&view, wants, candidates, &world.policy, seed)
         })
     };
-    assert_eq!(gets(&world, None), [false, false], "nothing is known");
+    let policy = PolicyConfig {
+        exploration: 0.02,
+        holdback: 0.0,
+        ..PolicyConfig::default()
+    };
+    world.policy = Arc::new(policy);
+    let unknown = world.policy.mptcp_share();
+    assert_eq!(shares(&world, None), [unknown; 2], "nothing is known");
     for neighbour in 2..9 {
         let neighbour = format!("192.0.2.{neighbour}");
         world.see(&neighbour, PLAIN, 4, 20, 30);
         world.see(&neighbour, SEVERAL, 4, 40, 30);
     }
-    assert_eq!(gets(&world, None), [true, true], "neighbours gain by it");
+    assert_eq!(shares(&world, None), [1.0, 1.0], "neighbours gain by it");
     world.see(CLIENT, PLAIN, 16, 20, 30);
     world.see(CLIENT, SEVERAL, 16, 10, 30);
-    assert_eq!(gets(&world, None), [false, true], "the client does not");
+    assert_eq!(shares(&world, None), [0.0, 1.0], "the client does not");
     world.table.forget(Scope::Address(addr(CLIENT)));
     let policy = PolicyConfig {
         holdback: 1.0,
         ..PolicyConfig::clone(&world.policy)
     };
     world.policy = Arc::new(policy);
-    assert_eq!(gets(&world, Some(1)), [false, false], "all are held back");
-    assert_eq!(gets(&world, None), [true, true], "nobody in particular");
+    assert_eq!(shares(&world, Some(1)), [0.0, 0.0], "all are held back");
+    assert_eq!(shares(&world, None), [1.0, 1.0], "nobody in particular");
     world.candidates.mode = Mode::Aggregated;
-    assert_eq!(gets(&world, Some(1)), [true, true], "the operator says so");
+    assert_eq!(shares(&world, Some(1)), [1.0, 1.0], "the operator says so");
+    world.candidates.mode = Mode::Steered;
+    assert_eq!(
+        shares(&world, Some(1)),
+        [0.0, 0.0],
+        "one path is what he wants"
+    );
+}
+
+/// What nobody gains by any more leaves its sessions to what may gain.
+#[test]
+fn what_is_not_worth_knowing_is_not_explored() {
+    let share = |known: &[(Route, u64)]| {
+        let mut world = World::with(PolicyConfig {
+            exploration: 0.02,
+            holdback: 0.0,
+            ..PolicyConfig::default()
+        });
+        world.see(CLIENT, PLAIN, 16, 20, 30);
+        for (route, mbps) in known {
+            world.see(CLIENT, *route, 16, *mbps, 30);
+        }
+        let view = world.table.view(addr(CLIENT), AS, world.now);
+        let mut explored = |mptcp| {
+            world.candidates.mptcp = mptcp;
+            let (wants, candidates) = (Criterion::Goodput.into(), &world.candidates);
+            let decide = |session| {
+                decide_route(&view, wants, candidates, &world.policy, Session(session), 1)
+            };
+            let explores = |session: &u32| decide(*session).group == Group::Explore;
+            (0..20_000).filter(explores).count() as f64 / 20_000.0
+        };
+        let of_refused = explored(Mptcp::Refused);
+        let of_all = explored(Mptcp::Taken);
+        let (wants, candidates) = (Criterion::Goodput.into(), &world.candidates);
+        let several = mptcp_share(&view, wants, candidates, &world.policy, Some(1));
+        (several, of_refused, of_all)
+    };
+    let is_near = |share: f64, expected: f64| (share - expected).abs() < 0.004;
+    let third = Route::Steered(THIRD);
+
+    let (several, of_refused, of_all) = share(&[]);
+    assert_eq!(several, 0.01, "as much for both");
+    assert!(is_near(of_refused, 0.01) && is_near(of_all, 0.02));
+    let (several, of_refused, of_all) = share(&[(STEERED, 20), (third, 20)]);
+    assert_eq!(several, 0.016, "more for what is not known");
+    assert!(is_near(of_refused, 0.004) && is_near(of_all, 0.02));
+    let (several, of_refused, of_all) = share(&[(STEERED, 5), (third, 5)]);
+    assert_eq!(several, 0.02, "single paths are poor");
+    assert!(of_refused == 0.0 && is_near(of_all, 0.02));
+    let (several, of_refused, of_all) = share(&[(SEVERAL, 10)]);
+    assert_eq!(several, 0.0, "several are poor");
+    assert!(is_near(of_refused, 0.02) && is_near(of_all, 0.02));
+    let (several, of_refused, of_all) = share(&[(SEVERAL, 10), (STEERED, 5), (third, 5)]);
+    assert_eq!((several, of_refused, of_all), (0.0, 0.0, 0.0), "all are");
 }

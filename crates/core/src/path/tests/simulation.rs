@@ -10,7 +10,7 @@ use crate::decide::{Group, Session};
 use crate::mix::draw;
 use crate::path::{
     Candidates, Criterion, Mptcp, PathId, PathObservation, PathTable, PathTableConfig, Phase,
-    Route, Wants, decide_route, gets_several,
+    Route, Wants, decide_route, mptcp_share,
 };
 use crate::policy::PolicyConfig;
 use crate::units::Timestamp;
@@ -36,8 +36,8 @@ struct Isp {
     /// Mean goodput, and mean time of a response, as a multiple of plain's, at least; of short and of long
     /// responses alike.
     least: f64,
-    /// Times that a client is given another route in a phase, at most, in some 17,000 responses: between equals
-    /// by chance, and where it depends on whether its connection has MPTCP.
+    /// Times that a client is given another route in a phase, at most, in some 80 responses per session of an hour:
+    /// between equals by chance, and where it depends on whether its connection has MPTCP.
     switches: u32,
     /// Share of the responses after six hours that get what is best, at least.
     best: f64,
@@ -118,11 +118,11 @@ enum Clients {
 }
 
 impl Clients {
-    fn mptcp(self, gets_several: bool, policy: &PolicyConfig, dice: &mut Dice) -> Mptcp {
+    fn mptcp(self, share: f64, dice: &mut Dice) -> Mptcp {
         match self {
             Self::Taken => Mptcp::Taken,
-            Self::TakenWhereItPays if gets_several => Mptcp::Taken,
-            Self::TakenWhereItPays if dice.uniform() < policy.mptcp_share() => Mptcp::Drawn,
+            Self::TakenWhereItPays if share == 1.0 => Mptcp::Taken,
+            Self::TakenWhereItPays if dice.uniform() < share => Mptcp::Drawn,
             Self::TakenWhereItPays => Mptcp::Refused,
         }
     }
@@ -189,8 +189,8 @@ fn day(number: u32, isp: &Isp, clients: Clients) -> Day {
             criterion: Criterion::Goodput,
             phase: view.phase_of(bytes),
         };
-        let several = gets_several(&view, wants, &candidates, &policy, Some(SEED));
-        candidates.mptcp = clients.mptcp(several, &policy, &mut dice);
+        let share = mptcp_share(&view, wants, &candidates, &policy, Some(SEED));
+        candidates.mptcp = clients.mptcp(share, &mut dice);
         let mut explored = false;
         for _ in 0..1 + (dice.uniform() * 6.0) as u32 {
             let view = table.view(client.into(), asn, now);
@@ -305,7 +305,7 @@ const ISPS: &[Isp] = &[
         sessions_per_hour: 200,
         speed: |hour, _| [if hour % 24 >= 18 { 0.4 } else { 1.0 }, 0.9, 0.5, 0.8],
         later: [1.0; 4],
-        switches: 500,
+        switches: 600,
         least: 0.98,
         best: 0.5,
     },
@@ -321,7 +321,7 @@ const ISPS: &[Isp] = &[
             }
         },
         later: [1.0; 4],
-        switches: 400,
+        switches: 600,
         least: 0.98,
         best: 0.5,
     },
