@@ -12,8 +12,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly BUILD=$PWD/build
-readonly COMMAND=hikyaku/egress/cmd/hikyaku-egress
-readonly UNRACED='^TestDryRunOfMPTCP$'
 
 fail() {
     printf 'egress: %s\n' "$@" >&2
@@ -75,13 +73,8 @@ run_tests() {
     mkdir -p "$BUILD"
     ((EUID == 0)) || echo "egress: NOT ROOT: tests in network namespaces are skipped" >&2
     # One package at a time: namespaces share the machine's clock and cores.
-    # The agents that tests start have the race detector, too, except in a test that takes what a
-    # reflector sends in two messages for gathered.
-    (cd egress && HIKYAKU_EGRESS_RACE=1 go test -race -p 1 -v -skip "$UNRACED" "$1") \
-        >"$log" 2>&1 || status=$?
-    if (cd egress && go list "$1") | grep -x "$COMMAND" >/dev/null; then
-        (cd egress && go test -race -v -run "$UNRACED" "$COMMAND") >>"$log" 2>&1 || status=$?
-    fi
+    # The agents that tests start have the race detector, too.
+    (cd egress && HIKYAKU_EGRESS_RACE=1 go test -race -p 1 -v "$1") >"$log" 2>&1 || status=$?
     grep -E '^(ok|FAIL|panic:|\?)|--- FAIL|WARNING: DATA RACE' "$log" || true
     ((status == 0)) || {
         # What failed said so just before.
