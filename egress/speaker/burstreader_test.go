@@ -23,7 +23,10 @@ func (c *pieces) Read(p []byte) (int, error) {
 }
 
 func TestBurstReader(t *testing.T) {
-	const full = 1000
+	const (
+		full  = 50_000
+		flood = 2 * floodRate / 1000 // in burstTime
+	)
 	for name, c := range map[string]struct {
 		pieces []int
 		took   time.Duration
@@ -32,6 +35,8 @@ func TestBurstReader(t *testing.T) {
 		"small ones wait for more":       {[]int{1, 1, 1}, 2 * burstTime},
 		"where there is more it is read": {[]int{full, full, 1}, 0},
 		"after a pause it comes at once": {[]int{1, 0, 1}, time.Second + burstTime},
+		"many wait longer":               {[]int{1, flood, 1}, burstTime + floodTime},
+		"as long as they are many":       {[]int{1, flood, 10 * flood, 1, 1}, burstTime + 2*floodTime + burstTime},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r, begin := burstReader{Conn: &pieces{left: c.pieces}}, time.Now()
