@@ -357,6 +357,11 @@ impl Rules<'_> {
         let draw = |what| draw([self.seed, what, self.view.client, self.session.0.into()]);
         let stalled = matches!(steady.reason, RouteReason::Stalled { .. });
         let own = self.quality(steady.route).own_samples(self.wants);
+        let place = draw(EXPLORE);
+        let is_drawn = self.candidates.mptcp == Mptcp::Drawn || place < self.policy.exploration;
+        if stalled || own < COMPARABLE || !is_drawn {
+            return None;
+        }
         let options = self.explorable(steady.route);
         let shares = self.shares(options, steady.route);
         let [several, singles] = match self.candidates.mptcp {
@@ -366,8 +371,7 @@ impl Rules<'_> {
             Mptcp::Drawn => [f64::from(u8::from(options.several)), 0.0],
             Mptcp::None | Mptcp::Taken => [shares.several, shares.singles],
         };
-        let place = draw(EXPLORE);
-        if stalled || own < COMPARABLE || place >= several + singles {
+        if place >= several + singles {
             return None;
         }
         if place < several {
@@ -388,20 +392,23 @@ impl Rules<'_> {
         }
     }
 
-    /// The shares of sessions that explore it: more for what is less known.
+    /// The shares of sessions that explore it. Several paths come first: they gain most often, and where they
+    /// don't, cost least. What is known, though it may be better, leaves the most to what is not.
     fn shares(&self, options: Explorable, steady: Route) -> Shares {
-        let urgency = |route: Route| match self.can_compare(route, steady) {
-            true => KNOWN,
-            false => 1.0,
+        let (all, most) = (self.policy.exploration, self.policy.mptcp_share());
+        let is_known = |route: Route| self.can_compare(route, steady);
+        let several = match (options.several, options.singles.is_empty()) {
+            (false, _) => 0.0,
+            (true, true) => all,
+            (true, false) if !is_known(Route::Aggregated) => most,
+            (true, false) if !options.singles.iter().all(is_known) => all - most,
+            (true, false) => all / 2.0,
         };
-        let several = f64::from(u8::from(options.several)) * urgency(Route::Aggregated);
-        let singles = options.singles.iter().map(urgency).fold(0.0, f64::max);
-        // At least something to divide by.
-        let share = self.policy.exploration / (several + singles).max(KNOWN);
-        Shares {
-            several: several * share,
-            singles: singles * share,
-        }
+        let singles = match options.singles.is_empty() {
+            true => 0.0,
+            false => all - several,
+        };
+        Shares { several, singles }
     }
 
     /// What is little known has wide bounds; but one very slow response is enough not to ask for more.
@@ -485,9 +492,6 @@ const fn fixed(route: Route, reason: RouteReason, group: Group) -> RouteDecision
 const FEWEST: f32 = 2.0;
 /// A client's own samples with which others can be compared.
 const COMPARABLE: f32 = 1.0;
-/// How much of the sessions that explore a route gets that is known, though it may be better, for one that is
-/// not.
-const KNOWN: f64 = 0.25;
 /// Keep the draws independent of each other and of the choice of transport.
 const EXPLORE: u64 = 0x7061_7468;
 const EXPLORED: u64 = 0x7061_7469;
