@@ -123,7 +123,7 @@ impl MptcpGate {
     }
 
     /// Says of which share of the connections of the clients in a prefix it is taken, where no longer one
-    /// says otherwise; `None` leaves that to shorter ones.
+    /// says otherwise; `None` leaves that to shorter ones. What the operator says of the prefix holds.
     ///
     /// # Errors
     /// Those of bpf(2).
@@ -135,7 +135,7 @@ impl MptcpGate {
                 .contains(&prefix)
                 .then_some(Share::ALL)
         };
-        let Some(share) = share.or_else(by_operator) else {
+        let Some(share) = by_operator().or(share) else {
             return match self.clients.delete(&key) {
                 Err(error) if error.kind() != ErrorKind::NotFound => Err(io::Error::other(error)),
                 _ => Ok(()),

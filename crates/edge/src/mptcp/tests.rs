@@ -99,6 +99,9 @@ fn mptcp_is_taken_of_those_that_are_put() {
     expect("the operator's", [(V4, Mptcp), (V6, Mptcp)]);
     gate.put(Prefix::around(V4, 8), None).unwrap();
     expect("which nobody else takes back", [(V4, Mptcp), (V6, Mptcp)]);
+    gate.put(Prefix::around(V4, 8), Some(Share::new(0.0)))
+        .unwrap();
+    expect("nor lessens", [(V4, Mptcp), (V6, Mptcp)]);
     gate.clear();
     expect("which stay", [(V4, Mptcp), (V6, Refused)]);
     gate.set_operators(vec![Prefix::ALL]).unwrap();
