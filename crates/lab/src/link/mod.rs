@@ -18,6 +18,7 @@ mod error;
 mod ip;
 mod lateness;
 pub(crate) mod leftovers;
+mod lock;
 mod netem;
 mod netns;
 pub(crate) mod owner;

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 
 use super::error::LinkError;
-use super::{congestion, netns, privileges, processes};
+use super::{congestion, lock, netns, privileges, processes};
 
 /// Right to make namespaces of one network: as long as a claim lives, so does
 /// the process's entry.
@@ -123,7 +123,10 @@ impl Register {
 
     /// The lock of an entry, which must exist: `None` if its owner lives.
     pub(super) fn dead(&self, owner: u32) -> Result<Option<File>, LinkError> {
-        try_lock(&entry_path(owner))
+        let path = entry_path(owner);
+        let file = open(&path)?;
+        let free = lock::take(&file, owner).map_err(at(&path))?;
+        Ok(free.then_some(file))
     }
 
     /// Whether any owner lives.
@@ -168,9 +171,11 @@ fn enter_register() -> Result<File, LinkError> {
     if path.exists() && register.dead(owner)?.is_some() {
         register.sweep(owner)?;
     }
-    let Some(entry) = try_lock(&path)? else {
+    let entry = open(&path)?;
+    // Whoever had this process's number may have been killed a moment ago.
+    if !lock::take(&entry, owner).map_err(at(&path))? {
         return Err(LinkError::Owned { path });
-    };
+    }
     congestion::allow(&register)?;
     Ok(entry)
 }
@@ -182,15 +187,6 @@ fn leave_register() -> Result<(), LinkError> {
         congestion::restore(&register)?;
     }
     Ok(())
-}
-
-fn try_lock(path: &Path) -> Result<Option<File>, LinkError> {
-    let file = open(path)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(file)),
-        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-        Err(errno) => Err(at(path)(errno.into())),
-    }
 }
 
 fn open(path: &Path) -> Result<File, LinkError> {

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::error::LinkError;
+use super::lock;
 use super::owner::Register;
 
 /// A directory that is removed when dropped, or when the process is [asked to
@@ -96,10 +97,10 @@ pub(super) fn left(_register: &Register, temporary: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(temporary).into_iter().flatten();
     let named = entries
         .flatten()
-        .filter(|entry| is_ours(&entry.file_name()));
+        .filter_map(|entry| Some((owner(&entry.file_name())?, entry.path())));
     let mut left: Vec<PathBuf> = named
-        .map(|entry| entry.path())
-        .filter(|path| is_dead(path).unwrap_or(false))
+        .filter(|(owner, path)| is_dead(*owner, path).unwrap_or(false))
+        .map(|(_, path)| path)
         .collect();
     left.sort_unstable();
     left
@@ -110,18 +111,19 @@ pub(super) fn remove(path: &Path) -> Result<(), LinkError> {
     fs::remove_dir_all(path).map_err(at(path))
 }
 
-fn is_ours(name: &std::ffi::OsStr) -> bool {
-    let parts = || name.to_str()?.strip_prefix(PREFIX)?.split_once('-');
-    parts().is_some_and(|(owner, _)| owner.parse::<u32>().is_ok())
+/// The process whose directory has this name, if it is one of a lab's.
+fn owner(name: &std::ffi::OsStr) -> Option<u32> {
+    let (owner, _) = name.to_str()?.strip_prefix(PREFIX)?.split_once('-')?;
+    owner.parse().ok()
 }
 
 /// Whether it is this user's, and nobody holds its lock.
-fn is_dead(path: &Path) -> io::Result<bool> {
+fn is_dead(owner: u32, path: &Path) -> io::Result<bool> {
     let directory = open(path)?;
     if directory.metadata()?.uid() != rustix::process::geteuid().as_raw() {
         return Ok(false);
     }
-    Ok(flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok())
+    lock::take(&directory, owner)
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -151,24 +153,25 @@ mod tests {
         let (dead, living) = (make("hikyaku-lab-1-a"), make("hikyaku-lab-2-b"));
         let lock = open(&living).unwrap();
         flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
-        assert!(is_dead(&dead).unwrap());
-        assert!(!is_dead(&living).unwrap());
+        let own = std::process::id();
+        assert!(is_dead(own, &dead).unwrap());
+        assert!(!is_dead(own, &living).unwrap());
         let link = temporary.path().join("hikyaku-lab-3-c");
         std::os::unix::fs::symlink(&dead, &link).unwrap();
-        assert!(is_dead(&link).is_err(), "a symbolic link is nobody's");
+        assert!(is_dead(own, &link).is_err(), "a symbolic link is nobody's");
     }
 
     #[test]
     fn what_is_to_be_kept_or_anothers_is_not_ours() {
         let cases = [
-            ("hikyaku-lab-123-AbCdEf", true),
-            ("hikyaku-lab-kept-AbCdEf", false),
-            ("hikyaku-lab-AbCdEf", false),
-            ("hikyaku-lab-12", false),
-            ("notes", false),
+            ("hikyaku-lab-123-AbCdEf", Some(123)),
+            ("hikyaku-lab-kept-AbCdEf", None),
+            ("hikyaku-lab-AbCdEf", None),
+            ("hikyaku-lab-12", None),
+            ("notes", None),
         ];
         for (name, want) in cases {
-            assert_eq!(is_ours(name.as_ref()), want, "{name}");
+            assert_eq!(owner(name.as_ref()), want, "{name}");
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::experiment::files::SiteFile;
 use crate::experiment::record::Outcome;
 
 /// How long the server may take to log a response, or notice that it was given up.
-const LOG_LIMIT: Duration = Duration::from_secs(3);
+const LOG_LIMIT: Duration = Duration::from_secs(10);
 
 /// The coarsest kernel tick (`CONFIG_HZ_100`).
 const TICK_US: u64 = 10_000;
