@@ -39,12 +39,13 @@ fn turn(test: &str) -> Option<MutexGuard<'static, ()>> {
 }
 
 /// Experiments that share a run, and so the test bed, whose daemons take their time to come up.
-const TOGETHER: [&str; 5] = [
+const TOGETHER: [&str; 6] = [
     "epe-scenario1",
     "epe-scenario2",
     "epe-isps",
     "epe-sizes",
     "epe-parallel",
+    "epe-pause",
 ];
 
 /// What [`TOGETHER`] gave, in the directory in which they ran; made by the test that is first.
@@ -209,4 +210,17 @@ fn clients_behind_unlike_paths_and_with_parallel_connections_are_measured() {
         .collect();
     plain.sort_unstable();
     assert_eq!(plain, [1, 3]);
+}
+
+#[test]
+fn links_that_pause_are_taken_again() {
+    let Some(_turn) = turn("links_that_pause_are_taken_again") else {
+        return;
+    };
+    for run in quick("epe-pause") {
+        assert!(run.metric("longest_gap_ms").unwrap() > 50.0, "{run:?}");
+        // A client that has left it for good has two thirds from the other.
+        let all = sent(&run, "best") + sent(&run, "transit-b");
+        assert!(sent(&run, "best") > 0.6 * all, "{run:?}");
+    }
 }

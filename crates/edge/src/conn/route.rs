@@ -90,7 +90,15 @@ impl Conn {
         }
     }
 
-    /// The same of a subflow of MPTCP that is sent from `local`.
+    /// The path that was last left because of a [`Stall`] delivers.
+    pub(crate) fn delivered(&self) {
+        if let Some(route) = &self.route {
+            route.delivered();
+            tracing::debug!(client = %self.client(), "the path that was left delivers");
+        }
+    }
+
+    /// Acknowledgements come again of a subflow of MPTCP that is sent from `local`.
     pub(crate) fn subflow_resumed(&self, local: IpAddr, silent: Duration) {
         if let Some(route) = &self.route {
             route.subflow_resumed(local, silent);

@@ -72,6 +72,8 @@ struct Refuge {
     since: Instant,
     /// Acknowledgements have come since the last stall.
     delivers: bool,
+    /// The way that was left, once they have.
+    left: Option<(Route, Decided)>,
 }
 
 /// What a new decision changed.

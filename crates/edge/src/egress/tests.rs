@@ -379,6 +379,26 @@ async fn a_path_that_only_paused_is_taken_again() {
 }
 
 #[tokio::test]
+async fn a_path_that_paused_is_taken_again_once_that_is_known() {
+    let agent = Agent::start();
+    let edge = Edge::start(&agent, &[]);
+    let connection = edge.connection("192.0.2.7", None);
+    until("there are two ways", || {
+        edge.name(&connection);
+        connection.has_others()
+    })
+    .await;
+    connection.stalled();
+    connection.update(Session(0));
+    connection.resumed(Duration::from_millis(120), false);
+    assert_eq!(edge.name(&connection), "transit-b", "nobody knows yet");
+    connection.delivered();
+    assert_eq!(edge.name(&connection), "plain");
+    connection.delivered();
+    assert_eq!(edge.name(&connection), "plain", "there is nothing left");
+}
+
+#[tokio::test]
 async fn a_silent_path_is_left_at_once() {
     let agent = Agent::start();
     let edge = Edge::start(&agent, &[]);

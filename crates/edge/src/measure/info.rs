@@ -74,6 +74,7 @@ fn flight_of(info: &TcpInfo) -> Option<Flight> {
         former: info.bytes_acked,
         former_packet: info.snd_mss.into(),
         resent: info.total_retrans.into(),
+        duplicates: info.dsack_dups.into(),
     })
 }
 

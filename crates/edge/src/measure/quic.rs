@@ -123,6 +123,7 @@ fn flight(controller: &Handle) -> Option<Flight> {
         former: flight.acked_of_former,
         former_packet: flight.mtu.into(),
         resent: 0,
+        duplicates: 0,
     })
 }
 
@@ -325,6 +326,7 @@ impl QuicMeter {
                     silent,
                     false_alarm,
                 } => self.conn.resumed(silent, false_alarm),
+                Signal::Delivered => self.conn.delivered(),
             }
         }
         self.watcher = watcher;

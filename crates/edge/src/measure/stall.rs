@@ -21,7 +21,9 @@
 //! is given up: a further one takes packets that were sent after it, which is what the next path was
 //! tried with, and which are given [`MOST_PATIENCE`]. A silence that ends by itself
 //! was a false alarm, and doubles the patience for a while: links that pause now and then have one
-//! alarm in ten seconds.
+//! alarm in ten seconds. On TCP that shows later where the other path's acknowledgements came first:
+//! the sender takes what is still on the former one for lost, and is told that it had come when it has
+//! sent it again (RFC 2883).
 
 mod log;
 #[cfg(test)]
@@ -90,6 +92,8 @@ pub(crate) struct Flight {
     pub(crate) former_packet: u64,
     /// What was sent again, where that makes `former` uncertain.
     pub(crate) resent: u64,
+    /// What of it the receiver had already, as far as it tells: packets.
+    pub(crate) duplicates: u64,
 }
 
 impl Flight {
@@ -124,6 +128,8 @@ pub(crate) enum Signal {
         /// The path that was silent delivers: what was under way on it has come.
         false_alarm: bool,
     },
+    /// The same of a path that had been left, told later than [`Signal::Resumed`].
+    Delivered,
 }
 
 /// Watches the acknowledgements of one connection.
@@ -144,6 +150,8 @@ pub(crate) struct Watch {
     patience: (Duration, Instant),
     given_up: Option<GivenUp>,
     alarm: Option<Alarm>,
+    /// The last alarm, while it may turn out that it was a false one; and how long the silence was.
+    doubtful: Option<(Alarm, Duration)>,
 }
 
 /// The counters at the last alarm: what was under way then is lost, and either sent again, which
@@ -162,6 +170,7 @@ struct Alarm {
     acked: u64,
     former: u64,
     resent: u64,
+    duplicates: u64,
     /// When to tell of it again.
     again: Instant,
     times: u32,
@@ -175,6 +184,14 @@ impl Alarm {
         let came = flight.former.saturating_sub(self.former);
         let unmixed = flight.resent == self.resent || at < self.raised + flight.srtt / SOON_DIVISOR;
         came >= AT_ONCE * flight.former_packet && unmixed
+    }
+
+    /// Whether what was sent again since had come, for the most part. What a black hole takes is sent again
+    /// in need, and little else.
+    fn was_needless(&self, flight: &Flight) -> bool {
+        let duplicates = flight.duplicates.saturating_sub(self.duplicates);
+        let resent = flight.resent.saturating_sub(self.resent);
+        duplicates >= AT_ONCE && 2 * duplicates >= resent
     }
 }
 
@@ -192,6 +209,7 @@ impl Watch {
             patience: (LEAST_PATIENCE, now),
             given_up: None,
             alarm: None,
+            doubtful: None,
         }
     }
 
@@ -224,6 +242,7 @@ impl Watch {
         } else {
             self.judge(now, flight)
         };
+        let signal = signal.or_else(|| self.reconsider(now, flight));
         let back = self.late(flight) + self.ack_delay;
         self.log.remember(now, flight, back);
         self.looked = now;
@@ -264,12 +283,34 @@ impl Watch {
         let silent = at.saturating_duration_since(since);
         if of_former(&alarm) {
             self.given_up = None;
-            self.patience = ((2 * silent).clamp(self.least, MOST_PATIENCE), now);
+            self.be_patient(now, silent);
         }
+        let false_alarm = alarm.was_false(at, flight);
+        self.doubtful = (!false_alarm).then_some((alarm, silent));
         Some(Signal::Resumed {
             silent,
-            false_alarm: alarm.was_false(at, flight),
+            false_alarm,
         })
+    }
+
+    /// Looks whether the last alarm was a false one after all.
+    fn reconsider(&mut self, now: Instant, flight: &Flight) -> Option<Signal> {
+        let (alarm, silent) = self.doubtful?;
+        if self.alarm.is_some() || now.saturating_duration_since(alarm.raised) > RECOVERY {
+            self.doubtful = None;
+            return None;
+        }
+        if !alarm.was_needless(flight) {
+            return None;
+        }
+        self.doubtful = None;
+        self.be_patient(now, silent);
+        Some(Signal::Delivered)
+    }
+
+    /// After a false alarm.
+    fn be_patient(&mut self, now: Instant, silent: Duration) {
+        self.patience = ((2 * silent).clamp(self.least, MOST_PATIENCE), now);
     }
 
     fn judge(&mut self, now: Instant, flight: &Flight) -> Option<Signal> {
@@ -295,6 +336,7 @@ impl Watch {
             acked,
             former,
             resent,
+            duplicates,
             times,
             ..
         } = self.alarm.unwrap_or(Alarm {
@@ -302,6 +344,7 @@ impl Watch {
             acked: self.acked,
             former: flight.former,
             resent: flight.resent,
+            duplicates: flight.duplicates,
             again: now,
             times: 0,
         });
@@ -315,6 +358,7 @@ impl Watch {
             acked,
             former,
             resent,
+            duplicates,
             again: now + late * 2_u32.pow(times.min(MOST_DOUBLINGS)),
             times: times + 1,
         });

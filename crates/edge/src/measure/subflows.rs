@@ -115,6 +115,7 @@ mod tests {
             former: acked,
             former_packet: 1,
             resent: 0,
+            duplicates: 0,
         }
     }
 

@@ -250,6 +250,7 @@ impl TcpMeter {
                     silent,
                     false_alarm,
                 } => self.conn.resumed(silent, false_alarm),
+                Signal::Delivered => self.conn.delivered(),
             }
         }
         self.watcher = watcher;
@@ -265,6 +266,8 @@ impl TcpMeter {
             match signal {
                 Signal::Stalled(stall) => moved |= self.conn.subflow_stalled(local, &stall),
                 Signal::Resumed { silent, .. } => self.conn.subflow_resumed(local, silent),
+                // Its path is the agent's to give back.
+                Signal::Delivered => {}
             }
         }
         if moved {

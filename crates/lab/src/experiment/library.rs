@@ -50,6 +50,10 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("../../../../experiments/epe-sizes.toml"),
     ),
     (
+        "epe-pause",
+        include_str!("../../../../experiments/epe-pause.toml"),
+    ),
+    (
         "epe-parallel",
         include_str!("../../../../experiments/epe-parallel.toml"),
     ),

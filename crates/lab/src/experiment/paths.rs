@@ -10,7 +10,7 @@ use super::error::{Fault, fault};
 use super::files::{LIVE_FILE, SiteFile};
 use super::link;
 use super::record::Links;
-use super::spec::{Arm, Backend, Client, Kind, Pattern, Server, Spec, Traffic};
+use super::spec::{Arm, Backend, Client, Event, Kind, Pattern, Server, Spec, Traffic};
 
 impl Spec {
     /// The links of a cell by transit A and B, before any change.
@@ -125,9 +125,11 @@ impl Spec {
                 return Err(fault(format!("axes.{axis}"), why));
             }
         }
-        for name in self.patterns.keys() {
+        for (name, pattern) in &self.patterns {
             let cell = Cell::default().with(Axis::Pattern, name);
-            self.path_links(&cell)
+            let links = self.path_links(&cell);
+            links
+                .and_then(|links| pattern.check(&links))
                 .map_err(|why| fault(format!("pattern.{name}"), why))?;
         }
         self.arms.iter().try_for_each(check_arm)
@@ -140,6 +142,20 @@ fn check_arm(arm: &Arm) -> Result<(), Fault> {
     }
     let why = "is measured with hikyaku's server, client and one port alone";
     Err(fault(format!("arm `{}`", arm.name), why))
+}
+
+impl Pattern {
+    fn check(&self, links: &[Links; 2]) -> Result<(), String> {
+        let pausing: &[Links] = match self.event {
+            Some(Event::Pause) => &links[..1],
+            Some(Event::PauseAll) => links,
+            _ => &[],
+        };
+        match pausing.iter().all(|links| links.rate().is_some()) {
+            true => Ok(()),
+            false => Err("a link that pauses needs a `rate`, not a trace".to_owned()),
+        }
+    }
 }
 
 impl Traffic {
@@ -232,6 +248,11 @@ traffic = [
                 "alone",
             ),
             ("b = { rate = \"15Mbps\"", "b = { rat = \"15Mbps\"", "`rat`"),
+            (
+                "rate = \"15Mbps\", one_way_delay = \"20ms\" }",
+                "rate = \"unlimited\" }\nevent = \"pause-all\"",
+                "needs a `rate`",
+            ),
         ];
         for (from, to, want) in cases {
             let error = parse(&SPEC.replacen(from, to, 1)).unwrap_err();

@@ -13,6 +13,7 @@ mod control;
 mod paths;
 
 pub use control::{Control, Measure, Routers};
+pub(crate) use paths::PAUSE;
 pub use paths::{Event, Pattern, Then, Traffic, Training};
 
 /// One experiment: `experiments/NAME.toml`.

@@ -30,6 +30,7 @@ impl ConnRoute {
         chosen.refuge = Some(Refuge {
             since: Instant::now(),
             delivers: false,
+            left: None,
         });
         drop(chosen);
         self.egress.stalled(self.client, &decided, route)
@@ -66,21 +67,35 @@ impl ConnRoute {
     /// alarm the way that stalled is no longer avoided for it, and the decision is to be taken anew.
     pub(crate) fn resumed(&self, silent: Duration, false_alarm: bool) {
         let mut chosen = self.chosen.lock();
-        match &mut chosen.refuge {
-            refuge if false_alarm => *refuge = None,
-            Some(refuge) => refuge.delivers = true,
-            None => {}
-        }
         let stalled = chosen.stalled.pop();
+        if false_alarm {
+            chosen.refuge = None;
+        } else if let Some(refuge) = &mut chosen.refuge {
+            refuge.delivers = true;
+            refuge.left = stalled;
+        }
         drop(chosen);
         let Some((route, decided)) = stalled else {
             return;
         };
         self.learn_silence(route, &decided, silent);
         if false_alarm {
-            self.egress.delivers(self.client, &decided, route);
-            self.outdated.store(true, Ordering::Relaxed);
+            self.go_back(route, &decided);
         }
+    }
+
+    /// Takes note that the way delivers that was left last.
+    pub(crate) fn delivered(&self) {
+        let refuge = self.chosen.lock().refuge.take();
+        if let Some((route, decided)) = refuge.and_then(|refuge| refuge.left) {
+            self.go_back(route, &decided);
+        }
+    }
+
+    /// A way is no longer avoided, and the decision to be taken anew.
+    fn go_back(&self, route: Route, decided: &Decided) {
+        self.egress.delivers(self.client, decided, route);
+        self.outdated.store(true, Ordering::Relaxed);
     }
 
     /// The same of the subflow that is sent from `local`.

@@ -18,6 +18,7 @@ fn in_order(sent: u64, acked: u64) -> Flight {
         former: acked,
         former_packet: 1,
         resent: 0,
+        duplicates: 0,
     }
 }
 
@@ -308,6 +309,7 @@ fn repairs_are_silent_for_a_round_trip() {
                 repairing: true,
                 former: 0,
                 resent: sent_again,
+                duplicates: 0,
                 ..in_order(2000 + sent_again, 1000 + sent_again + repaired)
             };
             let signal = watch.look(start + MS * now, &flight);
@@ -360,6 +362,7 @@ fn what_comes_at_once_is_of_the_former_path_though_something_was_sent_again() {
             let flight = Flight {
                 acked_at: (now >= resumed).then_some(start + MS * resumed),
                 resent: u64::from(now >= 213),
+                duplicates: 0,
                 ..in_order(now.into(), acked.into())
             };
             match watch.look(start + MS * now, &flight) {
@@ -370,6 +373,51 @@ fn what_comes_at_once_is_of_the_former_path_though_something_was_sent_again() {
     };
     assert_eq!(false_alarm(214), Some(true));
     assert_eq!(false_alarm(235), Some(false), "it may be the other path's");
+}
+
+#[test]
+fn what_was_sent_again_and_had_come_tells_of_a_false_alarm() {
+    // From 200 on nothing is acknowledged; from 260 on what was sent after the alarm is, and up to 270
+    // forty packets are sent again, of which the receiver may have some.
+    let start = Instant::now();
+    let delivered = |had: u64| {
+        let mut watch = Watch::new(start, MS * ACK_DELAY);
+        let mut signals = Vec::new();
+        for now in 0..800_u32 {
+            let acked = match now {
+                200..260 => 180,
+                _ => now - RTT.min(now),
+            };
+            let flight = Flight {
+                former: acked.min(180).into(),
+                resent: 4 * u64::from(now.clamp(260, 270) - 260),
+                duplicates: if now < 300 { 0 } else { had },
+                ..in_order(now.into(), acked.into())
+            };
+            let signal = watch.look(start + MS * now, &flight);
+            signals.extend(signal.map(|signal| (now, signal)));
+        }
+        let of_kind = |wanted: fn(&Signal) -> bool| {
+            let found = signals.iter().find(|(_, signal)| wanted(signal));
+            found.map(|(at, _)| *at)
+        };
+        let resumed = |signal: &Signal| {
+            let Signal::Resumed { false_alarm, .. } = signal else {
+                return false;
+            };
+            assert!(!false_alarm, "nobody knows yet");
+            true
+        };
+        assert_eq!(of_kind(resumed), Some(260));
+        let patience = watch.patience.0;
+        let told = of_kind(|signal| matches!(signal, Signal::Delivered));
+        assert_eq!(told.is_some(), patience > LEAST_PATIENCE);
+        told
+    };
+    assert_eq!(delivered(40), Some(300));
+    assert_eq!(delivered(20), Some(300));
+    assert_eq!(delivered(19), None, "most was lost");
+    assert_eq!(delivered(0), None);
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub struct Pattern {
     pub event: Option<Event>,
 }
 
-/// What happens to the path by transit A in mid-transfer.
+/// What happens in mid-transfer, to the path by transit A unless it says something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -34,7 +34,15 @@ pub enum Event {
     Flap,
     /// Nothing, but the operator has everybody use the path by transit B.
     Policy,
+    /// Its link stops for [`PAUSE`] in both directions, again and again after so long, and keeps what it
+    /// has: as radio links do that look for other cells.
+    Pause,
+    /// The same, together with the link by transit B: what pauses is the client's own.
+    PauseAll,
 }
+
+/// How long links stop that [pause](Event::Pause).
+pub(crate) const PAUSE: Duration = Duration::from_millis(120);
 
 /// Keys of the links of a [`Pattern`] that change in mid-transfer, in both directions.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -61,7 +69,8 @@ pub struct Traffic {
     /// How long the stream lasts.
     #[serde(default, with = "duration::option")]
     pub duration: Option<Duration>,
-    /// When the links change as [`Pattern::then`] says, from the client's start on.
+    /// When the links change as [`Pattern::then`] says, from the client's start on; and the time between
+    /// the beginnings of two pauses.
     #[serde(default, with = "duration::option")]
     pub change_at: Option<Duration>,
 }

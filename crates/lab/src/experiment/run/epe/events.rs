@@ -101,7 +101,7 @@ impl Story {
                 let took = followed(&carried, begun).unwrap_or_else(|| begun.elapsed());
                 measured.metric("moved_ms", took.as_secs_f64() * 1e3);
             }
-            Event::Blackhole | Event::Drain | Event::Flap => {}
+            Event::Blackhole | Event::Drain | Event::Flap | Event::Pause | Event::PauseAll => {}
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ fn followed(carried: &[(Instant, [u64; 2])], from: Instant) -> Option<Duration> 
 
 /// How an event is done and undone.
 enum Deed {
-    /// The link's change does all.
+    /// The links' changes do all.
     Nothing,
     /// The commands that take the peer's session down, and bring it up again.
     Peer {
@@ -146,7 +146,7 @@ impl Deed {
             flaps,
         };
         match event {
-            Event::Blackhole => Self::Nothing,
+            Event::Blackhole | Event::Pause | Event::PauseAll => Self::Nothing,
             Event::PeerDown => Self::Peer {
                 down: Box::new(neighbor(bed, "disable")),
                 up: Box::new(neighbor(bed, "enable")),

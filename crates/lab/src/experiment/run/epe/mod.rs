@@ -5,6 +5,7 @@
 
 mod api;
 mod arrivals;
+mod changes;
 mod config;
 mod events;
 mod flow_stats;

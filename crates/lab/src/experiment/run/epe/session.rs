@@ -6,8 +6,6 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hikyaku_netsim::{Change, LinkPatch};
-use serde::Deserialize;
 use time::OffsetDateTime;
 
 use super::super::cpu_wait::share;
@@ -21,6 +19,7 @@ use super::super::plan::Job;
 use super::super::server::{Host, Kind, Server};
 use super::super::session::{Recorder, pair};
 use super::arrivals::{Arrivals, Pipe};
+use super::changes::changes;
 use super::events::Story;
 use super::flow_stats::{self, FlowStats};
 use super::origin::{Content, Origin};
@@ -330,40 +329,17 @@ impl Sessions<'_> {
         pattern.event.zip(self.traffic.change_at)
     }
 
-    /// What changes in mid-transfer.
+    /// How the links change in mid-transfer.
     fn changes(&self) -> Result<[ChangePair; 2], RunError> {
-        let mut changes = [ChangePair::default(), ChangePair::default()];
         let pattern = self.experiment.spec.pattern(&self.job.cell);
-        if let Some((at, pattern)) = self.traffic.change_at.zip(pattern) {
-            for (pair, table) in changes.iter_mut().zip([&pattern.then.a, &pattern.then.b]) {
-                if table.is_empty() {
-                    continue;
-                }
-                let patch = patch(table)?;
-                for direction in [&mut pair.up, &mut pair.down] {
-                    direction.push(Change {
-                        at,
-                        patch: patch.clone(),
-                    });
-                }
-            }
+        match pattern.zip(self.traffic.change_at) {
+            Some((pattern, at)) => changes(pattern, at, &self.links, self.timeout()),
+            None => Ok(Default::default()),
         }
-        if let Some((Event::Blackhole, at)) = self.event() {
-            let all_lost = toml::Table::from_iter([("loss".to_owned(), "100%".into())]);
-            let patch = patch(&all_lost)?;
-            changes[0].down.push(Change { at, patch });
-        }
-        Ok(changes)
     }
 
     /// A file of this lane in the lab's directory.
     fn file(&self, name: &str) -> PathBuf {
         self.bed.file(name)
     }
-}
-
-/// What a table of a link's keys changes.
-fn patch(table: &toml::Table) -> Result<LinkPatch, RunError> {
-    let patch = LinkPatch::deserialize(table.clone());
-    patch.map_err(|error| RunError::Arguments(error.message().to_owned()))
 }
