@@ -295,6 +295,29 @@ __u32 BPF_PROG(fair_ssthresh, struct sock *sk)
 	return tcp_sk(sk)->snd_ssthresh;
 }
 
+/* Whether acknowledgements may be of what was under way when it began, and that was sent over another
+ * path, or by another control. Those of both paths come out of order: the kernel takes for lost what is
+ * still on its way, and what is lost says nothing of this path. */
+static __always_inline bool former_under_way(struct flow *flow, struct tcp_sock *tp)
+{
+	if ((__s32)(tp->snd_una - flow->former_end) >= 0)
+		flow->former = false;
+	return flow->former;
+}
+
+/* Grows the window by what was sent since the last cut; what was sent before does not make up for it. */
+static __always_inline void grow(struct sock *sk, struct flow *flow, __u32 ack,
+				 const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!rs->acked_sacked || !sent_since_cut(flow, rs))
+		return;
+	show(tp, flow->inner);
+	cubictcp_cong_avoid(sk, ack, growth(flow, tp, rs->acked_sacked));
+	flow->inner = tp->snd_cwnd;
+}
+
 SEC("struct_ops")
 void BPF_PROG(fair_control, struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs)
 {
@@ -305,6 +328,11 @@ void BPF_PROG(fair_control, struct sock *sk, __u32 ack, int flag, const struct r
 
 	if (!flow)
 		return;
+	if (former_under_way(flow, tp)) {
+		grow(sk, flow, ack, rs);
+		show_fair(sk, flow);
+		return;
+	}
 	round_ended = sample_path(flow, tp, rs);
 	count_packets(flow, rs->acked_sacked, lost > 0 ? lost : 0, queued(flow));
 	if (round_ended)
@@ -314,12 +342,7 @@ void BPF_PROG(fair_control, struct sock *sk, __u32 ack, int flag, const struct r
 		flow->past_cut = tp->tcp_mstamp;
 	if (lost > 0)
 		on_losses(sk, flow, rs);
-	/* What was sent before a cut does not make up for it. */
-	if (rs->acked_sacked && sent_since_cut(flow, rs)) {
-		show(tp, flow->inner);
-		cubictcp_cong_avoid(sk, ack, growth(flow, tp, rs->acked_sacked));
-		flow->inner = tp->snd_cwnd;
-	}
+	grow(sk, flow, ack, rs);
 	show_fair(sk, flow);
 }
 
@@ -330,6 +353,10 @@ static __always_inline void time_out(struct sock *sk, struct flow *flow)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	flow->probe = false;
+	if (former_under_way(flow, tp)) {
+		flow->inner = min64(flow->inner, LEAST_WINDOW);
+		return;
+	}
 	if (tp->inet_conn.icsk_retransmits > 0)
 		begin_doubt(flow);
 	if (!trusted(flow) || queued(flow)) {

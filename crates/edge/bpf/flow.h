@@ -23,6 +23,10 @@ struct flow {
 	/* Bytes: of the prefix, where the socket has no setting of its own. */
 	__u32 floor;
 
+	/* `former`: some of what was sent before hk_fair began is under way, until this is acknowledged. */
+	__u32 former_end;
+	bool former;
+
 	/* hk_fair from here on. A round ends when a packet sent after its start is acknowledged. */
 	__u32 round;
 	__u32 round_end;
@@ -162,6 +166,8 @@ static __always_inline struct flow *begin(struct sock *sk)
 	flow->prior = flow->inner;
 	flow->cut_at = flow->round_end = tp->delivered;
 	flow->past_cut = 1;
+	flow->former_end = tp->snd_nxt;
+	flow->former = tp->data_segs_out;
 	/* A floor that is sent as one burst would overflow queues that it fits into. */
 	if (sk->sk_pacing_status == SK_PACING_NONE)
 		sk->sk_pacing_status = SK_PACING_NEEDED;

@@ -46,6 +46,8 @@ struct tcp_sock {
 	__u32 snd_cwnd_clamp;
 	__u32 prior_cwnd;
 	__u32 mss_cache;
+	__u32 snd_una;
+	__u32 snd_nxt;
 	__u32 srtt_us; /* eighths of a microsecond */
 	__u32 packets_out;
 	__u32 sacked_out;

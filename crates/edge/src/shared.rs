@@ -126,7 +126,13 @@ impl Shared {
 
     /// Lets the packets of a TCP connection take the path of `mark`.
     pub(crate) fn set_mark(&self, socket: &Socket, mark: u32) {
-        if let Err(error) = socket.set_mark(mark) {
+        let moved = socket.set_mark(mark);
+        if matches!(moved, Ok(true))
+            && let Err(error) = socket.begin_anew(&self.controls)
+        {
+            tracing::debug!("beginning congestion control anew on another path: {error}");
+        }
+        if let Err(error) = moved {
             static WARNED: Once = Once::new();
             WARNED.call_once(|| {
                 tracing::warn!(

@@ -2,6 +2,7 @@
 //! with them. Needs root and a kernel that takes them; without, the tests say so and pass.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod anew;
 #[path = "../common/mod.rs"]
 mod common;
 mod mptcp;

@@ -130,11 +130,23 @@ impl Socket {
     /// # Errors
     /// Those of setsockopt(2): `EPERM` without CAP_NET_ADMIN and CAP_NET_RAW. The socket keeps what it
     /// had, and is not asked for the same again.
-    pub(crate) fn set_mark(&self, mark: u32) -> io::Result<()> {
+    pub(crate) fn set_mark(&self, mark: u32) -> io::Result<bool> {
         if self.mark.swap(mark, Ordering::Relaxed) == mark {
-            return Ok(());
+            return Ok(false);
         }
-        SockRef::from(&self.stream).set_mark(mark)
+        SockRef::from(&self.stream).set_mark(mark).map(|()| true)
+    }
+
+    /// Has its congestion control learn the path anew. That of MPTCP has one for each subflow, whose path
+    /// does not change.
+    ///
+    /// # Errors
+    /// As [`Controls::begin_anew`].
+    pub(crate) fn begin_anew(&self, controls: &Controls) -> io::Result<()> {
+        match *self.control.lock() {
+            Some(control) if !self.mptcp => controls.begin_anew(&self.stream, self.peer, control),
+            _ => Ok(()),
+        }
     }
 
     /// Whether all of it takes one path at a time; MPTCP may have several.

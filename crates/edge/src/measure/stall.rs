@@ -281,11 +281,13 @@ impl Watch {
         let since = std::mem::replace(&mut self.progress, at);
         let alarm = self.alarm.take()?;
         let silent = at.saturating_duration_since(since);
+        let false_alarm = alarm.was_false(at, flight);
         if of_former(&alarm) {
             self.given_up = None;
+        }
+        if of_former(&alarm) || false_alarm {
             self.be_patient(now, silent);
         }
-        let false_alarm = alarm.was_false(at, flight);
         self.doubtful = (!false_alarm).then_some((alarm, silent));
         Some(Signal::Resumed {
             silent,

@@ -231,15 +231,31 @@ impl Controls {
         choose(socket, &format!("{KICK}{}", loaded.suffix))?;
         let pushed = push(socket);
         let begun = match control {
-            // What was known was of the former path.
-            Some(Control::Fair { .. }) => {
-                self.set_congestion(socket, peer, false, Control::Fair { known: None })
-            }
+            Some(control @ Control::Fair { .. }) => self.begin_anew(socket, peer, control),
             _ => choose(socket, &former),
         };
         // None keeps what is for a moment only.
         begun.or_else(|_| choose(socket, &former))?;
         pushed
+    }
+
+    /// Has the control of a TCP connection learn the path anew, after its route has changed: RTTs of a
+    /// shorter path would make a longer one look queued. The window stays. A floor, and the kernel's own
+    /// controls, keep nothing that has to go.
+    ///
+    /// # Errors
+    /// As [`Controls::set_congestion`].
+    pub fn begin_anew(&self, socket: &impl AsFd, peer: IpAddr, control: Control) -> io::Result<()> {
+        let Control::Fair { .. } = control else {
+            return Ok(());
+        };
+        if self.loaded.is_none() {
+            return Ok(());
+        }
+        // A control that the socket has already would not begin anew.
+        choose(socket, control.plain().name())?;
+        // What was known was of the former path.
+        self.set_congestion(socket, peer, false, Control::Fair { known: None })
     }
 
     /// Says why a control could not be set, the first time: every connection would.

@@ -49,7 +49,10 @@ impl Link {
         let sent = self.sent.iter().filter(|&&at| at <= now).count() as u64;
         let acks = self.acked.iter().flatten().filter(|&&at| at <= now);
         let acked = acks.clone().count() as u64;
+        // Nothing is sent again.
+        let came = |acked: &&Option<u32>| acked.is_some_and(|at| at <= now);
         Flight {
+            former: self.acked.iter().take_while(came).count() as u64,
             acked_at: acks.max().map(|&at| start + MS * at),
             ..in_order(sent, acked)
         }
