@@ -34,7 +34,7 @@ pub enum Event {
     Flap,
     /// Nothing, but the operator has everybody use the path by transit B.
     Policy,
-    /// Its link stops for [`PAUSE`] in both directions, again and again after so long, and keeps what it
+    /// Its link stops for 120 ms in both directions, again and again after so long, and keeps what it
     /// has: as radio links do that look for other cells.
     Pause,
     /// The same, together with the link by transit B: what pauses is the client's own.
