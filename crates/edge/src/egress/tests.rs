@@ -420,6 +420,14 @@ async fn a_silent_path_is_left_at_once() {
         "and is avoided by others"
     );
     // What delivers is not left for the first pause, since the other one is known to be lost.
+    for false_alarm in [false, true] {
+        connection.stalled();
+        connection.update(Session(0));
+        assert_eq!(edge.name(&connection), "transit-b", "a pause");
+        // Nor for the next one, after it was told of that one.
+        connection.resumed(Duration::from_millis(80), false_alarm);
+        connection.delivered();
+    }
     connection.stalled();
     connection.update(Session(0));
     assert_eq!(edge.name(&connection), "transit-b", "a pause");

@@ -126,6 +126,7 @@ impl Socket {
     }
 
     /// Marks its packets from now on (`SO_MARK`, socket(7)), if that is another mark; 0 is none.
+    /// Returns whether it is.
     ///
     /// # Errors
     /// Those of setsockopt(2): `EPERM` without CAP_NET_ADMIN and CAP_NET_RAW. The socket keeps what it

@@ -68,11 +68,14 @@ impl ConnRoute {
     pub(crate) fn resumed(&self, silent: Duration, false_alarm: bool) {
         let mut chosen = self.chosen.lock();
         let stalled = chosen.stalled.pop();
-        if false_alarm {
-            chosen.refuge = None;
-        } else if let Some(refuge) = &mut chosen.refuge {
-            refuge.delivers = true;
-            refuge.left = stalled;
+        match &mut chosen.refuge {
+            refuge if false_alarm && stalled.is_some() => *refuge = None,
+            // Nothing was left where the refuge itself paused.
+            Some(refuge) => {
+                refuge.delivers = true;
+                refuge.left = stalled;
+            }
+            None => {}
         }
         drop(chosen);
         let Some((route, decided)) = stalled else {
@@ -86,7 +89,9 @@ impl ConnRoute {
 
     /// Takes note that the way delivers that was left last.
     pub(crate) fn delivered(&self) {
-        let refuge = self.chosen.lock().refuge.take();
+        let mut chosen = self.chosen.lock();
+        let refuge = chosen.refuge.take_if(|refuge| refuge.left.is_some());
+        drop(chosen);
         if let Some((route, decided)) = refuge.and_then(|refuge| refuge.left) {
             self.go_back(route, &decided);
         }
