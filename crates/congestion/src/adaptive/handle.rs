@@ -29,6 +29,8 @@ pub struct Flight {
     pub srtt: Duration,
     /// Mean deviation of these times (RFC 6298 §2).
     pub rttvar: Duration,
+    /// Shortest of them; zero before the first.
+    pub min_rtt: Duration,
     /// Bytes of a full packet.
     pub mtu: u16,
     /// Packets were taken for lost, and nothing that was sent since is acknowledged.
@@ -46,6 +48,7 @@ struct Shared {
     acked_at: AtomicU64,
     srtt: AtomicU64,
     rttvar: AtomicU64,
+    min_rtt: AtomicU64,
     mtu: AtomicU16,
     /// When packets were last taken for lost, in microseconds; 0 once something is acknowledged that
     /// was sent later.
@@ -82,6 +85,7 @@ impl Handle {
             acked_at: AtomicU64::new(0),
             srtt: AtomicU64::new(0),
             rttvar: AtomicU64::new(0),
+            min_rtt: AtomicU64::new(0),
             mtu: AtomicU16::new(0),
             lost_at: AtomicU64::new(0),
             kick_window: AtomicU64::new(0),
@@ -134,6 +138,7 @@ impl Handle {
             acked_at: shared.began + micros(&shared.acked_at),
             srtt: micros(&shared.srtt),
             rttvar: micros(&shared.rttvar),
+            min_rtt: micros(&shared.min_rtt),
             mtu: shared.mtu.load(Ordering::Relaxed),
             repairing: shared.lost_at.load(Ordering::Relaxed) > 0,
             acked_of_former: shared.acked_of_former.load(Ordering::Relaxed),
@@ -207,8 +212,13 @@ impl Handle {
                 ((7 * srtt + rtt) / 8, (3 * rttvar + deviation) / 4)
             }
         };
+        let min_rtt = match shared.min_rtt.load(Ordering::Relaxed) {
+            0 => rtt,
+            min_rtt => min_rtt.min(rtt),
+        };
         shared.srtt.store(srtt, Ordering::Relaxed);
         shared.rttvar.store(rttvar, Ordering::Relaxed);
+        shared.min_rtt.store(min_rtt, Ordering::Relaxed);
     }
 
     /// The largest delivery rate in bytes a second since this was last asked, and whether the

@@ -260,6 +260,9 @@ fn what_is_under_way_is_told_at_any_time() {
         adaptive.acks_ended(later + RTT, 0, false, Some(2));
         assert_eq!(handle.flight().repairing, repairing);
     }
+    let flight = handle.flight();
+    assert_eq!(flight.min_rtt, RTT);
+    assert!(flight.srtt > RTT, "one of them took two");
     let left = later + 2 * RTT;
     handle.kick(left);
     for sent in [left - RTT, left] {

@@ -68,6 +68,7 @@ fn flight_of(info: &TcpInfo) -> Option<Flight> {
         acked_at: Instant::now().checked_sub(Duration::from_millis(info.last_ack_recv_ms.into())),
         srtt: Duration::from_micros(info.rtt_us.into()),
         rttvar: Duration::from_micros(info.rttvar_us.into()),
+        min_rtt: min_rtt(info.min_rtt_us),
         packet: 1,
         repairing: info.ca_state >= TCP_CA_RECOVERY,
         // In bytes: packets of another path may have another size.

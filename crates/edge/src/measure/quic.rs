@@ -118,6 +118,7 @@ fn flight(controller: &Handle) -> Option<Flight> {
         acked_at: Some(flight.acked_at),
         srtt: flight.srtt,
         rttvar: flight.rttvar,
+        min_rtt: flight.min_rtt,
         packet: flight.mtu.into(),
         repairing: flight.repairing,
         former: flight.acked_of_former,

@@ -6,8 +6,8 @@
 //! do is costly when they are wrong, and since they know one packet only. Here packets are looked at
 //! together. A silence is a stall when
 //!
-//! - nothing was acknowledged for a third of srtt within [`LEAST_PATIENCE`] and [`PAUSE`], or longer where an
-//!   alarm costs more, and
+//! - nothing was acknowledged for a third of srtt within [`LEAST_PATIENCE`] and [`PAUSE`], or for half of
+//!   what packets wait in queues, or longer where an alarm costs more, and
 //! - several packets are overdue, each counted from its own sending: by srtt + max(4 rttvar,
 //!   patience). One packet lost at the end of a response is no stall.
 //! - Receivers acknowledge every second packet at once (RFC 9000 §13.2.2, RFC 5681 §4.2), or every
@@ -20,7 +20,7 @@
 //! A sender without data is never stalled, as nothing of it is overdue. What was under way at an alarm
 //! is given up: a further one takes packets that were sent after it, which is what the next path was
 //! tried with, and which are given [`MOST_PATIENCE`]. A silence that ends by itself
-//! was a false alarm, and doubles the patience for a while: links that pause now and then have one
+//! was a false alarm, and makes patient for a while: links that pause now and then have one
 //! alarm in ten seconds. On TCP that shows later where the other path's acknowledgements came first:
 //! the sender takes what is still on the former one for lost, and is told that it had come when it has
 //! sent it again (RFC 2883).
@@ -39,6 +39,10 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(7);
 /// late and out of order, which cost transfers 4 to 17 % of their goodput. With more than this a black hole
 /// would be a gap of more than two round trips and 20 ms.
 const PAUSE: Duration = Duration::from_millis(14);
+/// Part of the time for which packets wait in queues, one in so many, that is nothing: a path that is left
+/// has its whole queue sent again, as losses are told by what the other path delivers first
+/// (RFC 9002 §6.1.1). Waiting for so long costs half of that.
+const QUEUE_DIVISOR: u32 = 2;
 /// Silence that is never nothing; other timers have acted by then.
 const MOST_PATIENCE: Duration = Duration::from_millis(200);
 /// For how long a false alarm counts.
@@ -81,6 +85,8 @@ pub(crate) struct Flight {
     pub(crate) srtt: Duration,
     /// Mean deviation of these.
     pub(crate) rttvar: Duration,
+    /// Shortest of these; zero where it is not known.
+    pub(crate) min_rtt: Duration,
     /// What one packet counts.
     pub(crate) packet: u64,
     /// Packets were taken for lost, and what was sent because of that is not acknowledged.
@@ -99,6 +105,14 @@ pub(crate) struct Flight {
 impl Flight {
     fn packets_in_flight(&self) -> u64 {
         self.in_flight.div_ceil(self.packet.max(1))
+    }
+
+    /// For how long packets wait in queues, as far as is known.
+    fn queueing(&self) -> Duration {
+        match self.min_rtt {
+            Duration::ZERO => Duration::ZERO,
+            min_rtt => self.srtt.saturating_sub(min_rtt),
+        }
     }
 }
 
@@ -310,9 +324,12 @@ impl Watch {
         Some(Signal::Delivered)
     }
 
-    /// After a false alarm.
+    /// After a false alarm. A first short one hardly cost anything, and a black hole that follows should
+    /// not be noticed much later for it.
     fn be_patient(&mut self, now: Instant, silent: Duration) {
-        self.patience = ((2 * silent).clamp(self.least, MOST_PATIENCE), now);
+        let first = self.patience.0 == self.least;
+        let factor = if first && silent <= PAUSE { 1 } else { 2 };
+        self.patience = ((factor * silent).clamp(self.least, MOST_PATIENCE), now);
     }
 
     fn judge(&mut self, now: Instant, flight: &Flight) -> Option<Signal> {
@@ -383,7 +400,9 @@ impl Watch {
 
     /// Silence that is nothing now.
     fn patience(&self, flight: &Flight) -> Duration {
-        self.patience.0.max((flight.srtt / 3).min(PAUSE))
+        let of_path = (flight.srtt / 3).min(PAUSE);
+        let of_queue = (flight.queueing() / QUEUE_DIVISOR).min(MOST_PATIENCE);
+        self.patience.0.max(of_path).max(of_queue)
     }
 
     /// What makes a packet overdue that was sent so long ago.

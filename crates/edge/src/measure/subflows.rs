@@ -110,6 +110,7 @@ mod tests {
             acked_at: None,
             srtt: Duration::from_millis(20),
             rttvar: Duration::from_millis(1),
+            min_rtt: Duration::from_millis(20),
             packet: 1,
             repairing: false,
             former: acked,

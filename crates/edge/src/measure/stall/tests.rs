@@ -13,6 +13,7 @@ fn in_order(sent: u64, acked: u64) -> Flight {
         acked_at: None,
         srtt: MS * RTT,
         rttvar: MS / 2,
+        min_rtt: MS * RTT,
         packet: 1,
         repairing: false,
         former: acked,
@@ -256,6 +257,50 @@ fn a_link_that_pauses_is_given_more_patience() {
         panic!("one alarm, taken back: {signals:?}");
     };
     assert!((16 * MS..=40 * MS).contains(&silent), "{silent:?}");
+}
+
+#[test]
+fn a_first_short_pause_does_not_hide_a_black_hole() {
+    // The link pauses for 12 ms, and carries nothing from 500 on.
+    let noticed = |pauses: &'static [u32]| {
+        let link = Link::new(BULK, move |sent| {
+            let of_pause = |begin: &&u32| (**begin..**begin + 12).contains(&sent);
+            match pauses.iter().find(of_pause) {
+                Some(begin) => Some(begin + 12 + RTT),
+                None => (sent < 500).then_some(sent + RTT),
+            }
+        });
+        let alarms = link.alarms(600);
+        assert_eq!(alarms.len(), pauses.len() + 1, "{alarms:?}");
+        alarms[pauses.len()]
+    };
+    assert!((528..533).contains(&noticed(&[])), "{}", noticed(&[]));
+    let after_one = noticed(&[200]);
+    assert!((530..537).contains(&after_one), "{after_one}");
+}
+
+#[test]
+fn a_deep_queue_is_given_half_of_its_time() {
+    // Of 200 ms of queue, nothing comes for `pause`.
+    let alarms = |pause: u32| {
+        let start = Instant::now();
+        let mut watch = Watch::new(start, MS * ACK_DELAY);
+        let signals = (0..1000).filter_map(|now: u32| {
+            let silent = (500..500 + pause).contains(&now);
+            let acked = if silent { 499 } else { now };
+            let acked = 4 * u64::from(acked.saturating_sub(RTT + 200));
+            let flight = Flight {
+                srtt: MS * (RTT + 200),
+                ..in_order(4 * u64::from(now), acked)
+            };
+            watch.look(start + MS * now, &flight)
+        });
+        signals
+            .filter(|signal| matches!(signal, Signal::Stalled(_)))
+            .count()
+    };
+    assert_eq!(alarms(95), 0);
+    assert_eq!(alarms(120), 1);
 }
 
 #[test]
