@@ -72,9 +72,9 @@ run_tests() {
     local log=$BUILD/egress-test.log status=0
     mkdir -p "$BUILD"
     ((EUID == 0)) || echo "egress: NOT ROOT: tests in network namespaces are skipped" >&2
-    # One package at a time: namespaces share the machine's clock and cores.
+    # Two packages at a time, most of which wait for daemons in namespaces of their own.
     # The agents that tests start have the race detector, too.
-    (cd egress && HIKYAKU_EGRESS_RACE=1 go test -race -p 1 -v "$1") >"$log" 2>&1 || status=$?
+    (cd egress && HIKYAKU_EGRESS_RACE=1 go test -race -p 2 -v "$1") >"$log" 2>&1 || status=$?
     grep -E '^(ok|FAIL|panic:|\?)|--- FAIL|WARNING: DATA RACE' "$log" || true
     ((status == 0)) || {
         # What failed said so just before.

@@ -130,7 +130,7 @@ impl PolicyConfig {
     /// seven tenths of [`PolicyConfig::exploration`]. With more, better single paths are found late in
     /// networks whose clients all have MPTCP (`path/tests/simulation.rs`).
     #[must_use]
-    pub fn mptcp_share(&self) -> f64 {
+    pub fn unknown_mptcp_share(&self) -> f64 {
         0.7 * self.exploration
     }
 

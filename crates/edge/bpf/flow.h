@@ -23,11 +23,11 @@ struct flow {
 	/* Bytes: of the prefix, where the socket has no setting of its own. */
 	__u32 floor;
 
-	/* `former`: some of what was sent before hk_fair began is under way, until this is acknowledged. */
+	/* hk_fair from here on. `former`: some of what was sent before it began is under way, until
+	 * `former_end` is acknowledged. */
 	__u32 former_end;
 	bool former;
-
-	/* hk_fair from here on. A round ends when a packet sent after its start is acknowledged. */
+	/* A round ends when a packet sent after its start is acknowledged. */
 	__u32 round;
 	__u32 round_end;
 	__u32 round_rtt;

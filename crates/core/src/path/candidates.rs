@@ -79,7 +79,7 @@ impl Candidates {
 
 /// What a connection has of MPTCP, whose options take 2 % of each packet. So a server may take it only of
 /// clients that get several paths, and of others in a share of their connections that explores them
-/// ([`PolicyConfig::mptcp_share`](crate::policy::PolicyConfig::mptcp_share)).
+/// ([`PolicyConfig::unknown_mptcp_share`](crate::policy::PolicyConfig::unknown_mptcp_share)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mptcp {
     /// Nothing: the client did not ask for it, or the agent announces no addresses to it.

@@ -395,7 +395,7 @@ impl Rules<'_> {
     /// The shares of sessions that explore it. Several paths come first: they gain most often, and where they
     /// don't, cost least. What is known, though it may be better, leaves the most to what is not.
     fn shares(&self, options: Explorable, steady: Route) -> Shares {
-        let (all, most) = (self.policy.exploration, self.policy.mptcp_share());
+        let (all, most) = (self.policy.exploration, self.policy.unknown_mptcp_share());
         let is_known = |route: Route| self.can_compare(route, steady);
         let several = match (options.several, options.singles.is_empty()) {
             (false, _) => 0.0,

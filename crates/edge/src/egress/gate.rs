@@ -55,7 +55,7 @@ impl Egress {
             policy.path == PathPolicy::Adaptive && state.is_usable() && self.hints.are_obeyed();
         let set = gate
             .set_operators(state.aggregated().collect())
-            .and_then(|()| gate.set_share(chooses.then(|| Share::new(policy.mptcp_share()))));
+            .and_then(|()| gate.set_share(chooses.then(|| Share::new(policy.unknown_mptcp_share()))));
         tell(set);
     }
 
@@ -77,7 +77,7 @@ impl Egress {
             Share::new(mptcp_share(view, wants, &candidates, &rules.policy, seed))
         };
         let (its, theirs) = (share(&known, Some(SEED)), share(&newcomer, None));
-        let strangers = Share::new(rules.policy.mptcp_share());
+        let strangers = Share::new(rules.policy.unknown_mptcp_share());
         let lengths = match client.to_canonical() {
             IpAddr::V4(_) => LENGTHS_V4,
             IpAddr::V6(_) => LENGTHS_V6,

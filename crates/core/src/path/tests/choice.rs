@@ -397,7 +397,7 @@ fn mptcp_is_for_clients_that_get_or_explore_several_paths() {
         ..PolicyConfig::default()
     };
     world.policy = Arc::new(policy);
-    let unknown = world.policy.mptcp_share();
+    let unknown = world.policy.unknown_mptcp_share();
     assert_eq!(shares(&world, None), [unknown; 2], "nothing is known");
     for neighbour in 2..9 {
         let neighbour = format!("192.0.2.{neighbour}");
