@@ -55,7 +55,9 @@ impl Egress {
             policy.path == PathPolicy::Adaptive && state.is_usable() && self.hints.are_obeyed();
         let set = gate
             .set_operators(state.aggregated().collect())
-            .and_then(|()| gate.set_share(chooses.then(|| Share::new(policy.unknown_mptcp_share()))));
+            .and_then(|()| {
+                gate.set_share(chooses.then(|| Share::new(policy.unknown_mptcp_share())))
+            });
         tell(set);
     }
 
