@@ -85,7 +85,7 @@ pub(crate) struct Flight {
     pub(crate) srtt: Duration,
     /// Mean deviation of these.
     pub(crate) rttvar: Duration,
-    /// Shortest of these; zero where it is not known.
+    /// Shortest of these, over whatever path; zero where it is not known.
     pub(crate) min_rtt: Duration,
     /// What one packet counts.
     pub(crate) packet: u64,
