@@ -9,7 +9,7 @@ use hikyaku_core::path::PathObservation;
 use super::Conn;
 use crate::egress::{ConnRoute, Update};
 use crate::events::Event;
-use crate::measure::Stall;
+use crate::measure::{Flight, Stall};
 
 impl Conn {
     /// The way of its packets, where there are egress paths.
@@ -43,6 +43,12 @@ impl Conn {
     /// of either.
     pub(crate) fn route_changes(&self) -> u64 {
         self.route.as_ref().map_or(0, |route| route.changes())
+    }
+
+    /// What is under way, with what is known of its path.
+    pub(crate) fn of_path(&self, flight: Flight) -> Flight {
+        let on = |route: &Arc<ConnRoute>| flight.on(route.mark(), route.changes() > 0);
+        self.route.as_ref().map_or(flight, on)
     }
 
     /// Learns what responses have shown of the way that they took.

@@ -69,6 +69,7 @@ fn flight_of(info: &TcpInfo) -> Option<Flight> {
         srtt: Duration::from_micros(info.rtt_us.into()),
         rttvar: Duration::from_micros(info.rttvar_us.into()),
         min_rtt: min_rtt(info.min_rtt_us),
+        mark: 0,
         packet: 1,
         repairing: info.ca_state >= TCP_CA_RECOVERY,
         // In bytes: packets of another path may have another size.

@@ -119,6 +119,7 @@ fn flight(controller: &Handle) -> Option<Flight> {
         srtt: flight.srtt,
         rttvar: flight.rttvar,
         min_rtt: flight.min_rtt,
+        mark: 0,
         packet: flight.mtu.into(),
         repairing: flight.repairing,
         former: flight.acked_of_former,
@@ -316,7 +317,8 @@ impl QuicMeter {
         }
         let mut watcher = self.watcher.take();
         let watching = watcher.get_or_insert_with(|| Watcher::new(ACK_DELAY));
-        while let Some(signal) = watching.poll(cx, || flight(&controller)) {
+        let flight = |conn: &Conn| Some(conn.of_path(flight(&controller)?));
+        while let Some(signal) = watching.poll(cx, || flight(&self.conn)) {
             match signal {
                 Signal::Stalled(stall) if self.conn.stalled(&stall) => {
                     self.steer();

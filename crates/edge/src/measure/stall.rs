@@ -19,19 +19,22 @@
 //!
 //! A sender without data is never stalled, as nothing of it is overdue. What was under way at an alarm
 //! is given up: a further one takes packets that were sent after it, which is what the next path was
-//! tried with, and which are given [`MOST_PATIENCE`]. A silence that ends by itself
+//! tried with, and which are given [`MOST_PATIENCE`]. So are the first ones over any path that is new to the
+//! connection. A silence that ends by itself
 //! was a false alarm, and makes patient for a while: links that pause now and then have one
 //! alarm in ten seconds. On TCP that shows later where the other path's acknowledgements came first:
 //! the sender takes what is still on the former one for lost, and is told that it had come when it has
 //! sent it again (RFC 2883).
 
 mod log;
+mod paths;
 #[cfg(test)]
 mod tests;
 
 use std::time::{Duration, Instant};
 
 use log::Log;
+use paths::Paths;
 
 /// Silence that is nothing at first: schedulers, aggregation on radio links.
 const LEAST_PATIENCE: Duration = Duration::from_millis(7);
@@ -85,8 +88,10 @@ pub(crate) struct Flight {
     pub(crate) srtt: Duration,
     /// Mean deviation of these.
     pub(crate) rttvar: Duration,
-    /// Shortest of these, over whatever path; zero where it is not known.
+    /// Shortest of these over the path in use; zero where it is not known.
     pub(crate) min_rtt: Duration,
+    /// What packets bear now, which tells paths apart.
+    pub(crate) mark: u32,
     /// What one packet counts.
     pub(crate) packet: u64,
     /// Packets were taken for lost, and what was sent because of that is not acknowledged.
@@ -107,11 +112,16 @@ impl Flight {
         self.in_flight.div_ceil(self.packet.max(1))
     }
 
-    /// For how long packets wait in queues, as far as is known.
-    fn queueing(&self) -> Duration {
-        match self.min_rtt {
-            Duration::ZERO => Duration::ZERO,
-            min_rtt => self.srtt.saturating_sub(min_rtt),
+    /// Of a connection with this mark. Its min_rtt is that of the path in use if it has had no other.
+    pub(crate) fn on(self, mark: u32, has_moved: bool) -> Self {
+        let min_rtt = match has_moved {
+            true => Duration::ZERO,
+            false => self.min_rtt,
+        };
+        Self {
+            min_rtt,
+            mark,
+            ..self
         }
     }
 }
@@ -154,6 +164,7 @@ pub(crate) struct Watch {
     /// Silence that is nothing where there was no false alarm.
     least: Duration,
     log: Log,
+    paths: Paths,
     acked: u64,
     /// When something was last acknowledged, or there was nothing to acknowledge.
     progress: Instant,
@@ -216,6 +227,7 @@ impl Watch {
             ack_delay,
             least: LEAST_PATIENCE,
             log: Log::default(),
+            paths: Paths::default(),
             acked: 0,
             progress: now,
             looked: now,
@@ -239,6 +251,7 @@ impl Watch {
         if now.saturating_duration_since(self.patience.1) > PATIENCE_LIFE {
             self.patience.0 = self.least;
         }
+        self.paths.look(flight);
         // By then what is lost was sent again, and counters may have drifted apart.
         let is_over = |given_up: &GivenUp| {
             self.alarm.is_none() && now.saturating_duration_since(given_up.at) > RECOVERY
@@ -401,16 +414,16 @@ impl Watch {
     /// Silence that is nothing now.
     fn patience(&self, flight: &Flight) -> Duration {
         let of_path = (flight.srtt / 3).min(PAUSE);
-        let of_queue = (flight.queueing() / QUEUE_DIVISOR).min(MOST_PATIENCE);
+        let of_queue = (self.paths.queueing(flight) / QUEUE_DIVISOR).min(MOST_PATIENCE);
         self.patience.0.max(of_path).max(of_queue)
     }
 
     /// What makes a packet overdue that was sent so long ago.
     fn late(&self, flight: &Flight) -> Duration {
-        match self.alarm {
-            None => flight.srtt + self.patience(flight).max(4 * flight.rttvar),
+        match self.paths.rtt(flight) {
+            Some(rtt) if self.alarm.is_none() => rtt + self.patience(flight).max(4 * flight.rttvar),
             // Over a path that may be longer, and may have been taken late.
-            Some(_) => 2 * flight.srtt + MOST_PATIENCE,
+            _ => 2 * flight.srtt + MOST_PATIENCE,
         }
     }
 

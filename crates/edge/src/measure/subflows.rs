@@ -111,6 +111,7 @@ mod tests {
             srtt: Duration::from_millis(20),
             rttvar: Duration::from_millis(1),
             min_rtt: Duration::from_millis(20),
+            mark: 0,
             packet: 1,
             repairing: false,
             former: acked,

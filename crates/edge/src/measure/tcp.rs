@@ -13,7 +13,7 @@ use super::report::Reporter;
 use super::route::{Look, RouteReporter};
 use super::subflows::SubflowWatcher;
 use super::watcher::Watcher;
-use super::{Departed, Exchange, Load, Patience, Signal, Snapshot, Socket};
+use super::{Departed, Exchange, Flight, Load, Patience, Signal, Snapshot, Socket};
 use crate::conn::Conn;
 
 /// Between looks at the socket while responses are under way.
@@ -239,7 +239,7 @@ impl TcpMeter {
         }
         let mut watcher = self.watcher.take();
         let watching = watcher.get_or_insert_with(|| Watcher::new(ACK_DELAY));
-        while let Some(signal) = watching.poll(cx, || self.socket.flight()) {
+        while let Some(signal) = watching.poll(cx, || self.flight()) {
             match signal {
                 Signal::Stalled(stall) if self.conn.stalled(&stall) => {
                     self.steer();
@@ -254,6 +254,10 @@ impl TcpMeter {
             }
         }
         self.watcher = watcher;
+    }
+
+    fn flight(&self) -> Option<Flight> {
+        Some(self.conn.of_path(self.socket.flight()?))
     }
 
     /// Has the agent take a path from an MPTCP connection that carries nothing any more; where it was

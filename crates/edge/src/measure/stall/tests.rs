@@ -14,6 +14,7 @@ fn in_order(sent: u64, acked: u64) -> Flight {
         srtt: MS * RTT,
         rttvar: MS / 2,
         min_rtt: MS * RTT,
+        mark: 0,
         packet: 1,
         repairing: false,
         former: acked,
@@ -281,8 +282,8 @@ fn a_first_short_pause_does_not_hide_a_black_hole() {
 
 #[test]
 fn a_deep_queue_is_given_half_of_its_time() {
-    // Of 200 ms of queue, nothing comes for `pause`.
-    let alarms = |pause: u32| {
+    // Of 200 ms of queue, nothing comes for `pause`; before it the path may have been left for a while.
+    let alarms = |pause: u32, left: bool| {
         let start = Instant::now();
         let mut watch = Watch::new(start, MS * ACK_DELAY);
         let signals = (0..1000).filter_map(|now: u32| {
@@ -292,15 +293,60 @@ fn a_deep_queue_is_given_half_of_its_time() {
             let flight = Flight {
                 srtt: MS * (RTT + 200),
                 ..in_order(4 * u64::from(now), acked)
-            };
+            }
+            .on(
+                u32::from(left && (300..330).contains(&now)),
+                left && now >= 300,
+            );
             watch.look(start + MS * now, &flight)
         });
         signals
             .filter(|signal| matches!(signal, Signal::Stalled(_)))
             .count()
     };
-    assert_eq!(alarms(95), 0);
-    assert_eq!(alarms(120), 1);
+    for left in [false, true] {
+        assert_eq!(alarms(95, left), 0);
+        assert_eq!(alarms(120, left), 1);
+    }
+}
+
+#[test]
+fn a_longer_path_is_not_taken_for_queued() {
+    // At 500 the connection goes over from 20 to 100 ms, and nothing comes from 3000 on.
+    let noticed = |short_before: bool| {
+        let start = Instant::now();
+        let mut watch = Watch::new(start, MS * ACK_DELAY);
+        (0..3400_u32).find_map(|now| {
+            let short = short_before && now < 500;
+            let of = |rtt: u32| u64::from(now.min(3000 - 1).saturating_sub(rtt));
+            let acked = 2 * if short {
+                of(20)
+            } else {
+                of(100).max(480.min(of(20)))
+            };
+            // It takes some samples.
+            let srtt = match now {
+                _ if !short_before => 100,
+                ..500 => 20,
+                500..600 => 20 + (now - 500) * 4 / 5,
+                _ => 100,
+            };
+            let flight = Flight {
+                srtt: MS * srtt,
+                min_rtt: MS * if short_before { 20 } else { 100 },
+                ..in_order(2 * u64::from(now), acked)
+            }
+            .on(u32::from(!short), short_before && !short);
+            let signal = watch.look(start + MS * now, &flight);
+            matches!(signal, Some(Signal::Stalled(_))).then_some(now)
+        })
+    };
+    let of_its_own = noticed(false);
+    assert!(
+        of_its_own.is_some_and(|at| (3010..3020).contains(&at)),
+        "{of_its_own:?}"
+    );
+    assert_eq!(noticed(true), of_its_own);
 }
 
 #[test]
