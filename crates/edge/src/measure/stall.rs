@@ -22,9 +22,9 @@
 //! tried with, and which are given [`MOST_PATIENCE`]. So are the first ones over any path that is new to the
 //! connection. A silence that ends by itself
 //! was a false alarm, and makes patient for a while: links that pause now and then have one
-//! alarm in ten seconds. On TCP that shows later where the other path's acknowledgements came first:
-//! the sender takes what is still on the former one for lost, and is told that it had come when it has
-//! sent it again (RFC 2883).
+//! alarm in ten seconds. On TCP that may show later: more is acknowledged than was sent since the alarm; or
+//! the other path's acknowledgements came first, and the sender takes what is still on the former one for
+//! lost, and is told that it had come when it has sent it again (RFC 2883).
 
 mod log;
 mod paths;
@@ -54,8 +54,8 @@ const PATIENCE_LIFE: Duration = Duration::from_secs(10);
 const AT_ONCE: u64 = 4;
 /// and those that may have waited for more.
 const DELAYED: u64 = 2;
-/// Part of srtt, one in so many, within which nothing is acknowledged that needed two round trips over
-/// another path, unless that is eight times shorter.
+/// Part of srtt, one in so many, within which nothing is acknowledged that needed a round trip over another
+/// path, unless that is four times shorter, or two of them, unless it is eight times shorter.
 const SOON_DIVISOR: u32 = 4;
 /// For so long after an alarm senders are busy with what it took.
 const RECOVERY: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ const SILENT_INTERVAL: Duration = Duration::from_millis(1);
 /// A look that comes so much later than the last one tells that this machine is busy, and that
 /// acknowledgements may wait to be read.
 const TARDY: Duration = Duration::from_millis(12);
-/// Between looks: a quarter of a round trip within these.
+/// Between looks: a quarter of a round trip within these, or the shorter one while it shows what an alarm was.
 const INTERVAL: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(5)];
 /// The same when nothing was in flight for a while:
 const IDLE_INTERVAL: Duration = Duration::from_millis(50);
@@ -191,11 +191,15 @@ struct GivenUp {
 #[derive(Clone, Copy, Debug)]
 struct Alarm {
     raised: Instant,
+    srtt: Duration,
     /// Counters before.
+    sent: u64,
     acked: u64,
     former: u64,
     resent: u64,
     duplicates: u64,
+    /// The last look without an acknowledgement since, and what had been sent by then.
+    silent: (Instant, u64),
     /// When to tell of it again.
     again: Instant,
     times: u32,
@@ -209,6 +213,15 @@ impl Alarm {
         let came = flight.former.saturating_sub(self.former);
         let unmixed = flight.resent == self.resent || at < self.raised + flight.srtt / SOON_DIVISOR;
         came >= AT_ONCE * flight.former_packet && unmixed
+    }
+
+    /// Whether more is acknowledged than was sent before the silence ended: what is sent then needs a round
+    /// trip. Unlike [`Alarm::was_false`] it may be that something is missing of what came.
+    fn is_outrun(&self, now: Instant, flight: &Flight) -> bool {
+        let (until, sent) = self.silent;
+        let acked = flight.acked.saturating_sub(self.acked);
+        now < until + self.srtt / SOON_DIVISOR
+            && acked >= sent.saturating_sub(self.sent) + AT_ONCE * flight.packet
     }
 
     /// Whether what was sent again since had come, for the most part. What a black hole takes is sent again
@@ -269,6 +282,9 @@ impl Watch {
         } else {
             self.judge(now, flight)
         };
+        if let Some(alarm) = &mut self.alarm {
+            alarm.silent = (now, flight.sent);
+        }
         let signal = signal.or_else(|| self.reconsider(now, flight));
         let back = self.late(flight) + self.ack_delay;
         self.log.remember(now, flight, back);
@@ -286,6 +302,10 @@ impl Watch {
         }
         let [shortest, longest] = INTERVAL;
         let regular = self.looked + (flight.srtt / 4).clamp(shortest, longest);
+        let alarm = self.alarm.or(self.doubtful.map(|(alarm, _)| alarm));
+        if alarm.is_some_and(|alarm| self.looked < alarm.raised + RECOVERY) {
+            return self.looked + shortest;
+        }
         let due = self.progress + self.patience(flight);
         match self.alarm {
             None if flight.in_flight > 0 => regular.min(due.max(self.looked + SILENT_INTERVAL)),
@@ -329,7 +349,7 @@ impl Watch {
             self.doubtful = None;
             return None;
         }
-        if !alarm.was_needless(flight) {
+        if !alarm.was_needless(flight) && !alarm.is_outrun(now, flight) {
             return None;
         }
         self.doubtful = None;
@@ -363,20 +383,15 @@ impl Watch {
                 return None;
             }
         }
-        let Alarm {
-            raised,
-            acked,
-            former,
-            resent,
-            duplicates,
-            times,
-            ..
-        } = self.alarm.unwrap_or(Alarm {
+        let alarm = self.alarm.unwrap_or(Alarm {
             raised: now,
+            srtt: flight.srtt,
+            sent: flight.sent,
             acked: self.acked,
             former: flight.former,
             resent: flight.resent,
             duplicates: flight.duplicates,
+            silent: (now, flight.sent),
             again: now,
             times: 0,
         });
@@ -386,13 +401,9 @@ impl Watch {
             acked: flight.acked,
         });
         self.alarm = Some(Alarm {
-            raised,
-            acked,
-            former,
-            resent,
-            duplicates,
-            again: now + late * 2_u32.pow(times.min(MOST_DOUBLINGS)),
-            times: times + 1,
+            again: now + late * 2_u32.pow(alarm.times.min(MOST_DOUBLINGS)),
+            times: alarm.times + 1,
+            ..alarm
         });
         Some(Signal::Stalled(Stall {
             since: self.progress,

@@ -479,8 +479,9 @@ fn what_was_sent_again_and_had_come_tells_of_a_false_alarm() {
         let mut signals = Vec::new();
         for now in 0..800_u32 {
             let acked = match now {
+                ..200 => now - RTT.min(now),
                 200..260 => 180,
-                _ => now - RTT.min(now),
+                _ => 181 + now - 260,
             };
             let flight = Flight {
                 former: acked.min(180).into(),
@@ -512,6 +513,42 @@ fn what_was_sent_again_and_had_come_tells_of_a_false_alarm() {
     assert_eq!(delivered(20), Some(300));
     assert_eq!(delivered(19), None, "most was lost");
     assert_eq!(delivered(0), None);
+}
+
+#[test]
+fn more_than_was_sent_since_tells_of_a_false_alarm() {
+    // From 200 on nothing is acknowledged, and something is missing of what is then; the window is full at 205.
+    // An alarm makes room for ten packets. From 260 on it is what was under way before, or else these ten only.
+    let start = Instant::now();
+    let delivered = |pause: bool| {
+        let mut watch = Watch::new(start, MS * ACK_DELAY);
+        let mut alarm = None;
+        (0..600_u32).find_map(|now| {
+            let of_kick = if alarm.is_some() { 10 } else { 0 };
+            let resumed = u64::from(now.saturating_sub(260));
+            let of_former = if pause { 4 * resumed } else { 0 };
+            let acked =
+                4 * u64::from(now.min(200).saturating_sub(RTT)) + (of_former + 2 * resumed.min(5));
+            let sent = 4 * u64::from(now.min(205)) + of_kick + 6 * resumed;
+            let flight = Flight {
+                former: acked.min(600),
+                resent: 1,
+                ..in_order(sent, acked)
+            };
+            match watch.look(start + MS * now, &flight)? {
+                Signal::Stalled(_) => alarm = Some(now),
+                Signal::Resumed { false_alarm, .. } => assert!(!false_alarm, "nobody knows yet"),
+                Signal::Delivered => return Some(now),
+            }
+            None
+        })
+    };
+    assert!(
+        delivered(true).is_some_and(|at| at <= 270),
+        "{:?}",
+        delivered(true)
+    );
+    assert_eq!(delivered(false), None);
 }
 
 #[test]
