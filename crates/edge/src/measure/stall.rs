@@ -54,8 +54,9 @@ const PATIENCE_LIFE: Duration = Duration::from_secs(10);
 const AT_ONCE: u64 = 4;
 /// and those that may have waited for more.
 const DELAYED: u64 = 2;
-/// Part of srtt, one in so many, within which nothing is acknowledged that needed a round trip over another
-/// path, unless that is four times shorter, or two of them, unless it is eight times shorter.
+/// Part of a round-trip time without queues, one in so many, within which nothing is acknowledged that needed
+/// a round trip over another path, unless that is four times shorter, or two of them, unless it is eight
+/// times shorter.
 const SOON_DIVISOR: u32 = 4;
 /// For so long after an alarm senders are busy with what it took.
 const RECOVERY: Duration = Duration::from_secs(1);
@@ -191,7 +192,8 @@ struct GivenUp {
 #[derive(Clone, Copy, Debug)]
 struct Alarm {
     raised: Instant,
-    srtt: Duration,
+    /// A round trip over another path takes longer.
+    soon: Duration,
     /// Counters before.
     sent: u64,
     acked: u64,
@@ -211,7 +213,7 @@ impl Alarm {
     /// of its round trips later: one to be told of them, one for what fills them.
     fn was_false(&self, at: Instant, flight: &Flight) -> bool {
         let came = flight.former.saturating_sub(self.former);
-        let unmixed = flight.resent == self.resent || at < self.raised + flight.srtt / SOON_DIVISOR;
+        let unmixed = flight.resent == self.resent || at < self.raised + self.soon;
         came >= AT_ONCE * flight.former_packet && unmixed
     }
 
@@ -220,8 +222,7 @@ impl Alarm {
     fn is_outrun(&self, now: Instant, flight: &Flight) -> bool {
         let (until, sent) = self.silent;
         let acked = flight.acked.saturating_sub(self.acked);
-        now < until + self.srtt / SOON_DIVISOR
-            && acked >= sent.saturating_sub(self.sent) + AT_ONCE * flight.packet
+        now < until + self.soon && acked >= sent.saturating_sub(self.sent) + AT_ONCE * flight.packet
     }
 
     /// Whether what was sent again since had come, for the most part. What a black hole takes is sent again
@@ -317,7 +318,7 @@ impl Watch {
         // It was not before the last look.
         let at = flight.acked_at.unwrap_or(now).clamp(self.looked, now);
         // Too soon for what was sent because of an alarm, unless by a far shorter path.
-        let of_former = |alarm: &Alarm| at < alarm.raised + flight.srtt * 3 / 4;
+        let of_former = |alarm: &Alarm| at < alarm.raised + 3 * alarm.soon;
         if let Some(alarm) = self.alarm.filter(of_former) {
             let acked = flight.acked.saturating_sub(alarm.acked);
             if acked < AT_ONCE * flight.packet && flight.in_flight > 0 {
@@ -385,7 +386,7 @@ impl Watch {
         }
         let alarm = self.alarm.unwrap_or(Alarm {
             raised: now,
-            srtt: flight.srtt,
+            soon: (flight.srtt - self.paths.queueing(flight)) / SOON_DIVISOR,
             sent: flight.sent,
             acked: self.acked,
             former: flight.former,

@@ -552,6 +552,43 @@ fn more_than_was_sent_since_tells_of_a_false_alarm() {
 }
 
 #[test]
+fn a_short_path_is_not_taken_for_a_deep_queue_that_was_left() {
+    // Up to 500 packets wait for 200 ms; from the alarm on the other path has 20 ms, and some room at first.
+    let start = Instant::now();
+    let mut watch = Watch::new(start, MS * ACK_DELAY);
+    let mut moved = None;
+    for now in 0..900_u32 {
+        let of_former = 4 * u64::from(now.min(500).saturating_sub(RTT + 200));
+        let under_way = 4 * u64::from(now.min(500));
+        let at = |time: u32| match moved {
+            Some(at) if time >= at => 10 + 4 * u64::from((time - at).saturating_sub(RTT)),
+            _ => 0,
+        };
+        let acked = of_former + at(now.saturating_sub(RTT));
+        let flight = Flight {
+            srtt: MS * (RTT + 200),
+            former: of_former,
+            resent: at(now) / 2,
+            ..in_order(under_way + at(now), acked)
+        }
+        .on(moved.is_some().into(), moved.is_some());
+        match watch.look(start + MS * now, &flight) {
+            Some(Signal::Stalled(_)) if moved.is_none() => moved = Some(now),
+            Some(Signal::Resumed {
+                false_alarm: false, ..
+            })
+            | None => {}
+            signal => panic!("{signal:?} at {now}"),
+        }
+    }
+    assert!(
+        moved.is_some_and(|at| (595..615).contains(&at)),
+        "{moved:?}"
+    );
+    assert_eq!(watch.patience.0, LEAST_PATIENCE);
+}
+
+#[test]
 fn what_comes_after_the_other_path_was_taken_is_no_false_alarm() {
     // From 550 on everything takes another path of the same length.
     let link = Link::new(BULK, |sent| {
