@@ -316,7 +316,7 @@ fn a_longer_path_is_not_taken_for_queued() {
     let noticed = |short_before: bool| {
         let start = Instant::now();
         let mut watch = Watch::new(start, MS * ACK_DELAY);
-        (0..3400_u32).find_map(|now| {
+        (0..3400_u32).find(|&now| {
             let short = short_before && now < 500;
             let of = |rtt: u32| u64::from(now.min(3000 - 1).saturating_sub(rtt));
             let acked = 2 * if short {
@@ -338,7 +338,7 @@ fn a_longer_path_is_not_taken_for_queued() {
             }
             .on(u32::from(!short), short_before && !short);
             let signal = watch.look(start + MS * now, &flight);
-            matches!(signal, Some(Signal::Stalled(_))).then_some(now)
+            matches!(signal, Some(Signal::Stalled(_)))
         })
     };
     let of_its_own = noticed(false);
