@@ -311,8 +311,12 @@ impl QuicMeter {
             return;
         };
         let under_way = self.load.in_flight > 0 || !self.awaiting.is_empty();
-        if !under_way || !self.conn.has_other_paths() {
+        if !self.conn.has_other_paths() {
             self.watcher = None;
+            return;
+        }
+        if !under_way {
+            self.watcher.iter_mut().for_each(Watcher::rest);
             return;
         }
         let mut watcher = self.watcher.take();

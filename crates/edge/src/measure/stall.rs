@@ -253,6 +253,17 @@ impl Watch {
         }
     }
 
+    /// Nothing is under way for a while. What is known of paths stays, and what of false alarms: the next
+    /// response may take another path.
+    pub(crate) fn rest(&mut self, now: Instant) {
+        *self = Self {
+            least: self.least,
+            paths: std::mem::take(&mut self.paths),
+            patience: self.patience,
+            ..Self::new(now, self.ack_delay)
+        };
+    }
+
     /// The same with more patience at first.
     pub(crate) fn with_patience(mut self, least: Duration) -> Self {
         self.least = least;

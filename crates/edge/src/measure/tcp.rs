@@ -230,8 +230,13 @@ impl TcpMeter {
     /// Leaves a path that carries nothing any more.
     fn watch(&mut self, cx: &mut Context<'_>) {
         let under_way = self.load.in_flight > 0 || !self.awaiting.is_empty();
-        if !self.conn.has_other_paths() || !under_way {
+        if !self.conn.has_other_paths() {
             (self.watcher, self.subflows) = (None, None);
+            return;
+        }
+        if !under_way {
+            self.watcher.iter_mut().for_each(Watcher::rest);
+            self.subflows = None;
             return;
         }
         if !self.socket.has_one_path() {

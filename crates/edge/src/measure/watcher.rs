@@ -29,6 +29,14 @@ impl Watcher {
         }
     }
 
+    /// Nothing is under way for a while.
+    pub(super) fn rest(&mut self) {
+        let now = Instant::now();
+        self.watch.rest(now);
+        self.next = now;
+        self.timer = None;
+    }
+
     /// Looks at what is under way when it is time, and tells the first signal. To be called again
     /// until there is none; the task is woken for the next look.
     pub(super) fn poll(

@@ -350,6 +350,29 @@ fn a_longer_path_is_not_taken_for_queued() {
 }
 
 #[test]
+fn a_longer_path_that_was_taken_between_responses_is_no_stall() {
+    // A response over a path of 20 ms, and from 1000 on one over 100 ms: srtt is the former's until then.
+    let start = Instant::now();
+    let mut watch = Watch::new(start, MS * ACK_DELAY);
+    for now in 0..400_u32 {
+        let [sent, acked] = [0, RTT].map(|rtt| 2 * u64::from(now.saturating_sub(rtt).min(300)));
+        let seen = watch.look(start + MS * now, &in_order(sent, acked));
+        assert_eq!(seen, None);
+    }
+    watch.rest(start + MS * 400);
+    for now in 1000..1400_u32 {
+        let [sent, acked] =
+            [0, 100].map(|rtt| 600 + 2 * u64::from((now - 1000).saturating_sub(rtt)));
+        let flight = Flight {
+            srtt: MS * if now <= 1100 { RTT } else { 100 },
+            ..in_order(sent, acked)
+        }
+        .on(1, true);
+        assert_eq!(watch.look(start + MS * now, &flight), None, "at {now}");
+    }
+}
+
+#[test]
 fn an_acknowledgement_that_was_held_back_does_not_end_an_alarm() {
     // The last packet before the hole waits for a second one, which never comes; from 540 on
     // everything takes another path.
