@@ -67,7 +67,8 @@ const SILENT_INTERVAL: Duration = Duration::from_millis(1);
 /// A look that comes so much later than the last one tells that this machine is busy, and that
 /// acknowledgements may wait to be read.
 const TARDY: Duration = Duration::from_millis(12);
-/// Between looks: a quarter of a round trip within these, or the shorter one while it shows what an alarm was.
+/// Between looks: a quarter of a round trip within these, or the shorter one for [`MOST_PATIENCE`] after an
+/// alarm, and while what comes shows what it was. For longer it would cost much where many paths fail at once.
 const INTERVAL: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(5)];
 /// The same when nothing was in flight for a while:
 const IDLE_INTERVAL: Duration = Duration::from_millis(50);
@@ -314,8 +315,9 @@ impl Watch {
         }
         let [shortest, longest] = INTERVAL;
         let regular = self.looked + (flight.srtt / 4).clamp(shortest, longest);
-        let alarm = self.alarm.or(self.doubtful.map(|(alarm, _)| alarm));
-        if alarm.is_some_and(|alarm| self.looked < alarm.raised + RECOVERY) {
+        let is_new = |alarm: Alarm| self.looked < alarm.raised + MOST_PATIENCE;
+        let shows = |(alarm, _): (Alarm, Duration)| self.looked < alarm.silent.0 + alarm.soon;
+        if self.alarm.is_some_and(is_new) || self.doubtful.is_some_and(shows) {
             return self.looked + shortest;
         }
         let due = self.progress + self.patience(flight);
