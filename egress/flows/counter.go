@@ -193,13 +193,16 @@ func (c *Counter) Detach() error {
 		return fmt.Errorf("detaching the flows program from %s: %w", c.name, err)
 	}
 	c.attached = nil
-	c.table.lookAtAll()
+	c.table.finish()
 	return c.program.settle()
 }
 
 // Close detaches and gives the table back. Closing again is no error.
 func (c *Counter) Close() error {
 	errs := []error{c.Detach()}
+	if c.table != nil {
+		c.table.close()
+	}
 	if c.program != nil {
 		errs = append(errs, c.program.close())
 	}

@@ -122,7 +122,8 @@ func TestLongTrainIsCounted(t *testing.T) {
 // and ages. Every packet is counted exactly once, for its flow.
 func TestConcurrentInsertReadAndAgeingIsExact(t *testing.T) {
 	const rounds, flows = 30, 500
-	p, table := loaded(t, Options{MaxFlows: 2000, Idle: time.Second}, 14)
+	// While CPUs settle a flow may have more than one place.
+	p, table := loaded(t, Options{MaxFlows: rounds * flows, Idle: time.Second}, 14)
 	var senders sync.WaitGroup
 	for cpu := range min(runtime.NumCPU(), 2) {
 		senders.Go(func() { sendFrom(t, p, cpu, rounds, flows) })
@@ -135,6 +136,7 @@ func TestConcurrentInsertReadAndAgeingIsExact(t *testing.T) {
 		select {
 		case <-done:
 			running = false
+			table.finish()
 		default:
 		}
 		var err error

@@ -28,12 +28,14 @@ func loaded(tb testing.TB, opts Options, linkHeader uint32) (*program, *table) {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	table := newTable(p.flows, p.marks, p.sids, opts.Idle, p)
 	tb.Cleanup(func() {
+		table.close()
 		if err := p.close(); err != nil {
 			tb.Error(err)
 		}
 	})
-	return p, newTable(p.flows, p.marks, p.sids, opts.Idle, p)
+	return p, table
 }
 
 // offload is what the kernel knows of a GSO super-packet.

@@ -23,9 +23,12 @@ type table struct {
 
 	seen     []place
 	seenSIDs []sidCounts
-	retiring []uint32
-	groups   []uint8 // places not free when the group was last looked at
-	used     int     // their sum
+	retiring []uint32   // places to be given back once CPUs have settled
+	leaving  []uint32   // those for which they are settling
+	settled  chan error // of leaving; nil while there are none
+	last     bool       // nothing is added any more
+	groups   []uint8    // places not free when the group was last looked at
+	used     int        // their sum
 	nextAge  time.Time
 }
 
@@ -47,8 +50,7 @@ type place struct {
 type sidCounts struct{ overflow, opaque Counts }
 
 // All places are looked at, and aged, at most this often: that takes a cache miss
-// for each, and waiting for the CPUs to settle milliseconds. Reads between look at
-// groups that have a mark.
+// for each. Reads between look at groups that have a mark.
 const ageEvery = time.Second
 
 // groupsOfMarks is how many groups have their marks in one entry.
@@ -80,18 +82,31 @@ func (t *table) read(now time.Time, records []Record) ([]Record, error) {
 			records = t.readGroup(group, at, limit, records)
 		}
 	}
-	records = t.readSIDs(records)
-	if !ageing {
-		return records, drained
+	if ageing {
+		t.nextAge = now.Add(ageEvery)
 	}
-	t.nextAge = now.Add(ageEvery)
-	records, err := t.free(at, records)
+	records, err := t.free(at, t.readSIDs(records))
 	return records, errors.Join(drained, err)
 }
 
-// lookAtAll has the next read look at all places, as CPUs that order memory weakly
-// need once nothing is added any more: a mark may be seen there before the growth.
+// lookAtAll has the next read look at all places.
 func (t *table) lookAtAll() { t.nextAge = time.Time{} }
+
+// finish says that nothing is added any more. The next read looks at all places, as
+// CPUs that order memory weakly need (a mark may be seen there before the growth), and
+// waits for what is still to be given back.
+func (t *table) finish() {
+	t.lookAtAll()
+	t.last = true
+}
+
+// close waits until the kernel is not needed any more.
+func (t *table) close() {
+	if t.settled != nil {
+		<-t.settled
+		t.settled = nil
+	}
+}
 
 // takeMark clears the group's mark and says whether it was set.
 func (t *table) takeMark(group int) bool {
@@ -152,17 +167,39 @@ func (t *table) grown(i int, at int64, records []Record) ([]Record, bool) {
 	return records, true
 }
 
-// free gives retired places back to the program. It first waits until nobody can
-// add to them, and reports what was still added.
+// free gives places back for which CPUs have settled, and has them settle for those
+// that were retired since. Only the last read waits for that: it lasts as long as an RCU
+// grace period, milliseconds on most machines, but seconds on some that are busy.
 func (t *table) free(at int64, records []Record) ([]Record, error) {
-	if len(t.retiring) == 0 {
-		return records, nil
-	}
-	if err := t.kernel.settle(); err != nil {
-		// They stay retired, neither lost nor reused, until the next try.
+	records, err := t.giveBack(at, records)
+	if err != nil || t.settled != nil || len(t.retiring) == 0 {
 		return records, err
 	}
-	for _, i := range t.retiring {
+	t.retiring, t.leaving = t.leaving[:0], t.retiring
+	settled := make(chan error, 1)
+	t.settled = settled
+	go func() { settled <- t.kernel.settle() }()
+	if t.last {
+		return t.giveBack(at, records)
+	}
+	return records, nil
+}
+
+// giveBack gives the places that are leaving back to the program if nobody can add to
+// them any more, and reports what was still added.
+func (t *table) giveBack(at int64, records []Record) ([]Record, error) {
+	if t.settled == nil || (!t.last && len(t.settled) == 0) {
+		return records, nil
+	}
+	err := <-t.settled
+	t.settled = nil
+	if err != nil {
+		// They stay retired, neither lost nor reused, until the next try.
+		t.retiring = append(t.retiring, t.leaving...)
+		t.leaving = t.leaving[:0]
+		return records, err
+	}
+	for _, i := range t.leaving {
 		records, _ = t.grown(int(i), at, records)
 		flow := &t.flows[i]
 		flow.Key = [5]uint64{}
@@ -171,7 +208,7 @@ func (t *table) free(at int64, records []Record) ([]Record, error) {
 		t.seen[i] = place{}
 		atomic.StoreUint32(&flow.State, bpf.StateFree)
 	}
-	t.retiring = t.retiring[:0]
+	t.leaving = t.leaving[:0]
 	return records, nil
 }
 

@@ -2,6 +2,7 @@ package flows
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -40,6 +41,13 @@ func mustRead(t *testing.T, table *table, after time.Duration) []Record {
 		t.Fatal(err)
 	}
 	return records
+}
+
+// awaitSettled returns once the next read finds that CPUs have settled.
+func awaitSettled(table *table) {
+	for table.settled != nil && len(table.settled) == 0 {
+		runtime.Gosched()
+	}
 }
 
 func deltas(records []Record) []Counts {
@@ -105,10 +113,12 @@ func TestIdleFlowGivesItsPlaceBack(t *testing.T) {
 	}{
 		{"new", 0, bpf.StateLive, 1},
 		{"idle for less than the limit", 9 * time.Second, bpf.StateLive, 1},
-		{"idle for longer", 11 * time.Second, bpf.StateFree, 1},
+		{"idle for longer", 11 * time.Second, bpf.StateRetired, 1},
+		{"CPUs have settled", 11*time.Second + DefaultInterval, bpf.StateFree, 1},
 		{"gone", 12 * time.Second, bpf.StateFree, 0},
 	}
 	for _, s := range states {
+		awaitSettled(table)
 		mustRead(t, table, s.after)
 		if got := table.flows[1].State; got != s.state || table.used != s.used {
 			t.Errorf("%s: state %d, %d places used; want %d, %d", s.name, got, table.used, s.state, s.used)
@@ -131,8 +141,56 @@ func TestAgeingKeepsWhatIsAddedWhileItWaits(t *testing.T) {
 		return nil
 	}})
 	mustRead(t, table, 0)
-	if got := deltas(mustRead(t, table, 11*time.Second)); !slices.Equal(got, []Counts{{1, 60}}) {
+	mustRead(t, table, 11*time.Second)
+	awaitSettled(table)
+	if got := deltas(mustRead(t, table, 12*time.Second)); !slices.Equal(got, []Counts{{1, 60}}) {
 		t.Errorf("got %v, want what was added late", got)
+	}
+}
+
+// A grace period of the kernel may take longer than an interval.
+func TestReadDoesNotWaitForCPUs(t *testing.T) {
+	settled := make(chan error)
+	table := fakeTable(10*time.Second, fakeKernel{settling: func() error { return <-settled }})
+	table.flows[2] = bpf.Flow{State: bpf.StateLive, Packets: 1, Bytes: 60}
+	mustRead(t, table, 0)
+	for after := 11 * time.Second; after < 20*time.Second; after += time.Second {
+		table.flows[2].Packets++
+		if got := deltas(mustRead(t, table, after)); !slices.Equal(got, []Counts{{1, 0}}) {
+			t.Errorf("after %v: got %v, want the flow that still sends", after, got)
+		}
+		if got := table.flows[1].State; got != bpf.StateRetired {
+			t.Errorf("after %v: state %d, want retired", after, got)
+		}
+	}
+	close(settled)
+	awaitSettled(table)
+	mustRead(t, table, 20*time.Second)
+	if got := table.flows[1].State; got != bpf.StateFree {
+		t.Errorf("state %d, want free", got)
+	}
+}
+
+func TestLastReadHasAllThatWasAdded(t *testing.T) {
+	settled := make(chan error, 2)
+	table := fakeTable(10*time.Second, fakeKernel{settling: func() error { return <-settled }})
+	table.flows[2] = bpf.Flow{State: bpf.StateLive, Packets: 1, Bytes: 60}
+	mustRead(t, table, 0)
+	table.flows[2].Packets++
+	mustRead(t, table, 5*time.Second)
+	mustRead(t, table, 11*time.Second)
+	// Place 1 is leaving; place 2 is retired by the last read.
+	table.flows[1].Packets++
+	settled <- nil
+	settled <- nil
+	table.finish()
+	if got := deltas(mustRead(t, table, 16*time.Second)); !slices.Equal(got, []Counts{{1, 0}}) {
+		t.Errorf("got %v, want what was added late", got)
+	}
+	for _, place := range []int{1, 2} {
+		if got := table.flows[place].State; got != bpf.StateFree {
+			t.Errorf("place %d: state %d, want free", place, got)
+		}
 	}
 }
 
@@ -140,7 +198,9 @@ func TestPlaceStaysRetiredUntilCPUsSettle(t *testing.T) {
 	settled := errors.New("no settling")
 	table := fakeTable(10*time.Second, fakeKernel{settling: func() error { return settled }})
 	mustRead(t, table, 0)
-	if _, err := table.read(start.Add(11*time.Second), nil); !errors.Is(err, settled) {
+	mustRead(t, table, 11*time.Second)
+	awaitSettled(table)
+	if _, err := table.read(start.Add(12*time.Second), nil); !errors.Is(err, settled) {
 		t.Errorf("got error %v, want %v", err, settled)
 	}
 	if got := table.flows[1].State; got != bpf.StateRetired {
@@ -148,6 +208,8 @@ func TestPlaceStaysRetiredUntilCPUsSettle(t *testing.T) {
 	}
 	settled = nil
 	table.flows[1].Packets++
+	mustRead(t, table, 12*time.Second+DefaultInterval)
+	awaitSettled(table)
 	if got := deltas(mustRead(t, table, 13*time.Second)); !slices.Equal(got, []Counts{{1, 0}}) {
 		t.Errorf("got %v, want what was added meanwhile", got)
 	}
@@ -174,8 +236,8 @@ func TestFullTableForgetsSooner(t *testing.T) {
 	}
 	mustRead(t, table, 0)
 	mustRead(t, table, 3*time.Second)
-	if got := table.flows[1].State; got != bpf.StateFree {
-		t.Errorf("idle for 3 s of 16 s in a full table: state %d, want free", got)
+	if got := table.flows[1].State; got != bpf.StateRetired {
+		t.Errorf("idle for 3 s of 16 s in a full table: state %d, want retired", got)
 	}
 }
 
