@@ -216,7 +216,8 @@ func (cs *connections) replace(read []Connection, now time.Time) {
 		c.Since, c.Adopted = now, true
 		before := old[c.Token]
 		if before != nil && before.Local == c.Local && before.Remote == c.Remote {
-			c.Since, c.Adopted, c.Told = before.Since, before.Adopted, before.Told
+			c.Since, c.Adopted = before.Since, before.Adopted
+			c.Told, c.isTold = before.Told, before.isTold
 			c.initial, c.commands, c.renewals = before.initial, before.commands, before.renewals
 			c.Established = c.Established || before.Established
 			for addr, id := range before.known {

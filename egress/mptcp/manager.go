@@ -53,7 +53,9 @@ type Manager struct {
 	paths  []Path
 	ids    map[netip.Addr]uint8
 	conns  *connections
-	hints  map[tuple]hint
+	// What was told of connections that are not known yet.
+	byToken   hints[Token]
+	byAddress hints[tuple]
 	// undecodable: there were events that are not understood, which is told once.
 	undecodable bool
 	// failureLogged is when a failure was logged last; unlogged were not since.
@@ -133,7 +135,7 @@ func newManager(cfg Config, source eventSource, kernel commander) (*Manager, err
 	m := &Manager{
 		cfg: cfg, log: cfg.Logger, source: source, kernel: kernel,
 		policy: cfg.Policy, conns: newConnections(),
-		ids: make(map[netip.Addr]uint8), hints: make(map[tuple]hint),
+		ids: make(map[netip.Addr]uint8), byToken: make(hints[Token]), byAddress: make(hints[tuple]),
 		pending: make(map[Token]struct{}), wake: make(chan struct{}, 1),
 	}
 	if m.log == nil {
@@ -340,26 +342,6 @@ func (m *Manager) update(p *Policy, paths []Path) error {
 	m.policy, m.paths = p, slices.Clone(paths)
 	m.settleAll(nil)
 	return nil
-}
-
-// Tell takes what holds for a connection from now on.
-func (m *Manager) Tell(token Token, told Told) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	c := m.conns.byToken[token]
-	if c == nil {
-		return fmt.Errorf("taking %+v of connection %s: %w", told, token, ErrUnknownConnection)
-	}
-	m.tell(c, told, time.Now())
-	return nil
-}
-
-func (m *Manager) tell(c *Connection, told Told, now time.Time) {
-	if c.Told.equal(told) && !c.Adopted {
-		return
-	}
-	c.Told, c.Adopted = told, false
-	m.settle(c, now)
 }
 
 // Connections returns a copy of all connections, oldest first.

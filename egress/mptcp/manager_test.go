@@ -58,17 +58,58 @@ func TestClassBeforeTheConnectionIsSeen(t *testing.T) {
 		k.happen(created, settled)
 		expect(t, "told for an earlier connection of the same addresses", k.took())
 
-		if err := m.Tell(9, Told{Class: "bulk"}); !errors.Is(err, ErrUnknownConnection) {
-			t.Errorf("class for an unknown token: %v", err)
-		}
+		k.happen(Event{Kind: EventClosed, Token: 1})
+		must(t, m.Tell(1, Told{Class: "bulk"}))
+		k.happen(created, settled)
+		expect(t, "told by its token", k.took(), announceB)
 		for i := range maxHints {
 			must(t, m.TellByAddress(serverAddr, netip.AddrPortFrom(epeA, uint16(i)), Told{Class: "bulk"}))
+			must(t, m.Tell(Token(i+2), Told{Class: "bulk"}))
 		}
 		if err := m.TellByAddress(serverAddr, netip.AddrPortFrom(epeC, 1), Told{Class: "bulk"}); !errors.Is(err, ErrUnknownConnection) {
 			t.Errorf("class beyond the bound: %v", err)
 		}
+		if err := m.Tell(maxHints+2, Told{Class: "bulk"}); !errors.Is(err, ErrUnknownConnection) {
+			t.Errorf("class of a token beyond the bound: %v", err)
+		}
 		time.Sleep(hintLife)
 		must(t, m.TellByAddress(serverAddr, netip.AddrPortFrom(epeC, 1), Told{Class: "bulk"}))
+		must(t, m.Tell(maxHints+2, Told{Class: "bulk"}))
+	})
+}
+
+// Where the server program decides, a path is not announced only to be taken back.
+func TestNewConnectionAwaitsTheWord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel()
+		cfg := aggregatedConfig(t)
+		cfg.Policy = policy(t, Rule{Name: "open", Mode: Aggregated, Open: true})
+		m := k.run(t, cfg)
+		begin := func() {
+			t.Helper()
+			k.happen(created, settled)
+			expect(t, "nothing was told", k.took())
+		}
+		end := func() {
+			k.happen(Event{Kind: EventClosed, Token: 1})
+			k.took()
+		}
+		begin()
+		must(t, m.Tell(1, Told{Plain: true}))
+		time.Sleep(time.Second)
+		expect(t, "plain", k.took())
+		end()
+
+		begin()
+		must(t, m.Tell(1, Told{}))
+		expect(t, "several paths", k.took(), announceB)
+		end()
+
+		begin()
+		time.Sleep(wordWait + retryApart)
+		expect(t, "no word for a while", k.took(), announceB)
+		must(t, m.Tell(1, Told{Plain: true}))
+		expect(t, "plain after all", k.took(), "remove id 3 token 00000001")
 	})
 }
 

@@ -113,6 +113,8 @@ type Use struct {
 // Keep is taken back and its subflows destroyed.
 type Decision struct {
 	Mode Mode
+	// Open: what [Manager.Tell] says counts, see [Rule.Open].
+	Open bool
 	// Rule is the name of the rule which decided, "" for none.
 	Rule string
 	// Reason says why in words, for people.
@@ -164,7 +166,7 @@ func (p *Policy) match(c *Connection, as uint32) (Rule, bool) {
 }
 
 func decideByRule(c *Connection, rule Rule, paths []Path, routes Routes) Decision {
-	d := Decision{Mode: rule.Mode, Rule: rule.Name, Reason: fmt.Sprintf("rule %q", rule.Name)}
+	d := Decision{Mode: rule.Mode, Open: rule.Open, Rule: rule.Name, Reason: fmt.Sprintf("rule %q", rule.Name)}
 	if rule.Open && c.Told.Plain {
 		d.Mode, d.Reason = Plain, d.Reason+", plain as the server program decided"
 	}

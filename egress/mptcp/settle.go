@@ -38,6 +38,11 @@ func (m *Manager) settle(c *Connection, now time.Time) {
 	routes := m.routes(c.Client())
 	c.initial.follow(routes.Best, m.paths, now)
 	d := m.decide(c, routes)
+	if until := c.awaitsWord(d, now); !until.IsZero() {
+		c.commands.due = until
+		m.noteDue(c)
+		return
+	}
 	plan := append(Plan(c, d, m.ids), planRenewals(c, d, now)...)
 	plan = append(plan, m.cfg.Bounds.planExcess(c, plan)...)
 	failed := false

@@ -71,6 +71,8 @@ type Connection struct {
 	// reliable (RFC 8684 §3.4.2), so an ID must not come to mean another address.
 	known   map[netip.Addr]uint8
 	initial initialWay
+	// isTold: something was told of it, by [Manager.Tell].
+	isTold bool
 	// unmanaged: it began under the in-kernel path manager, which keeps it.
 	unmanaged bool
 	commands  retryState

@@ -17,7 +17,8 @@ use super::{ClassId, Egress};
 
 /// Words that may wait for the agent. Beyond, connections keep what they have.
 const QUEUE: usize = 4096;
-/// Tries while the kernel has not told the agent of a new connection yet, and the time between them.
+/// Tries while the agent has no room for words of connections that the kernel has not told it of yet,
+/// and the time between them.
 const TRIES: u32 = 4;
 const AGAIN: Duration = Duration::from_millis(50);
 
@@ -89,7 +90,7 @@ impl Hints {
 #[derive(Debug)]
 enum Told {
     Yes,
-    /// It does not know the connection.
+    /// It does not know the connection, and has no room to remember what it was told.
     NotYet,
 }
 
