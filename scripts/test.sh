@@ -13,7 +13,9 @@ mkdir -p build
 status=0
 # The lab measures with them.
 bash scripts/egress.sh build || status=$?
-cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$LOG" || status=$?
+# Of a job in the background the shell has these ignored, and what it starts would, too: tests of
+# Ctrl-C would wait for ever.
+env --default-signal=INT,QUIT cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$LOG" || status=$?
 bash scripts/egress.sh test 2>&1 | tee -a "$LOG" || status=$?
 # What runs in the kernel is committed as it was compiled: it must be what its source gives.
 bash scripts/bpf.sh check || status=$?

@@ -34,7 +34,9 @@ struct Lab {
 
 impl Lab {
     fn start(script: &str) -> Self {
-        let mut child = Command::new(BINARY)
+        // The tests may run where it is ignored, under nohup.
+        let mut child = Command::new("env")
+            .args(["--default-signal=HUP", BINARY])
             .args(["lab", "shell", "pair", "--", "sh", "-c", script])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

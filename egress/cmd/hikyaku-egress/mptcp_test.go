@@ -72,8 +72,8 @@ func TestUserspacePathManager(t *testing.T) {
 		t.Errorf("net.mptcp.pm_type is %s, want 1", got)
 	}
 	err := api.NewClient(l.serverAPI).SetConnection(context.Background(), api.Connection{Token: 12345, Class: "bulk"})
-	if err == nil || !strings.Contains(err.Error(), "not found") {
-		t.Errorf("the class of a connection that is not there: %v, want not found", err)
+	if err != nil {
+		t.Errorf("the class of a connection that the kernel may still tell of: %v", err)
 	}
 	l.serverAgent.stop()
 	if got := manager(); got != "0" {

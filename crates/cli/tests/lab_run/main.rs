@@ -35,8 +35,11 @@ fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
 }
 
 fn lab(arguments: &[&str]) -> Command {
-    let mut command = Command::new(BINARY);
-    command.arg("lab").args(arguments);
+    // The tests may run where it is ignored, under nohup.
+    let mut command = Command::new("env");
+    command
+        .args(["--default-signal=HUP", BINARY, "lab"])
+        .args(arguments);
     command
 }
 
