@@ -1,13 +1,10 @@
 //! CPUs of a virtual machine that never halt.
 
 use std::fs::{self, File, OpenOptions};
-use std::hint;
 use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
+use rustix::thread::{CpuSet, sched_getaffinity};
 
 use super::sys;
 
@@ -15,17 +12,18 @@ use super::sys;
 ///
 /// An idle virtual CPU halts, and the host wakes it late when a timer or a packet is
 /// due: by milliseconds where other machines use the host. Where the kernel can poll
-/// instead, it is asked to; else a thread for each CPU spins, with the policy `SCHED_IDLE`,
-/// so that everything else runs before it.
+/// instead, it is asked to; else a process for each CPU spins, with the policy
+/// `SCHED_IDLE`, so that everything else runs before it.
 ///
-/// Spinning is second to it because Linux 6.18 with `sched_autogroup` then lets other
-/// sessions' threads, and its own (`ksoftirqd`, `rcu_preempt`), wait for seconds.
+/// Each is alone in its session. `sched_autogroup` weighs a session's threads on a CPU
+/// as a group, whose weight follows what else the session does: Linux 6.18 then let the
+/// spinning threads of a session that works run for up to seconds before other sessions
+/// and kernel threads (`ksoftirqd`, `rcu_preempt`) had their turn.
 #[derive(Debug)]
 pub(crate) struct KeepAwake {
     /// The kernel polls as long as it is open.
     _polling: Option<File>,
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    spinning: Vec<Pid>,
 }
 
 /// Takes the latency in µs, as an `i32`, that idle CPUs may have until they wake
@@ -49,27 +47,27 @@ impl KeepAwake {
         }
     }
 
-    fn new(polling: Option<File>, spinning: &[usize]) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let threads = spinning.iter().filter_map(|&cpu| {
-            let stop = Arc::clone(&stop);
-            let builder = thread::Builder::new().name(format!("awake-{cpu}"));
-            builder.spawn(move || spin(cpu, &stop)).ok()
+    fn new(polling: Option<File>, cpus: &[usize]) -> Self {
+        let spinning = cpus.iter().filter_map(|&cpu| {
+            let mut only = CpuSet::new();
+            only.set(cpu);
+            sys::start_spinning(&only, getpid()).ok()
         });
         Self {
             _polling: polling,
-            threads: threads.collect(),
-            stop,
+            spinning: spinning.collect(),
         }
     }
 }
 
 impl Drop for KeepAwake {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            // It has nothing to tell.
-            let _ = thread.join();
+        for process in self.spinning.drain(..) {
+            // It has nothing to tell. Where it could not be killed, it would be waited for
+            // for ever; it ends with this process, too.
+            if kill_process(process, Signal::KILL).is_ok() {
+                let _ = waitpid(Some(process), WaitOptions::empty());
+            }
         }
     }
 }
@@ -82,22 +80,6 @@ fn poll_when_idle() -> io::Result<File> {
     let mut file = OpenOptions::new().write(true).open(WAKE_LATENCY)?;
     file.write_all(&0_i32.to_ne_bytes())?;
     Ok(file)
-}
-
-fn spin(cpu: usize, stop: &AtomicBool) {
-    // With an ordinary policy, or all on one CPU, they would disturb instead.
-    if sys::become_idle().is_err() || pin(cpu).is_err() {
-        return;
-    }
-    while !stop.load(Ordering::Relaxed) {
-        hint::spin_loop();
-    }
-}
-
-fn pin(cpu: usize) -> io::Result<()> {
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    Ok(sched_setaffinity(None, &set)?)
 }
 
 fn allowed_cpus() -> io::Result<Vec<usize>> {
@@ -116,6 +98,7 @@ fn is_virtual(cpuinfo: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::thread;
     use std::time::{Duration, Instant};
 
     use crate::skipped::{skip, this_test};
@@ -151,31 +134,44 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_for_each_cpu_spins_with_the_lowest_priority_and_ends() {
+    fn a_process_for_each_cpu_spins_alone_and_ends() {
         let cpus = allowed_cpus().unwrap();
         assert!(!cpus.is_empty());
         let awake = KeepAwake::new(None, &cpus);
-        assert_eq!(awake.threads.len(), cpus.len());
-        let name = format!("(awake-{})", cpus[0]);
-        let began = Instant::now();
-        // proc_pid_stat(5): the policy is field 41, `SCHED_IDLE` is 5.
-        let idle = || {
-            fs::read_dir("/proc/self/task").unwrap().any(|task| {
-                let stat = fs::read_to_string(task.unwrap().path().join("stat"));
-                stat.is_ok_and(|stat| {
-                    stat.contains(&name) && stat.split_whitespace().nth(40) == Some("5")
-                })
-            })
-        };
-        let wait_until = |wanted: bool| {
-            while idle() != wanted {
+        let processes = awake.spinning.clone();
+        assert_eq!(processes.len(), cpus.len());
+        let stat =
+            |process: Pid| fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid()));
+        for (&process, cpu) in processes.iter().zip(cpus) {
+            let began = Instant::now();
+            // proc_pid_stat(5): after the name, the session is field 6, the CPU 39, and the policy
+            // 41, where `SCHED_IDLE` is 5.
+            let spins = |stat: &str| {
+                let fields = stat.rsplit_once(") ").unwrap().1;
+                let field = |number: usize| fields.split_whitespace().nth(number - 3).unwrap();
+                let own = process.as_raw_pid().to_string();
+                field(6) == own && field(39) == cpu.to_string() && field(41) == "5"
+            };
+            while !spins(&stat(process).unwrap()) {
                 assert!(began.elapsed() < Duration::from_secs(10));
                 thread::sleep(Duration::from_millis(1));
             }
-        };
-        wait_until(true);
+            let open = fs::read_dir(format!("/proc/{}/fd", process.as_raw_pid())).unwrap();
+            assert_eq!(open.count(), 0, "files that it keeps open");
+        }
         drop(awake);
-        // The kernel lists a thread for a moment after it has been joined.
-        wait_until(false);
+        for process in processes {
+            assert!(stat(process).is_err(), "{process:?} is still there");
+        }
+    }
+
+    #[test]
+    fn it_ends_when_its_parent_is_another() {
+        let all = sched_getaffinity(None).unwrap();
+        let process = sys::start_spinning(&all, Pid::INIT).unwrap();
+        let (_, status) = waitpid(Some(process), WaitOptions::empty())
+            .unwrap()
+            .unwrap();
+        assert_eq!(status.exit_status(), Some(0));
     }
 }

@@ -2,11 +2,15 @@
 
 #![allow(unsafe_code)]
 
+use std::hint;
 use std::io;
 use std::os::fd::AsFd;
 
 use libc::{c_char, c_int, c_short, c_uint};
+use rustix::fs::{Mode, OFlags};
 use rustix::ioctl::{IntegerSetter, Opcode, Setter, ioctl};
+use rustix::process::{Pid, getppid, setsid};
+use rustix::thread::{CpuSet, sched_setaffinity, set_name};
 
 /// Longest name of an interface, without its terminating zero.
 pub(super) const MAX_INTERFACE_NAME: usize = libc::IFNAMSIZ - 1;
@@ -81,12 +85,47 @@ pub(crate) fn become_realtime() -> io::Result<()> {
     set_policy(libc::SCHED_FIFO, 1)
 }
 
-/// Lets the calling thread run only where no other wants to (`SCHED_IDLE`).
+/// Starts a process that spins on these CPUs as long as `parent` is its parent, where no
+/// other wants to run (`SCHED_IDLE`), in a session of its own with the least weight. It has
+/// none of this process' files.
 ///
 /// # Errors
-/// What the kernel says.
-pub(super) fn become_idle() -> io::Result<()> {
-    set_policy(libc::SCHED_IDLE, 0)
+/// What the kernel says of starting it. A process that then can't get the policy or the
+/// CPUs would disturb instead, and ends at once.
+pub(super) fn start_spinning(cpus: &CpuSet, parent: Pid) -> io::Result<Pid> {
+    // SAFETY: this process' other threads are not in the child, and what they have locked
+    // stays locked there: it makes system calls alone, allocates nothing, and does not return.
+    match unsafe { libc::fork() } {
+        0 => {
+            let ended = spin(cpus, parent);
+            // SAFETY: it ends the process, without what else is to run at an exit.
+            unsafe { libc::_exit(ended.is_err().into()) }
+        }
+        process => Pid::from_raw(process.max(0)).ok_or_else(io::Error::last_os_error),
+    }
+}
+
+fn spin(cpus: &CpuSet, parent: Pid) -> io::Result<()> {
+    setsid()?;
+    set_name(c"awake")?;
+    lower_autogroup();
+    set_policy(libc::SCHED_IDLE, 0)?;
+    sched_setaffinity(None, cpus)?;
+    // SAFETY: nothing here uses a file after that.
+    unsafe { libc::close_range(0, c_uint::MAX, 0) };
+    while getppid() == Some(parent) {
+        for _ in 0..100_000 {
+            hint::spin_loop();
+        }
+    }
+    Ok(())
+}
+
+/// Gives the session of the calling process the least weight, where sessions have one
+/// (sched(7), autogroup).
+fn lower_autogroup() {
+    let file = rustix::fs::open(c"/proc/self/autogroup", OFlags::WRONLY, Mode::empty());
+    let _ = file.and_then(|file| rustix::io::write(file, b"19"));
 }
 
 fn set_policy(policy: c_int, sched_priority: c_int) -> io::Result<()> {
