@@ -58,7 +58,7 @@ type usageError struct{ error }
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	commands := map[string]func(context.Context, []string, io.Writer, io.Writer) error{
 		"border": runAgent(config.RoleBorder), "server": runAgent(config.RoleServer),
-		"flows": runFlows, "paths": runPaths, "version": printVersion,
+		"flows": runFlows, "paths": runPaths, "version": printVersion, "--version": printVersion,
 	}
 	if len(args) == 0 {
 		fmt.Fprint(errs, usage)

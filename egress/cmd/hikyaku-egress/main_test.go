@@ -71,6 +71,7 @@ asn = 64496
 		{"help of flows", []string{"flows", "--help"}, 0, "FlowStats", ""},
 		{"help of paths", []string{"paths", "--help"}, 0, "undrain PATH", ""},
 		{"version", []string{"version"}, 0, "hikyaku-egress ", ""},
+		{"version as elsewhere", []string{"--version"}, 0, "hikyaku-egress ", ""},
 		{"no configuration", []string{"server"}, exitUsage, "", "--config FILE is missing"},
 		{"an unknown option", []string{"server", "--confg", "x"}, exitUsage, "", "hint: hikyaku-egress server --help"},
 		{"an argument too many", []string{"server", "--config", good, "more"}, exitUsage, "", `unexpected argument "more"`},
