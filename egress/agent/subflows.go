@@ -235,16 +235,12 @@ func (u *userspaceSubflows) tell(c api.Connection) error {
 		Plain: c.Mode == api.Plain || c.Mode == api.Steered,
 		Avoid: slices.Clone(c.Avoid),
 	}
-	var err error
 	if c.Token != 0 {
-		err = u.manager.Tell(mptcp.Token(c.Token), told)
+		u.manager.Tell(mptcp.Token(c.Token), told)
 	} else {
-		err = u.manager.TellByAddress(c.Local, c.Remote, told)
+		u.manager.TellByAddress(c.Local, c.Remote, told)
 	}
-	if errors.Is(err, mptcp.ErrUnknownConnection) {
-		return fmt.Errorf("%w: %w", err, api.ErrNotFound)
-	}
-	return err
+	return nil
 }
 
 func (u *userspaceSubflows) problems() []string { return u.manager.Problems() }

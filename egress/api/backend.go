@@ -8,7 +8,7 @@ import (
 
 // What a [Backend]'s errors wrap, and the client's, too.
 var (
-	// ErrNotFound: there is no path, policy or connection of that name.
+	// ErrNotFound: there is no path or policy of that name.
 	ErrNotFound = errors.New("not found")
 	// ErrInvalid: the request contradicts itself or the configuration.
 	ErrInvalid = errors.New("invalid")

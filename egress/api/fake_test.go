@@ -123,9 +123,6 @@ func (f *fake) DeletePolicy(_ context.Context, name string) error {
 func (f *fake) SetConnection(_ context.Context, connection Connection) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if connection.Token == 0xdead {
-		return fmt.Errorf("%w: no connection has the token %08x", ErrNotFound, connection.Token)
-	}
 	f.connections = append(f.connections, connection)
 	return f.broken
 }

@@ -1,14 +1,19 @@
 package mptcp
 
 import (
-	"fmt"
 	"net/netip"
 	"time"
 )
 
 // hints holds what was told of connections whose events have not been seen yet: the
-// edge server may accept and read a request before the Manager is scheduled.
-type hints[K comparable] map[K]hint
+// edge server may accept and read a request before the Manager is scheduled. It may
+// also tell of plain TCP connections, and of those that have ended, for which no event
+// will ever come: once fresh is full or hintLife old, what is in old is forgotten.
+type hints[K comparable] struct {
+	fresh, old map[K]hint
+	// since is when fresh was begun.
+	since time.Time
+}
 
 type hint struct {
 	told  Told
@@ -17,64 +22,51 @@ type hint struct {
 
 const (
 	hintLife = 10 * time.Second
-	// maxHints bounds them: the edge server may tell of plain TCP connections, and
-	// of those that have ended, for which no event will ever come.
 	maxHints = 4096
 )
 
-// keep reports whether there is room.
-func (h hints[K]) keep(key K, told Told, now time.Time) bool {
-	if len(h) >= maxHints {
-		for key, old := range h {
-			if !now.Before(old.until) {
-				delete(h, key)
-			}
-		}
+func (h *hints[K]) keep(key K, told Told, now time.Time) {
+	if h.fresh == nil || len(h.fresh) >= maxHints || now.Sub(h.since) >= hintLife {
+		h.old, h.fresh, h.since = h.fresh, make(map[K]hint), now
 	}
-	if len(h) >= maxHints {
-		return false
-	}
-	h[key] = hint{told, now.Add(hintLife)}
-	return true
+	h.fresh[key] = hint{told, now.Add(hintLife)}
 }
 
-func (h hints[K]) take(key K, now time.Time) (Told, bool) {
-	hint, ok := h[key]
-	delete(h, key)
-	return hint.told, ok && now.Before(hint.until)
+func (h *hints[K]) take(key K, now time.Time) (Told, bool) {
+	last, ok := h.fresh[key]
+	if !ok {
+		last, ok = h.old[key]
+	}
+	delete(h.fresh, key)
+	delete(h.old, key)
+	return last.told, ok && now.Before(last.until)
 }
 
 // Tell takes what holds for a connection from now on. It also holds for one that is
-// not known yet and appears within ten seconds.
-func (m *Manager) Tell(token Token, told Told) error {
+// not known yet and appears within ten seconds, unless thousands are told of before.
+func (m *Manager) Tell(token Token, told Told) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	if c := m.conns.byToken[token]; c != nil {
 		m.tell(c, told, now)
-		return nil
+		return
 	}
-	if !m.byToken.keep(token, told, now) {
-		return fmt.Errorf("taking %+v of connection %s: %w", told, token, ErrUnknownConnection)
-	}
-	return nil
+	m.byToken.keep(token, told, now)
 }
 
 // TellByAddress is [Manager.Tell] for who knows the addresses of the initial
 // subflow, not the token.
-func (m *Manager) TellByAddress(local, remote netip.AddrPort, told Told) error {
+func (m *Manager) TellByAddress(local, remote netip.AddrPort, told Told) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	key := tupleOf(local, remote)
 	if token, ok := m.conns.byTuple[key]; ok {
 		m.tell(m.conns.byToken[token], told, now)
-		return nil
+		return
 	}
-	if !m.byAddress.keep(key, told, now) {
-		return fmt.Errorf("taking %+v of connection %s from %s: %w", told, local, remote, ErrUnknownConnection)
-	}
-	return nil
+	m.byAddress.keep(key, told, now)
 }
 
 func (m *Manager) tell(c *Connection, told Told, now time.Time) {

@@ -135,7 +135,7 @@ func newManager(cfg Config, source eventSource, kernel commander) (*Manager, err
 	m := &Manager{
 		cfg: cfg, log: cfg.Logger, source: source, kernel: kernel,
 		policy: cfg.Policy, conns: newConnections(),
-		ids: make(map[netip.Addr]uint8), byToken: make(hints[Token]), byAddress: make(hints[tuple]),
+		ids:     make(map[netip.Addr]uint8),
 		pending: make(map[Token]struct{}), wake: make(chan struct{}, 1),
 	}
 	if m.log == nil {

@@ -69,7 +69,7 @@ func TestManagerReadsAnewAfterAnOverrun(t *testing.T) {
 		k := newFakeKernel()
 		m := k.run(t, aggregatedConfig(t))
 		k.happen(created, settled, joinB)
-		must(t, m.Tell(1, Told{Class: "bulk"}))
+		m.Tell(1, Told{Class: "bulk"})
 		k.took()
 		c := at("2001:db8:1::1") // the same connection, whose second subflow was lost unseen
 		other := at("2001:db8:1::2")
@@ -100,7 +100,7 @@ func TestManagerGoesOnAfterItLostTheKernel(t *testing.T) {
 			k := newFakeKernel()
 			m := k.run(t, aggregatedConfig(t))
 			k.happen(created, settled, joinB)
-			must(t, m.Tell(1, Told{Class: "bulk"}))
+			m.Tell(1, Told{Class: "bulk"})
 			k.took()
 			c := at("2001:db8:1::1") // the same connection, whose second subflow was lost unseen
 			k.connections = []Connection{*c}
@@ -113,7 +113,7 @@ func TestManagerGoesOnAfterItLostTheKernel(t *testing.T) {
 			if k.opened < 10 || k.opened > 15 {
 				t.Errorf("%s: opened %d times in a minute, want 10 to 15", name, k.opened)
 			}
-			must(t, m.Tell(1, Told{Class: "live"}))
+			m.Tell(1, Told{Class: "live"})
 			must(t, m.SetPaths(labPaths(PathUp, PathUp, PathUp)))
 			m.Reconsider()
 			expect(t, name+", meanwhile", k.took())

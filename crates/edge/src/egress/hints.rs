@@ -1,26 +1,19 @@
 //! What the agent is told of MPTCP connections: it cannot see what they carry, nor what was chosen for
 //! them.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use hikyaku_core::path::{Mode, PathSet, Route};
 use http::{Method, StatusCode};
 use serde::Serialize;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout_at};
 
 use super::agent::{AgentError, Requests};
 use super::{ClassId, Egress};
 
 /// Words that may wait for the agent. Beyond, connections keep what they have.
 const QUEUE: usize = 4096;
-/// Tries while the agent has no room for words of connections that the kernel has not told it of yet,
-/// and the time between them.
-const TRIES: u32 = 4;
-const AGAIN: Duration = Duration::from_millis(50);
 
 /// Tells the agent which class and mode connections have.
 #[derive(Debug)]
@@ -86,41 +79,6 @@ impl Hints {
     }
 }
 
-/// What came of telling the agent of a connection.
-#[derive(Debug)]
-enum Told {
-    Yes,
-    /// It does not know the connection, and has no room to remember what it was told.
-    NotYet,
-}
-
-/// What is told again.
-#[derive(Debug)]
-struct Later {
-    due: Instant,
-    hint: Hint,
-    tries: u32,
-}
-
-/// What is to be told now, and how often at most.
-async fn next(
-    waiting: &mut mpsc::Receiver<Hint>,
-    later: &mut VecDeque<Later>,
-) -> Option<(Hint, u32)> {
-    let arrived = match later.front() {
-        Some(first) if first.due <= Instant::now() => None,
-        Some(first) => timeout_at(first.due, waiting.recv()).await.ok(),
-        None => Some(waiting.recv().await),
-    };
-    let Some(hint) = arrived else {
-        return later.pop_front().map(|first| (first.hint, first.tries));
-    };
-    let hint = hint?;
-    // It says what is so now.
-    later.retain(|older| older.hint.token != hint.token);
-    Some((hint, TRIES))
-}
-
 /// The body of `PUT /v1/connections`.
 #[derive(Debug, Serialize)]
 struct Body<'a> {
@@ -131,32 +89,22 @@ struct Body<'a> {
 }
 
 impl Egress {
-    /// Tells what comes from the queue, at once; what the agent can't take yet, a little later.
+    /// Tells what comes from the queue.
     pub(super) async fn tell(self: Arc<Self>, mut waiting: mpsc::Receiver<Hint>) {
         let mut requests = Requests::new(self.socket.clone());
-        let mut later = VecDeque::new();
-        while let Some((hint, tries)) = next(&mut waiting, &mut later).await {
+        while let Some(hint) = waiting.recv().await {
             if !self.hints.are_obeyed() {
                 continue;
             }
-            match self.tell_one(&mut requests, hint).await {
-                Ok(Told::NotYet) if tries > 1 => later.push_back(Later {
-                    due: Instant::now() + AGAIN,
-                    hint,
-                    tries: tries - 1,
-                }),
-                // Told, or the connection has ended.
-                Ok(Told::Yes | Told::NotYet) => {}
-                Err(error) => {
-                    self.trouble.tell(&self.socket, &error.to_string());
-                    // Decisions to come tell it anew.
-                    self.hints.epoch.fetch_add(1, Ordering::Relaxed);
-                }
+            if let Err(error) = self.tell_one(&mut requests, hint).await {
+                self.trouble.tell(&self.socket, &error.to_string());
+                // Decisions to come tell it anew.
+                self.hints.epoch.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
 
-    async fn tell_one(&self, requests: &mut Requests, hint: Hint) -> Result<Told, AgentError> {
+    async fn tell_one(&self, requests: &mut Requests, hint: Hint) -> Result<(), AgentError> {
         let (rules, state) = (self.rules.load_full(), self.state.load_full());
         let names = hint.avoid.iter();
         let names = names.filter_map(|path| state.names().name(path));
@@ -168,15 +116,11 @@ impl Egress {
         };
         let answer = requests.ask(&Method::PUT, "/v1/connections", &body).await;
         match answer {
-            Ok(_) => Ok(Told::Yes),
-            Err(AgentError::Refused { status, .. }) if status == StatusCode::NOT_FOUND => {
-                Ok(Told::NotYet)
-            }
             Err(AgentError::Refused { status, .. }) if status == StatusCode::NOT_IMPLEMENTED => {
                 self.is_not_obeyed();
-                Ok(Told::Yes)
+                Ok(())
             }
-            Err(error) => Err(error),
+            answer => answer.map(drop),
         }
     }
 

@@ -44,9 +44,6 @@ struct State {
     lookups: Vec<String>,
     told: Vec<Value>,
     refuses_connections: bool,
-    /// A token, and how often the agent does not know it yet.
-    late: Option<(u32, u32)>,
-    connections: usize,
 }
 
 pub(super) fn path(name: &str, state: &str, mark: u32, addresses: &[&str]) -> Value {
@@ -121,16 +118,6 @@ impl Agent {
         self.inner.state.lock().refuses_connections = true;
     }
 
-    /// Lets it know the MPTCP connection only when it was told of it so many times.
-    pub(super) fn learns_late(&self, token: u32, times: u32) {
-        self.inner.state.lock().late = Some((token, times));
-    }
-
-    /// How many connections it has taken.
-    pub(super) fn connections(&self) -> usize {
-        self.inner.state.lock().connections
-    }
-
     pub(super) fn streams(&self) -> usize {
         self.inner.state.lock().streams
     }
@@ -152,7 +139,6 @@ async fn serve(listener: UnixListener, inner: Arc<Inner>) {
     let mut connections = JoinSet::new();
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        inner.state.lock().connections += 1;
         let inner = Arc::clone(&inner);
         let service = service_fn(move |request| {
             let inner = Arc::clone(&inner);
@@ -184,15 +170,7 @@ impl Inner {
                 if state.refuses_connections {
                     return answer(StatusCode::NOT_IMPLEMENTED, &json!({"error": "kernel"}));
                 }
-                let told = read();
-                if let Some((token, times)) = &mut state.late
-                    && told["token"] == *token
-                    && *times > 0
-                {
-                    *times -= 1;
-                    return answer(StatusCode::NOT_FOUND, &json!({"error": "unknown"}));
-                }
-                state.told.push(told);
+                state.told.push(read());
                 answer(StatusCode::NO_CONTENT, &Value::Null)
             }
             _ => answer(StatusCode::NOT_FOUND, &json!({"error": "no such path"})),

@@ -82,23 +82,3 @@ fn configuration() {
     assert_eq!(config.egress, EgressConfig::default());
     assert!(Egress::new(&config, classes, Clock::start()).is_none());
 }
-
-#[tokio::test]
-async fn a_connection_unknown_to_the_agent_delays_no_other() {
-    let agent = Agent::start();
-    agent.learns_late(77, 2);
-    let edge = Edge::start(&agent, &["policy.path=aggregate"]);
-    let connections = [77, 78].map(|token| edge.connection("192.0.2.7", Some(token)));
-    for connection in &connections {
-        edge.until_on(connection, "aggregate").await;
-    }
-    let told = |token: u32| agent.told().iter().any(|told| told["token"] == token);
-    until("the agent knows both", || told(77) && told(78)).await;
-    let first = agent.told()[0]["token"].clone();
-    assert_eq!(first, 78, "77 is told again a little later");
-    assert_eq!(
-        agent.connections(),
-        3,
-        "of events, lookups, and hints, which a refusal leaves open"
-    );
-}
