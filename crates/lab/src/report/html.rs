@@ -271,9 +271,10 @@ fn goals(out: &mut String, page: &Page) {
     for (i, section) in page.sections.iter().enumerate() {
         for goal in &section.goals {
             let reached = goal.reached.as_deref().unwrap_or("not measured");
-            let (class, word) = match goal.met {
-                true => ("met", "✓ reached"),
-                false => ("missed", "✗ missed"),
+            let (class, word) = match (&goal.reached, goal.met) {
+                (None, _) => ("", ""),
+                (Some(_), true) => ("met", "✓ reached"),
+                (Some(_), false) => ("missed", "✗ missed"),
             };
             let _ = writeln!(
                 out,

@@ -41,7 +41,11 @@ fn goals<'a>(out: &mut String, goals: impl Iterator<Item = &'a Goal>) {
     out.push_str("| | goal | reached | |\n| --- | --- | --- | --- |\n");
     for goal in goals {
         let reached = goal.reached.as_deref().unwrap_or("not measured");
-        let met = if goal.met { "yes" } else { "**no**" };
+        let met = match (&goal.reached, goal.met) {
+            (None, _) => "",
+            (Some(_), true) => "yes",
+            (Some(_), false) => "**no**",
+        };
         let _ = writeln!(
             out,
             "| {} | {} | {reached} | {met} |",

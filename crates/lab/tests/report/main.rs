@@ -261,6 +261,16 @@ fn arms_are_held_against_the_sum_of_others() {
 }
 
 #[test]
+fn what_was_not_measured_is_neither_reached_nor_missed() {
+    // Either arm is right where they do not differ.
+    let (page, markdown) = report(SMALL, &small(|_, _, _| 900.0));
+    let goal = row(&markdown, "adaptive: right choice where arms differ");
+    assert_eq!(goal[1..], ["at least 95 %", "not measured", ""]);
+    let missed = page.text.matches("✗ missed").count();
+    assert_eq!(missed, markdown.matches("| **no** |").count());
+}
+
+#[test]
 fn the_same_records_give_the_same_report() {
     let runs = synthetic::runs("eval", EXPERIMENTS[1].1);
     let (first, second) = (
