@@ -15,10 +15,9 @@ use super::sys;
 /// instead, it is asked to; else a process for each CPU spins, with the policy
 /// `SCHED_IDLE`, so that everything else runs before it.
 ///
-/// Each is alone in its session. `sched_autogroup` weighs a session's threads on a CPU
-/// as a group, whose weight follows what else the session does: Linux 6.18 then let the
-/// spinning threads of a session that works run for up to seconds before other sessions
-/// and kernel threads (`ksoftirqd`, `rcu_preempt`) had their turn.
+/// Each is alone in its session: with `sched_autogroup`, Linux 6.18 let spinning threads
+/// of a session that works run for up to seconds before other sessions and kernel threads
+/// (`ksoftirqd`, `rcu_preempt`) had their turn.
 #[derive(Debug)]
 pub(crate) struct KeepAwake {
     /// The kernel polls as long as it is open.
