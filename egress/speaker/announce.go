@@ -40,7 +40,8 @@ type VPNAnnouncement struct {
 // AnnounceVPN announces VPN routes to all reflectors, or changes them. It
 // returns when they are on their way.
 //
-// It fails for a service that cannot be announced, before any route has gone.
+// It fails for a service that cannot be announced, before any route has gone. A route
+// whose path attributes leave no room for it in a message is no failure: see [Withheld].
 func (s *Speaker) AnnounceVPN(a VPNAnnouncement) error {
 	if err := s.announce(a); err != nil {
 		return fmt.Errorf("announcing %d VPN routes of %s: %w", len(a.Prefixes), a.RD, err)
@@ -51,7 +52,7 @@ func (s *Speaker) AnnounceVPN(a VPNAnnouncement) error {
 func (s *Speaker) announce(a VPNAnnouncement) error {
 	route := unique.Make(a.Route)
 	// What cannot be sent is refused now: nobody is there to hear of it later.
-	if _, err := (group{rd: a.RD, family: VPNv6, route: route}).append(nil, netip.IPv6Unspecified()); err != nil {
+	if _, err := a.Route.wire(); err != nil {
 		return err
 	}
 	s.announcing.Lock()
@@ -78,13 +79,42 @@ func (s *Speaker) WithdrawVPN(rd srv6.RouteDistinguisher, prefixes []netip.Prefi
 		v.posted()
 	}
 	if s.mirrored {
-		return s.withdrawByGoBGP(rd, known)
+		return s.withdrawByGoBGP(rd, s.mirrorWithheld.remove(rd, known))
 	}
 	return nil
 }
 
-// announceByGoBGP announces to reflectors whose sessions are GoBGP's.
+// announceByGoBGP announces to reflectors whose sessions are GoBGP's. It would leave out
+// what does not fit, and not withdraw what was announced of that before.
 func (s *Speaker) announceByGoBGP(a VPNAnnouncement) error {
+	var byFamily grouping
+	route := unique.Make(a.Route)
+	for _, p := range a.Prefixes {
+		byFamily.add(a.RD, compact(p), route)
+	}
+	a.Prefixes = nil
+	for _, g := range byFamily.list {
+		u, err := g.announcement(netip.IPv6Unspecified(), maxMessage)
+		if err != nil {
+			return err
+		}
+		fitting, tooLong := u.split(g.prefixes)
+		s.mirrorWithheld.remove(a.RD, fitting)
+		if fresh := s.mirrorWithheld.add(a.RD, tooLong); len(fresh) > 0 {
+			for _, reflector := range s.mirrors {
+				s.logWithheld(reflector, &s.mirrorWithheld, a.RD, fresh[0], u)
+			}
+			if err := s.withdrawByGoBGP(a.RD, fresh); err != nil {
+				return err
+			}
+		}
+		a.Prefixes = append(a.Prefixes, fitting...)
+	}
+	return s.addVPN(a)
+}
+
+// addVPN gives VPN routes to GoBGP.
+func (s *Speaker) addVPN(a VPNAnnouncement) error {
 	shared, err := a.Route.gobgp()
 	if err != nil {
 		return err

@@ -16,6 +16,8 @@ type fakeReflector struct {
 	as       uint32
 	listener net.Listener
 	at       netip.AddrPort
+	// capabilities are offered besides the usual ones.
+	capabilities []bgp.ParameterCapabilityInterface
 }
 
 func listenAsReflector(t testing.TB) *fakeReflector {
@@ -62,7 +64,7 @@ func (r *fakeReflector) acceptUnread(buffer int, families ...bgp.Family) *fakePe
 			r.t.Fatal(err)
 		}
 	}
-	p := &fakePeer{t: r.t, conn: conn, changed: make(chan struct{}, 1)}
+	p := &fakePeer{t: r.t, conn: conn, capabilities: r.capabilities, changed: make(chan struct{}, 1)}
 	if err := p.open(r.at.Addr(), r.as, families); err != nil {
 		r.t.Fatalf("reflector %s could not establish a session: %v", r.at, err)
 	}

@@ -17,6 +17,8 @@ type faultLog struct {
 	// unusable counts messages whose VPN routes packets cannot be sent by.
 	unusable uint64
 	routes   seldom
+	// withheld are lines on routes that the neighbour is not told of.
+	withheld seldom
 }
 
 // faulty counts what was wrong with an UPDATE of a neighbour.

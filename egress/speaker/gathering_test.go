@@ -24,20 +24,15 @@ func gatherBodies(t testing.TB) (names []string, bodies [][]byte) {
 		return b
 	}
 	four, short := netip.MustParsePrefix("198.51.100.0/25"), netip.MustParsePrefix("2001:db8::/32")
-	add := func(name string, b []byte, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	add := func(name string, b []byte) {
 		found, _ := messagesOf(t, b)
 		names, bodies = append(names, name), append(bodies, found[0])
 	}
 	announce := func(name string, med uint32, hop netip.Addr, id srv6.Identity, p ...netip.Prefix) {
-		b, err := appendAnnouncement(nil, wire(med), hop, id.RD, vpnFamilyOf(p[0].Addr().Is4()), p)
-		add(name, b, err)
+		add(name, announcement(wire(med), hop, vpnFamilyOf(p[0].Addr().Is4()), maxMessage).append(nil, id.RD, p))
 	}
 	withdraw := func(name string, p ...netip.Prefix) {
-		b, err := appendWithdrawal(nil, id.RD, vpnFamilyOf(p[0].Addr().Is4()), p)
-		add(name, b, err)
+		add(name, withdrawal(vpnFamilyOf(p[0].Addr().Is4())).append(nil, id.RD, p))
 	}
 	announce("a1", 1, hop, id, prefixes6(1, 1)...)
 	announce("a2", 1, hop, id, prefixes6(2, 1)...)
@@ -50,7 +45,7 @@ func gatherBodies(t testing.TB) (names []string, bodies [][]byte) {
 	withdraw("w1", prefixes6(1, 1)...)
 	withdraw("w2", prefixes6(2, 1)...)
 	withdraw("w IPv4", four)
-	add("End-of-RIB", appendEndOfRIB(nil, VPNv6), nil)
+	add("End-of-RIB", appendEndOfRIB(nil, VPNv6))
 	return names, bodies
 }
 

@@ -187,12 +187,11 @@ func encodeVPNTables(b *testing.B) (table []byte) {
 		for first := 0; first < loadRoutes(); first += loadPerMsg {
 			attributes := Attributes{ASPath: NewASPath(uint32(64601+peer), uint32(100_000+first), 64700)}
 			wire, err := NewVPNRoute(service(id, srv6.EndDT6), attributes, id.RT).wire()
-			if err == nil {
-				table, err = appendAnnouncement(table, wire, netip.MustParseAddr("2001:db8::1"), id.RD, VPNv6, prefixes6(first, loadPerMsg))
-			}
 			if err != nil {
 				b.Fatal(err)
 			}
+			u := announcement(wire, netip.MustParseAddr("2001:db8::1"), VPNv6, maxMessage)
+			table = u.append(table, id.RD, prefixes6(first, loadPerMsg))
 		}
 	}
 	return appendEndOfRIB(table, VPNv6)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -118,6 +119,8 @@ type opened struct {
 	routerID netip.Addr
 	families []Family
 	holdTime time.Duration // 0: none
+	// longest is the length of an UPDATE that the neighbour takes, in bytes.
+	longest int
 }
 
 // open exchanges OPEN and KEEPALIVE (RFC 4271 §8.2.2). It answers what it refuses
@@ -150,8 +153,19 @@ func (v *ownSession) open(conn *net.TCPConn, r io.Reader) (opened, error) {
 	return agreed, conn.SetDeadline(time.Time{})
 }
 
-// openMessage is our OPEN: multiprotocol, route refresh, four-byte AS numbers and
-// graceful restart, as what GoBGP offers on other sessions.
+// longestToUs is the length of a message at most that the neighbour may send, in bytes.
+// Extended messages (RFC 8654) are for reflectors: a route of an egress peer needs more
+// room within the AS than it came with, and what a peer can make the border keep for each
+// of its routes stays bounded by the shorter message.
+func (v *ownSession) longestToUs() int {
+	if v.reflects() {
+		return maxExtended
+	}
+	return maxMessage
+}
+
+// openMessage is our OPEN: multiprotocol, route refresh, four-byte AS numbers, graceful
+// restart and, to reflectors, extended messages, as what GoBGP offers on other sessions.
 func (v *ownSession) openMessage() ([]byte, error) {
 	n, c := v.neighbor, v.speaker.config
 	restarting := v.speaker.restarting(n)
@@ -160,6 +174,9 @@ func (v *ownSession) openMessage() ([]byte, error) {
 	forwarding := restarting || v.wasUp
 	var kept []*bgp.CapGracefulRestartTuple
 	capabilities := []bgp.ParameterCapabilityInterface{bgp.NewCapRouteRefresh(), bgp.NewCapFourOctetASNumber(c.AS)}
+	if v.longestToUs() == maxExtended {
+		capabilities = append(capabilities, bgp.NewCapExtendedMessage())
+	}
 	for _, f := range n.Families {
 		capabilities = append(capabilities, bgp.NewCapMultiProtocol(f.gobgp()))
 		if n.GracefulRestart > 0 {
@@ -190,22 +207,26 @@ func (v *ownSession) agree(body []byte) (opened, error) {
 		return opened{}, err
 	}
 	var capabilities []bgp.ParameterCapabilityInterface
-	wide := false
 	for _, p := range m.OptParams {
 		if p, ok := p.(*bgp.OptionParameterCapability); ok {
 			capabilities = append(capabilities, p.Capability...)
 		}
 	}
-	for _, one := range capabilities {
-		wide = wide || one.Code() == bgp.BGP_CAP_FOUR_OCTET_AS_NUMBER
+	wide := offers(capabilities, bgp.BGP_CAP_FOUR_OCTET_AS_NUMBER)
+	agreed := opened{routerID: m.ID, families: sharedFamilies(v.neighbor.Families, capabilities), longest: maxMessage}
+	if v.reflects() && offers(capabilities, bgp.BGP_CAP_EXTENDED_MESSAGE) {
+		agreed.longest = maxExtended
 	}
-	agreed := opened{routerID: m.ID, families: sharedFamilies(v.neighbor.Families, capabilities)}
 	if !wide || len(agreed.families) == 0 {
 		return opened{}, bgp.NewMessageError(bgp.BGP_ERROR_OPEN_MESSAGE_ERROR, bgp.BGP_ERROR_SUB_UNSUPPORTED_CAPABILITY, nil,
 			fmt.Sprintf("it has no family of ours (%v), or no AS numbers of four bytes", v.neighbor.Families))
 	}
 	agreed.holdTime = min(v.neighbor.HoldTime, time.Duration(m.HoldTime)*time.Second)
 	return agreed, nil
+}
+
+func offers(capabilities []bgp.ParameterCapabilityInterface, code bgp.BGPCapabilityCode) bool {
+	return slices.ContainsFunc(capabilities, func(c bgp.ParameterCapabilityInterface) bool { return c.Code() == code })
 }
 
 // readMessage reads a message that must be of one type.
@@ -223,7 +244,8 @@ func readMessage(r io.Reader, want byte) ([]byte, error) {
 	return body, nil
 }
 
-// nextMessage reads a message into buffer, of maxMessage bytes.
+// nextMessage reads a message into buffer, which is as long as one may be. KEEPALIVE has
+// a header alone, and OPEN never comes where more than maxMessage bytes may (RFC 8654 §4).
 func nextMessage(r io.Reader, buffer []byte) (kind byte, body []byte, err error) {
 	header := buffer[:headerLength]
 	if _, err := io.ReadFull(r, header); err != nil {
@@ -236,14 +258,15 @@ func nextMessage(r io.Reader, buffer []byte) (kind byte, body []byte, err error)
 		}
 	}
 	n := int(binary.BigEndian.Uint16(header[16:]))
-	if n < headerLength || n > maxMessage {
+	kind = header[18]
+	if n < headerLength || n > len(buffer) || kind == bgp.BGP_MSG_KEEPALIVE && n > headerLength {
 		return 0, nil, bgp.NewMessageError(bgp.BGP_ERROR_MESSAGE_HEADER_ERROR, bgp.BGP_ERROR_SUB_BAD_MESSAGE_LENGTH, header[16:18],
 			fmt.Sprintf("a message of %d bytes", n))
 	}
 	if _, err := io.ReadFull(r, buffer[headerLength:n]); err != nil {
 		return 0, nil, err
 	}
-	return header[18], buffer[headerLength:n], nil
+	return kind, buffer[headerLength:n], nil
 }
 
 // hasMessage tells whether the next message can be read without waiting.

@@ -13,7 +13,6 @@ import (
 	"net/netip"
 	"slices"
 	"time"
-	"unique"
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 )
@@ -44,7 +43,8 @@ type ownSession struct {
 	families []Family
 	local    netip.Addr
 	outbox   *outbox
-	backlog  *backlog // of an egress peer
+	withheld *withheld // from a reflector
+	backlog  *backlog  // of an egress peer
 	gathered gathering
 	// fail ends the session for an error; guarded as live is.
 	fail context.CancelCauseFunc
@@ -190,7 +190,7 @@ func interrupt(conn *net.TCPConn, wrote <-chan struct{}) {
 
 // read takes messages until the session ends.
 func (v *ownSession) read(ctx context.Context, conn *net.TCPConn, r *bufio.Reader, agreed opened) error {
-	buffer := make([]byte, maxMessage)
+	buffer := make([]byte, v.longestToUs())
 	for {
 		if agreed.holdTime > 0 && r.Buffered() < headerLength {
 			if err := conn.SetReadDeadline(time.Now().Add(agreed.holdTime)); err != nil {
@@ -280,7 +280,7 @@ func (v *ownSession) write(ctx context.Context, conn *net.TCPConn, box *outbox, 
 		case <-box.bell:
 		}
 		for p, more := v.speaker.next(box); more; p, more = v.speaker.next(box) {
-			if _, err := w.Write(v.encode(p, local)); err != nil {
+			if _, err := w.Write(v.encode(p, local, agreed.longest)); err != nil {
 				return fmt.Errorf("sending routes: %w", err)
 			}
 		}
@@ -350,36 +350,4 @@ func (v *ownSession) report(ctx context.Context, r sessionReport) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// encode returns the messages of a parcel.
-func (v *ownSession) encode(p parcel, local netip.Addr) []byte {
-	b := p.messages
-	for _, g := range p.groups {
-		more, err := g.append(b, local)
-		if err != nil { // not those that AnnounceVPN let through
-			v.log.Error("encoding VPN routes", slog.String("rd", g.rd.String()), slog.Any("error", err))
-			continue
-		}
-		b = more
-	}
-	return b
-}
-
-// append appends the messages that announce or withdraw a group. local is the next
-// hop where the route has none.
-func (g group) append(b []byte, local netip.Addr) ([]byte, error) {
-	if g.route == (unique.Handle[VPNRoute]{}) {
-		return appendWithdrawal(b, g.rd, g.family, g.prefixes)
-	}
-	route := g.route.Value()
-	hop := route.Attributes.NextHop
-	if !hop.IsValid() {
-		hop = local
-	}
-	attributes, err := route.wire()
-	if err != nil {
-		return nil, err
-	}
-	return appendAnnouncement(b, attributes, hop, g.rd, g.family, g.prefixes)
 }

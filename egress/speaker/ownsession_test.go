@@ -241,10 +241,7 @@ func TestAnnounceOnlySkipsRoutes(t *testing.T) {
 
 func TestNoRouteHasRoomInAnEndOfRIB(t *testing.T) {
 	for family, shortest := range map[Family]string{VPNv4: "0.0.0.0/0", VPNv6: "::/0"} {
-		m, err := appendWithdrawal(nil, srv6.RouteDistinguisher{}, family, []netip.Prefix{netip.MustParsePrefix(shortest)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := withdrawal(family).append(nil, srv6.RouteDistinguisher{}, []netip.Prefix{netip.MustParsePrefix(shortest)})
 		if n := len(m) - headerLength; n <= longestEndOfRIB {
 			t.Errorf("a withdrawal of %s has %d bytes, an End-of-RIB up to %d", family, n, longestEndOfRIB)
 		}

@@ -38,8 +38,12 @@ type Speaker struct {
 	out         outTable
 	ownSessions map[string]*ownSession
 	mirrored    bool // to GoBGP, see mirror
-	restart     restartPhase
-	leaving     atomic.Bool // for a restart
+	// mirrors are the reflectors whose sessions are GoBGP's, and mirrorWithheld is what
+	// none of them is told of.
+	mirrors        map[string]netip.Addr
+	mirrorWithheld withheld
+	restart        restartPhase
+	leaving        atomic.Bool // for a restart
 }
 
 // Start starts a speaker. It ends when ctx does, as by [Speaker.Close]. A process
@@ -61,6 +65,7 @@ func Start(ctx context.Context, config Config) (*Speaker, error) {
 
 		out:         make(outTable),
 		ownSessions: make(map[string]*ownSession),
+		mirrors:     make(map[string]netip.Addr),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	hook := downHook{
@@ -123,7 +128,7 @@ func (s *Speaker) AddNeighbor(n Neighbor) error {
 	switch {
 	case s.config.ownSession(n):
 	case n.AS == s.config.AS:
-		if err := s.mirror(); err != nil {
+		if err := s.mirror(n); err != nil {
 			return fmt.Errorf("announcing VPN routes to neighbour %q: %w", n.Name, err)
 		}
 	default:
@@ -158,6 +163,9 @@ func (s *Speaker) RemoveNeighbor(name string) error {
 	} else if err := s.gobgp.DeletePeer(s.ctx, &api.DeletePeerRequest{Address: n.Address.String()}); err != nil {
 		return fmt.Errorf("removing neighbour %q (%s): %w", name, n.Address, err)
 	}
+	s.announcing.Lock()
+	delete(s.mirrors, name)
+	s.announcing.Unlock()
 	s.machines.Delete(n.Address)
 	s.names.Delete(n.Address)
 	delete(s.neighbors, name)

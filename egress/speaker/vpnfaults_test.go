@@ -200,10 +200,7 @@ func TestMalformedAttributeWithdrawsAndTheSessionStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good, err := appendAnnouncement(nil, attributes, netip.MustParseAddr("2001:db8::1"), id.RD, VPNv4, prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := announcement(attributes, netip.MustParseAddr("2001:db8::1"), VPNv4, maxMessage).append(nil, id.RD, prefix)
 	send := func(m []byte) {
 		t.Helper()
 		if _, err := p.conn.Write(m); err != nil {

@@ -21,7 +21,9 @@ func (c Config) ownSession(n Neighbor) bool {
 // startSession starts a session of ours.
 func (s *Speaker) startSession(n Neighbor) {
 	ctx, cancel := context.WithCancel(s.ctx)
-	v := &ownSession{speaker: s, neighbor: n, cancel: cancel, done: make(chan struct{}), outbox: newOutbox()}
+	v := &ownSession{
+		speaker: s, neighbor: n, cancel: cancel, done: make(chan struct{}), outbox: newOutbox(), withheld: &withheld{},
+	}
 	v.log = n.logger(s.config)
 	s.announcing.Lock()
 	s.ownSessions[n.Name] = v
@@ -57,9 +59,10 @@ func (s *Speaker) stopSession(name string) {
 
 // mirror makes GoBGP announce VPN routes, too, for a neighbour whose session is
 // its own.
-func (s *Speaker) mirror() error {
+func (s *Speaker) mirror(n Neighbor) error {
 	s.announcing.Lock()
 	defer s.announcing.Unlock()
+	s.mirrors[n.Name] = n.Address
 	if s.mirrored {
 		return nil
 	}
@@ -113,6 +116,7 @@ func (s *Speaker) goLive(v *ownSession, conn *net.TCPConn, families []Family, lo
 	s.announcing.Lock()
 	defer s.announcing.Unlock()
 	v.live, v.conn, v.families, v.local, v.outbox = true, conn, families, local, newOutbox()
+	v.withheld.reset()
 	v.fail = fail
 	s.postAll(v)
 	if v.owes = v.reflects() && v.neighbor.Restarting && s.restart == restarting; !v.owes {
@@ -124,6 +128,7 @@ func (s *Speaker) goDead(v *ownSession) {
 	s.announcing.Lock()
 	defer s.announcing.Unlock()
 	v.live, v.outbox = false, newOutbox()
+	v.withheld.reset()
 }
 
 // refresh sends everything again.

@@ -19,6 +19,7 @@ import (
 const (
 	headerLength = bgp.BGP_HEADER_LENGTH
 	maxMessage   = bgp.BGP_MAX_MESSAGE_LENGTH
+	maxExtended  = bgp.BGP_MAX_EXTENDED_MESSAGE_LENGTH // RFC 8654 §4
 	labelLength  = 3
 	rdLength     = 8
 	// extended are the flags of an optional attribute with two bytes of length.

@@ -52,14 +52,8 @@ func TestUpdatesAreWhatGoBGPReads(t *testing.T) {
 		{"VPNv4 by IPv4", VPNv4, "192.0.2.1", four},
 	} {
 		hop := netip.MustParseAddr(c.hop)
-		announced, err := appendAnnouncement(nil, attributes, hop, id.RD, c.family, c.prefixes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		withdrawn, err := appendWithdrawal(nil, id.RD, c.family, c.prefixes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		announced := announcement(attributes, hop, c.family, maxMessage).append(nil, id.RD, c.prefixes)
+		withdrawn := withdrawal(c.family).append(nil, id.RD, c.prefixes)
 		var reach, unreach, theirs []netip.Prefix
 		bodies, parsed := messagesOf(t, append(announced, withdrawn...))
 		for i, body := range bodies {
@@ -113,13 +107,8 @@ func FuzzParseUpdate(f *testing.F) {
 	}
 	for _, family := range []Family{VPNv4, VPNv6} {
 		prefixes := map[Family][]netip.Prefix{VPNv6: prefixes6(0, 3), VPNv4: {netip.MustParsePrefix("198.51.100.0/25")}}[family]
-		b, err := appendAnnouncement(nil, attributes, netip.MustParseAddr("2001:db8::1"), id.RD, family, prefixes)
-		if err == nil {
-			b, err = appendWithdrawal(b, id.RD, family, prefixes)
-		}
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := announcement(attributes, netip.MustParseAddr("2001:db8::1"), family, maxMessage).append(nil, id.RD, prefixes)
+		b = withdrawal(family).append(b, id.RD, prefixes)
 		bodies, _ := messagesOf(f, appendEndOfRIB(b, family))
 		for _, body := range bodies {
 			f.Add(body)
