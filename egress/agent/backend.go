@@ -26,7 +26,7 @@ func (b backend) Status(context.Context) (api.Status, error) {
 		Version: e.opts.Version, Role: string(e.roleName), ASN: e.common.ASN, RouterID: e.common.RouterID,
 		Started: e.started, Ready: e.sessions.ready(), Features: e.featureList(), Problems: e.role.problems(),
 	}
-	for _, s := range e.sessions.list(e.role.routes) {
+	for _, s := range e.sessionList() {
 		if !s.Up {
 			status.Problems = append(status.Problems, fmt.Sprintf("session %s: %s", s.Name, s.Error))
 		}
@@ -91,7 +91,7 @@ func (b backend) Sessions(context.Context) ([]api.Session, error) {
 	e := b.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.sessions.list(e.role.routes), nil
+	return e.sessionList(), nil
 }
 
 // Lookup implements [api.Backend].

@@ -12,6 +12,8 @@ import (
 type bgp interface {
 	Events() <-chan speaker.Event
 	AnnounceVPN(speaker.VPNAnnouncement) error
+	// Withheld is what a reflector is not told of, see [speaker.Withheld].
+	Withheld(name string) speaker.Withheld
 	// AnnouncedAll ends a restart, see [speaker.Speaker.AnnouncedAll].
 	AnnouncedAll()
 	Close()

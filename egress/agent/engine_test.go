@@ -60,6 +60,7 @@ type unchanging struct {
 func (unchanging) Reset(context.Context, kernel.State) error { return nil }
 func (unchanging) Events() <-chan speaker.Event              { return nil }
 func (unchanging) AnnouncedAll()                             {}
+func (unchanging) Withheld(string) speaker.Withheld          { return speaker.Withheld{} }
 
 // startPart runs the loop of an engine with the part until the test ends.
 func startPart(t *testing.T, p *onePart) *engine {

@@ -36,5 +36,5 @@ func (b *Border) problems() []string {
 				"IPv6 works", name))
 		}
 	}
-	return all
+	return append(all, b.withheld()...)
 }

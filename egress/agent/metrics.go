@@ -27,6 +27,11 @@ var (
 	sessionFaults = prometheus.NewDesc("hikyaku_egress_session_faults_total",
 		"Malformed path attributes that the neighbour has sent, by what becomes of them (RFC 7606).",
 		[]string{"session", "kind", "action"}, nil)
+	withheldRoutes = prometheus.NewDesc("hikyaku_egress_session_withheld_routes",
+		"Routes that the reflector is not told of, since their path attributes leave no room in a message.",
+		[]string{"session"}, nil)
+	withheldTotal = prometheus.NewDesc("hikyaku_egress_session_withheld_total",
+		"Times that a route has become one of which the reflector is not told.", []string{"session"}, nil)
 	pathState = prometheus.NewDesc("hikyaku_egress_path_state",
 		"1 for the state that the path is in.", []string{"path", "state"}, nil)
 	pathRoutes = prometheus.NewDesc("hikyaku_egress_path_routes",
@@ -40,7 +45,7 @@ type collector struct{ engine *engine }
 
 // Describe implements [prometheus.Collector].
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sessionUp, sessionEnds, sessionFaults, pathState, pathRoutes, readiness} {
+	for _, d := range []*prometheus.Desc{sessionUp, sessionEnds, sessionFaults, withheldRoutes, withheldTotal, pathState, pathRoutes, readiness} {
 		out <- d
 	}
 }
@@ -56,13 +61,17 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	e := c.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, s := range e.sessions.list(e.role.routes) {
+	for _, s := range e.sessionList() {
 		gauge(sessionUp, number(s.Up), s.Name, s.Kind)
 		for _, cause := range speaker.EndCauses {
 			counter(sessionEnds, *endsBy(&s.Ends, cause), s.Name, s.Kind, string(cause))
 		}
 		counter(sessionFaults, s.Faults.Withdrawn, s.Name, s.Kind, "withdrawn")
 		counter(sessionFaults, s.Faults.Discarded, s.Name, s.Kind, "discarded")
+		if s.Kind == kindReflector {
+			gauge(withheldRoutes, float64(s.Withheld.Routes), s.Name)
+			counter(withheldTotal, s.Withheld.Total, s.Name)
+		}
 	}
 	for _, p := range e.allPaths() {
 		for _, state := range []api.PathState{api.Up, api.Draining, api.Down} {

@@ -42,7 +42,7 @@ func (e *engine) publish() (changed bool) {
 	}
 	e.logProblems()
 	for name := range e.sessions.changed {
-		for _, session := range e.sessions.list(e.role.routes) {
+		for _, session := range e.sessionList() {
 			if session.Name == name {
 				e.hub.Publish(api.Event{Session: &session})
 			}

@@ -79,7 +79,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 	d := readDocument(t)
 	answers := map[string]any{
 		"Status": Status{}, "Feature": Feature{}, "Path": Path{}, "Routes": Routes{}, "Drain": Drain{},
-		"PathList": PathList{}, "Session": Session{}, "SessionList": SessionList{}, "Ends": Ends{}, "Faults": Faults{}, "Lookup": Lookup{},
+		"PathList": PathList{}, "Session": Session{}, "SessionList": SessionList{}, "Ends": Ends{}, "Faults": Faults{}, "Withheld": Withheld{}, "Lookup": Lookup{},
 		"Reach": Reach{}, "LookupList": LookupList{}, "Policy": Policy{}, "PolicyList": PolicyList{},
 		"Snapshot": Snapshot{}, "RouteChange": RouteChange{}, "Readiness": Readiness{}, "Failure": Failure{},
 	}

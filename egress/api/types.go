@@ -162,6 +162,8 @@ type Session struct {
 	Ends Ends `json:"ends"`
 	// Faults of what the neighbour has sent.
 	Faults Faults `json:"faults"`
+	// Withheld counts routes that the neighbour is not told of.
+	Withheld Withheld `json:"withheld"`
 	// Error is why it is down, a sentence; absent while it is up.
 	Error string `json:"error,omitempty"`
 }
@@ -194,6 +196,15 @@ type Faults struct {
 	Withdrawn uint64 `json:"withdrawn"`
 	// Discarded: they were left out, and the routes are used.
 	Discarded uint64 `json:"discarded"`
+}
+
+// Withheld counts routes whose path attributes leave no room for them in a message to a
+// reflector: those alone are not announced (RFC 4271 §9.2). Both are 0 for egress peers.
+type Withheld struct {
+	// Routes that the reflector is not told of now.
+	Routes int `json:"routes"`
+	// Total counts since the agent started how often a route has become one of them.
+	Total uint64 `json:"total"`
 }
 
 // Mode is how connections to a client use the paths.

@@ -228,6 +228,7 @@ func TestMalformedUpdatesOfPeers(t *testing.T) {
 		{"an unspecified next hop", updateBody(six(make([]byte, 16)...), goodOrigin, goodPath), withdrawn},
 		{"7.11: a next hop of 4 bytes for IPv6", updateBody(six(192, 0, 2, 1), goodOrigin, goodPath), reset},
 		{"RFC 5065 5: a confederation's segment", plain(goodOrigin, attribute(wellKnown, 2, 3, 1, 0, 0, 0, 1), hop), withdrawn},
+		{"RFC 7607 2: AS 0", plain(goodOrigin, attribute(wellKnown, 2, 2, 2, 0, 0, 0xfc, 0x59, 0, 0, 0, 0), hop), withdrawn},
 		{"7.5: LOCAL_PREF", plain(goodOrigin, goodPath, hop, attribute(wellKnown, 5, 0)), accepted},
 		{"7.9: ORIGINATOR_ID", plain(goodOrigin, goodPath, hop, attribute(optional, 9, 1)), accepted},
 		{"7.10: CLUSTER_LIST", plain(goodOrigin, goodPath, hop, attribute(optional, 10, 1)), accepted},

@@ -124,9 +124,15 @@ func (u *routeUpdate) parseAttribute(raw, value []byte) {
 		u.fault(kind, true, "%s", err)
 		return
 	}
-	if path, ok := attribute.(*bgp.PathAttributeAsPath); ok && u.from == fromPeer && confederated(path) {
-		u.fault(kind, true, "it has a confederation's segment")
-		return
+	if path, ok := attribute.(*bgp.PathAttributeAsPath); ok {
+		switch {
+		case u.from == fromPeer && confederated(path):
+			u.fault(kind, true, "it has a confederation's segment")
+			return
+		case asPathFromGoBGP(path).Contains(0):
+			u.fault(kind, true, "it has AS 0") // RFC 7607 §2
+			return
+		}
 	}
 	u.attributes = append(u.attributes, attribute)
 }

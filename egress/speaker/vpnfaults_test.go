@@ -160,6 +160,7 @@ func TestMalformedUpdates(t *testing.T) {
 		{"3 c: ORIGIN that is optional", updateBody(goodReach, attribute(transitive, 1, 0), goodPath, goodPref), withdrawn},
 		{"3 g: the first ORIGIN counts, which is malformed",
 			updateBody(goodReach, attribute(wellKnown, 1, 3), goodOrigin, goodPath, goodPref), withdrawn},
+		{"RFC 7607 2: AS 0", updateBody(goodReach, goodPref, goodOrigin, attribute(wellKnown, 2, 2, 1, 0, 0, 0, 0)), withdrawn},
 		{"7.2: an empty AS_PATH", updateBody(goodReach, goodPref, goodOrigin, attribute(wellKnown, 2)), accepted},
 		{"7.2: a segment of unknown type", updateBody(goodReach, goodPref, goodOrigin, attribute(wellKnown, 2, 5, 1, 0, 0, 0, 1)), withdrawn},
 		{"7.2: a segment that is too long", updateBody(goodReach, goodPref, goodOrigin, attribute(wellKnown, 2, 2, 2, 0, 0, 0, 1)), withdrawn},

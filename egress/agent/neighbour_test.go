@@ -1,0 +1,154 @@
+package agent
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	wire "github.com/osrg/gobgp/v4/pkg/packet/bgp"
+)
+
+// neighbour is the far end of a session that the agent opens: an egress peer, which says
+// what a test has it say, or a reflector, which notes what it is told.
+type neighbour struct {
+	t        *testing.T
+	as       uint32
+	family   wire.Family
+	listener net.Listener
+	conn     net.Conn
+
+	mu   sync.Mutex
+	told []string // "+RD PREFIX" and "-RD PREFIX", as they came
+	// messages counts UPDATEs.
+	messages int
+	news     chan struct{}
+}
+
+// listenAs makes a neighbour at an address of 127.0.0.0/8, which tells it from others.
+func listenAs(t *testing.T, address string, as uint32, family wire.Family) *neighbour {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return &neighbour{t: t, as: as, family: family, listener: l, news: make(chan struct{}, 1)}
+}
+
+func (n *neighbour) at() netip.AddrPort { return n.listener.Addr().(*net.TCPAddr).AddrPort() }
+
+// accept takes the next session.
+func (n *neighbour) accept() {
+	n.t.Helper()
+	conn, err := n.listener.Accept()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { conn.Close() })
+	n.conn = conn
+	open, err := wire.NewBGPOpenMessage(uint16(n.as), 90, n.at().Addr(), []wire.OptionParameterInterface{
+		wire.NewOptionParameterCapability([]wire.ParameterCapabilityInterface{
+			wire.NewCapMultiProtocol(n.family), wire.NewCapFourOctetASNumber(n.as),
+		}),
+	})
+	if err == nil {
+		err = errors.Join(send(conn, open), send(conn, wire.NewBGPKeepAliveMessage()))
+	}
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	go n.read(conn)
+}
+
+// read notes what comes until the session ends.
+func (n *neighbour) read(conn net.Conn) {
+	header := make([]byte, wire.BGP_HEADER_LENGTH)
+	for {
+		if _, err := io.ReadFull(conn, header); err != nil {
+			return
+		}
+		body := make([]byte, int(binary.BigEndian.Uint16(header[16:]))-len(header))
+		if _, err := io.ReadFull(conn, body); err != nil {
+			return
+		}
+		if header[18] != wire.BGP_MSG_UPDATE {
+			continue
+		}
+		update := &wire.BGPUpdate{}
+		if err := update.DecodeFromBytes(body); err != nil {
+			n.t.Errorf("reading what the agent tells: %v", err)
+		}
+		n.note(update)
+	}
+}
+
+func (n *neighbour) note(update *wire.BGPUpdate) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.messages++
+	for _, attribute := range update.PathAttributes {
+		sign, list := "", []wire.PathNLRI(nil)
+		switch a := attribute.(type) {
+		case *wire.PathAttributeMpReachNLRI:
+			sign, list = "+", a.Value
+		case *wire.PathAttributeMpUnreachNLRI:
+			sign, list = "-", a.Value
+		}
+		for _, route := range list {
+			if vpn, ok := route.NLRI.(*wire.LabeledVPNIPAddrPrefix); ok {
+				n.told = append(n.told, fmt.Sprintf("%s%s %s", sign, vpn.RD, vpn.Prefix))
+			}
+		}
+	}
+	select {
+	case n.news <- struct{}{}:
+	default:
+	}
+}
+
+// await returns what was told from a place on, when it ends with a word that done accepts.
+func (n *neighbour) await(from int, what string, done func(word string) bool) []string {
+	n.t.Helper()
+	deadline := time.After(time.Minute)
+	for {
+		n.mu.Lock()
+		told := slices.Clone(n.told[from:])
+		n.mu.Unlock()
+		if slices.ContainsFunc(told, done) {
+			return told
+		}
+		select {
+		case <-n.news:
+		case <-deadline:
+			n.t.Fatalf("the reflector is not told %s, but %v", what, told)
+		}
+	}
+}
+
+// place is where await begins for what comes from now on.
+func (n *neighbour) place() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.told)
+}
+
+// say sends UPDATEs.
+func (n *neighbour) say(bodies ...[]byte) {
+	n.t.Helper()
+	var all []byte
+	for _, body := range bodies {
+		all = append(all, slices.Repeat([]byte{0xff}, 16)...)
+		all = binary.BigEndian.AppendUint16(all, uint16(wire.BGP_HEADER_LENGTH+len(body)))
+		all = append(append(all, wire.BGP_MSG_UPDATE), body...)
+	}
+	if _, err := n.conn.Write(all); err != nil {
+		n.t.Fatal(err)
+	}
+}
