@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -120,14 +121,17 @@ func (b *Border) load(have kernel.State, h *host) error {
 
 // resolve asks the kernel where a next hop is.
 func resolve(d *devices, p *config.Peer, nextHop netip.Addr) (border.Hop, error) {
+	if nextHop.Is4In6() {
+		return border.Hop{}, fmt.Errorf("next hop %s of peer %s is an IPv4 address, which IPv6 packets cannot be sent to", nextHop, p.Name)
+	}
 	device := p.Interface
 	if device == "" {
 		device = p.Address.Zone()
 	}
-	if nextHop.IsLinkLocalUnicast() && device != "" {
+	gateway, by, err := d.route(net.IP(nextHop.AsSlice()), device)
+	if nextHop.IsLinkLocalUnicast() && device != "" && !errors.Is(err, errNoNeighbour) {
 		return border.Hop{Device: device, Gateway: nextHop.WithZone("")}, nil
 	}
-	gateway, by, err := d.route(net.IP(nextHop.AsSlice()), device)
 	if err == nil && gateway != nil && p.Multihop == 1 {
 		// As RFC 4271 §5.1.3 has it. Else a link that is down would turn its
 		// peer's packets over to whoever has the default route.

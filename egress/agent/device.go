@@ -89,6 +89,9 @@ func (d *devices) remove(keep map[string]bool) error {
 	return errors.Join(errs...)
 }
 
+// errNoNeighbour tells that an address is our own, or many hosts', or nobody's.
+var errNoNeighbour = errors.New("it is not a neighbour's")
+
 // route asks the kernel for the way to an address, over one interface if named.
 func (d *devices) route(to net.IP, device string) (gateway net.IP, by string, err error) {
 	options := &netlink.RouteGetOptions{Oif: device}
@@ -100,7 +103,7 @@ func (d *devices) route(to net.IP, device string) (gateway net.IP, by string, er
 		return nil, "", err
 	}
 	if routes[0].Type != unix.RTN_UNICAST {
-		return nil, "", fmt.Errorf("the route to it is of type %d (see rtnetlink(7)), not to a neighbour", routes[0].Type)
+		return nil, "", fmt.Errorf("%w: the route to it is of type %d (see rtnetlink(7))", errNoNeighbour, routes[0].Type)
 	}
 	link, err := d.handle.LinkByIndex(routes[0].LinkIndex)
 	if err != nil {

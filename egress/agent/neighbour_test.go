@@ -127,7 +127,7 @@ func (n *neighbour) await(from int, what string, done func(word string) bool) []
 		select {
 		case <-n.news:
 		case <-deadline:
-			n.t.Fatalf("the reflector is not told %s, but %v", what, told)
+			n.t.Fatalf("the reflector is not told %s, but %d other things, at the end %q", what, len(told), told[max(0, len(told)-20):])
 		}
 	}
 }

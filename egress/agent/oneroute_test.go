@@ -146,11 +146,9 @@ func attribute(flags, kind byte, value ...byte) []byte {
 	return append([]byte{flags | 0x10, kind, byte(len(value) >> 8), byte(len(value))}, value...)
 }
 
-// prefix is one of 2001:db8:8000::/33, of 48 bits.
+// prefix is one of 2001:db8::/32, of 48 bits.
 func prefix(n int) netip.Prefix {
-	a := [16]byte{0x20, 0x01, 0x0d, 0xb8, 0x80 | byte(n>>8), byte(n)}
-	a[4], a[5] = 0x80|byte(n>>9), byte(n>>1)
-	a[3] += byte(n&1) << 1
+	a := [16]byte{0x20, 0x01, 0x0d, 0xb8, byte(n >> 8), byte(n)}
 	return netip.PrefixFrom(netip.AddrFrom16(a), 48)
 }
 
@@ -265,6 +263,68 @@ func TestOneRouteChangesNothingElse(t *testing.T) {
 	}
 	if got := c.session("rr").Withheld; got != (api.Withheld{Routes: 0, Total: 3}) {
 		t.Errorf("withheld %+v, want 3 in all", got)
+	}
+}
+
+// TestWhatEndsASessionConcernsItsPeer has a peer send what nobody can tell the routes of.
+func TestWhatEndsASessionConcernsItsPeer(t *testing.T) {
+	c := newCrossing(t)
+	good := path(64601, 64700)
+	for _, test := range []struct {
+		name string
+		body []byte
+	}{
+		{"a prefix of 129 bits", update(append([]byte{129}, make([]byte, 17)...), origin, good)},
+		{"routes as with ADD-PATH, which is not agreed on", update(append([]byte{0, 0, 0, 1}, nlri(prefix(7))...), origin, good)},
+	} {
+		from := c.reflector.place()
+		c.a.say(test.body)
+		marker := "-192.0.2.1:1 2001:db8:b1:1::/128"
+		c.reflector.await(from, marker, func(word string) bool { return word == marker })
+		told := c.settle(c.b, 2, from)
+		for _, word := range told {
+			if !strings.HasPrefix(word, "-192.0.2.1:1 ") {
+				t.Errorf("%s: the reflector is told %s", test.name, word)
+			}
+		}
+		c.a.accept()
+		c.a.say(update(routes(100, 50), origin, path(64601)))
+		c.settle(c.a, 1, from)
+	}
+	if a, b := c.session("a").Ends, c.session("b").Ends; a != (api.Ends{UpdateError: 2}) || b != (api.Ends{}) {
+		t.Errorf("the sessions ended %+v and %+v", a, b)
+	}
+}
+
+// TestFlood has a peer announce more than max_prefixes.
+func TestFlood(t *testing.T) {
+	c := newCrossing(t)
+	from := c.reflector.place()
+	for first := 1000; first < 21_000; first += 500 {
+		c.a.say(update(routes(first, 500), origin, path(64601, uint32(first))))
+	}
+	// What is refused comes last, and is told nowhere.
+	c.a.say(body(unreach(routes(100, 1))), update(routes(30_000, 1), origin, path(64601)))
+	last := "+192.0.2.1:1 " + prefix(30_000).String()
+	told := c.reflector.await(from, last, func(word string) bool { return word == last })
+	announced := 0
+	for _, word := range told {
+		if strings.HasPrefix(word, "+192.0.2.1:1 ") {
+			announced++
+		} else if word != "-192.0.2.1:1 "+prefix(100).String() {
+			t.Errorf("the reflector is told %s", word)
+		}
+	}
+	// Of 3000 there were 51 before, and one has left.
+	if announced != 3000-51+1 {
+		t.Errorf("%d routes are announced", announced)
+	}
+	status, err := backend{c.border.engine}.Status(t.Context())
+	if err != nil || len(status.Problems) != 1 || !strings.Contains(status.Problems[0], "max_prefixes (3000)") {
+		t.Errorf("problems %q, %v", status.Problems, err)
+	}
+	if told := c.settle(c.b, 2, c.reflector.place()); len(told) > 0 {
+		t.Errorf("the reflector is then told %q", told)
 	}
 }
 

@@ -27,6 +27,8 @@ type peer struct {
 	marked bool
 	routes rib.Table[route]
 	hops   map[netip.Addr]resolution
+	// uses counts the routes by each next hop.
+	uses map[netip.Addr]int
 
 	// queue has the prefixes whose route is not as it should be; clearing those
 	// that are withdrawn from servers and still in the table of a lost peer.
@@ -42,7 +44,13 @@ type peer struct {
 type counts struct {
 	ipv6, ipv4 int // advertised
 	refused    int // beyond max_prefixes
+	scattered  int // by next hops beyond maxNextHops
 }
+
+// maxNextHops bounds the next hops of a peer's routes: the way to each is looked for once
+// a second, and what others have to say waits meanwhile. The largest route servers have
+// half as many members.
+const maxNextHops = 4096
 
 // endpoint is the state of a SID in the kernel.
 type endpoint uint8
@@ -100,8 +108,8 @@ func (p *peer) store(prefix netip.Prefix, was, now route) {
 	if p.isLeftover(now) {
 		p.leftover++
 	}
+	p.tally(prefix, now, +1) // first, so that a next hop of both stays in use
 	p.tally(prefix, was, -1)
-	p.tally(prefix, now, +1)
 	if now.want == nil && now.have == 0 && now.told == nothing && !now.queued {
 		p.routes.Delete(prefix)
 		return
@@ -110,8 +118,17 @@ func (p *peer) store(prefix netip.Prefix, was, now route) {
 }
 
 func (p *peer) tally(prefix netip.Prefix, r route, n int) {
+	if r.want == nil {
+		return
+	}
+	hop := r.want.NextHop
+	if p.uses[hop] += n; p.uses[hop] == 0 {
+		delete(p.uses, hop)
+		if p.up { // else its device may still be asked for
+			delete(p.hops, hop)
+		}
+	}
 	switch {
-	case r.want == nil:
 	case prefix.Addr().Is4():
 		p.count.ipv4 += n
 	default:
@@ -137,8 +154,8 @@ func (p *peer) requeue(change func(*route)) {
 		now := was
 		change(&now)
 		now.queued = true
-		p.tally(prefix, was, -1)
 		p.tally(prefix, now, +1)
+		p.tally(prefix, was, -1)
 		if p.isLeftover(now) {
 			p.leftover++
 		}

@@ -50,7 +50,7 @@ func New(c *config.Border, opts Options, have kernel.State) *Planner {
 	p.best.hops = make(map[netip.Addr]resolution)
 	byTable := make(map[uint32]*peer)
 	for i := range c.Peers {
-		state := &peer{config: &c.Peers[i], reason: "the session has not come up yet", hops: make(map[netip.Addr]resolution)}
+		state := &peer{config: &c.Peers[i], reason: "the session has not come up yet", hops: make(map[netip.Addr]resolution), uses: make(map[netip.Addr]int)}
 		p.peers[state.config.Name] = state
 		byTable[state.config.Table] = state
 		p.adoptEndpoint(state, have.Routes)
@@ -96,7 +96,7 @@ func (p *Planner) PeerUp(name string) {
 func (p *Planner) PeerDown(name, reason string) {
 	if state := p.peers[name]; state != nil {
 		state.up, state.reason = false, reason
-		state.count.refused = 0
+		state.count.refused, state.count.scattered = 0, 0
 		state.stop()
 	}
 }
@@ -140,7 +140,7 @@ func (p *Planner) Learned(event speaker.Learned) {
 	}
 	for _, prefix := range event.Prefixes {
 		was, known := state.routes.Get(prefix)
-		if !p.accepts(state, prefix, was) {
+		if !p.accepts(state, prefix, was, event.Attributes.NextHop) {
 			if known {
 				state.withdraw(prefix, was)
 			}
@@ -157,7 +157,7 @@ func (p *Planner) Learned(event speaker.Learned) {
 }
 
 // accepts tells whether a route is taken.
-func (p *Planner) accepts(state *peer, prefix netip.Prefix, was route) bool {
+func (p *Planner) accepts(state *peer, prefix netip.Prefix, was route, nextHop netip.Addr) bool {
 	if !p.config.Import.Accepts(prefix) || (prefix.Addr().Is4() && !p.opts.VRF(state.config)) {
 		return false
 	}
@@ -165,16 +165,30 @@ func (p *Planner) accepts(state *peer, prefix netip.Prefix, was route) bool {
 		state.count.refused++
 		return false
 	}
+	if state.crowded(nextHop) {
+		state.count.scattered++
+		return false
+	}
 	return true
 }
 
 func (p *Planner) resolve(state *peer, nextHop netip.Addr) resolution {
 	found, ok := state.hops[nextHop]
+	if !ok && state.crowded(nextHop) { // a best path of which the peer has no route here
+		return resolution{err: errCrowded}
+	}
 	if !ok {
 		found.hop, found.err = p.opts.Resolve(state.config, nextHop)
 		state.hops[nextHop] = found
 	}
 	return found
+}
+
+var errCrowded = fmt.Errorf("the peer has more than %d next hops", maxNextHops)
+
+// crowded tells whether a next hop would be one too many.
+func (p *peer) crowded(nextHop netip.Addr) bool {
+	return p.uses[nextHop] == 0 && max(len(p.uses), len(p.hops)) >= maxNextHops
 }
 
 // ResolveAgain looks once more for the ways to all next hops, of peers and inside of the

@@ -443,3 +443,62 @@ func describe(steps []border.Step) []string {
 	}
 	return lines
 }
+
+// A peer has so many next hops that to look for their ways would hold up others.
+func TestNextHopsAreBounded(t *testing.T) {
+	const most = 4096
+	w := newWorld(t)
+	w.config.Peers[0].MaxPrefixes = 3 * most
+	w.start()
+	w.up("a")
+	w.reachable = true
+	learn := func(n, hop int) {
+		a := attributes(0)
+		a.NextHop = netip.AddrFrom16([16]byte{0x20, 0x01, 14: byte(hop >> 8), 15: byte(hop)})
+		w.learn("a", a, prefix(n))
+	}
+	for n := range most + 10 {
+		learn(n, n)
+	}
+	w.flush()
+	w.planner.ResolveAgain()
+	// The first next hops have routes as ever, and one that has lost its last makes room.
+	learn(most+20, 5)
+	w.withdraw("a", prefix(7))
+	learn(most+21, most+21)
+	w.flush()
+	if n := len(w.table("a")); n != most+1 {
+		t.Errorf("the table has %d routes, want %d", n, most+1)
+	}
+	if _, ok := w.table("a")[prefix(most+21)]; !ok {
+		t.Error("a route whose next hop took the place of another is not used")
+	}
+	v, _ := w.planner.View("a")
+	if len(v.Problems) != 1 || !strings.Contains(v.Problems[0], "10 announcements by next hops beyond the first 4096") {
+		t.Errorf("problems %q", v.Problems)
+	}
+	asked := w.asked
+	w.planner.ResolveAgain()
+	if n := w.asked - asked; n != most {
+		t.Errorf("%d ways are looked for, want %d", n, most)
+	}
+}
+
+// However many next hops have no way, a few are named.
+func TestLostNextHopsAreCounted(t *testing.T) {
+	w := newWorld(t)
+	w.config.Peers[0].MaxPrefixes = 100
+	w.start()
+	w.up("a")
+	w.isolated = true
+	for n := range 30 {
+		a := attributes(0)
+		a.NextHop = netip.AddrFrom16([16]byte{0x20, 0x01, 15: byte(n + 1)})
+		w.learn("a", a, prefix(n))
+	}
+	w.flush()
+	v, _ := w.planner.View("a")
+	if len(v.Problems) != 9 || !strings.Contains(v.Problems[8], "22 further next hops") {
+		t.Errorf("problems %q", v.Problems)
+	}
+}

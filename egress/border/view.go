@@ -46,13 +46,31 @@ func (p *Planner) View(name string) (View, bool) {
 			"peer %s: %d announcements beyond max_prefixes (%d) were refused; raise it, or ask the peer why",
 			name, state.count.refused, state.config.MaxPrefixes))
 	}
-	for hop, found := range state.hops {
+	if state.count.scattered > 0 {
+		v.Problems = append(v.Problems, fmt.Sprintf(
+			"peer %s: %d announcements by next hops beyond the first %d were refused; ask the peer why it has so many",
+			name, state.count.scattered, maxNextHops))
+	}
+	v.Problems = append(v.Problems, state.lostHops()...)
+	return v, true
+}
+
+// maxLostHops is how many next hops without a way are named.
+const maxLostHops = 8
+
+// lostHops are sentences on next hops that nothing leads to.
+func (p *peer) lostHops() (problems []string) {
+	name := p.config.Name
+	for hop, found := range p.hops {
 		if found.err != nil {
-			v.Problems = append(v.Problems, fmt.Sprintf("peer %s: routes via next hop %s are not used: %s", name, hop, found.err))
+			problems = append(problems, fmt.Sprintf("peer %s: routes via next hop %s are not used: %s", name, hop, found.err))
 		}
 	}
-	slices.Sort(v.Problems)
-	return v, true
+	slices.Sort(problems)
+	if more := len(problems) - maxLostHops; more > 0 {
+		problems = append(problems[:maxLostHops], fmt.Sprintf("peer %s: routes via %d further next hops are not used", name, more))
+	}
+	return problems
 }
 
 // Explain says why there is no session with a peer.

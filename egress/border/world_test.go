@@ -60,6 +60,8 @@ type world struct {
 	// marked are the peers whose path servers were told of.
 	marked    map[string]bool
 	reachable bool
+	// isolated: nothing leads to any next hop.
+	isolated bool
 	// via are the ways to next hops that are not on a link; asked counts questions.
 	via      map[netip.Addr]netip.Addr
 	asked    int
@@ -114,7 +116,7 @@ func (w *world) resolve(_ *config.Peer, nextHop netip.Addr) (border.Hop, error) 
 	if gateway, ok := w.via[nextHop]; ok {
 		return border.Hop{Device: "eth2", Gateway: gateway}, nil
 	}
-	if nextHop == nowhere && !w.reachable {
+	if w.isolated || nextHop == nowhere && !w.reachable {
 		return border.Hop{}, fmt.Errorf("no route to %s", nextHop)
 	}
 	return border.Hop{Device: "eth1", Gateway: nextHop}, nil
@@ -291,7 +293,7 @@ func (w *world) endOfRIB(name string) {
 
 // prefix returns one of some prefixes.
 func prefix(n int) netip.Prefix {
-	return netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 0xc, byte(n)}), 48)
+	return netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, byte(0xc + n>>8), byte(n)}), 48)
 }
 
 // attributes returns one of some sets of attributes.
