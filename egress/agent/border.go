@@ -124,9 +124,9 @@ func resolve(d *devices, p *config.Peer, nextHop netip.Addr) (border.Hop, error)
 	if nextHop.Is4In6() {
 		return border.Hop{}, fmt.Errorf("next hop %s of peer %s is an IPv4 address, which IPv6 packets cannot be sent to", nextHop, p.Name)
 	}
-	device := p.Interface
-	if device == "" {
-		device = p.Address.Zone()
+	device, err := d.peerDevice(p)
+	if err != nil {
+		return border.Hop{}, err
 	}
 	gateway, by, err := d.route(net.IP(nextHop.AsSlice()), device)
 	if nextHop.IsLinkLocalUnicast() && device != "" && !errors.Is(err, errNoNeighbour) {
@@ -150,6 +150,24 @@ func resolveInside(d *devices, nextHop netip.Addr) (border.Hop, error) {
 		return border.Hop{}, fmt.Errorf("finding the way to the border %s: %w", nextHop, err)
 	}
 	return hopBy(by, gateway, nextHop), nil
+}
+
+// peerDevice is the device that a peer's next hops must be on, "" for any: a next hop on
+// another link would send packets to who does not advertise their prefix.
+func (d *devices) peerDevice(p *config.Peer) (string, error) {
+	switch {
+	case p.Interface != "":
+		return p.Interface, nil
+	case p.Address.Zone() != "":
+		return p.Address.Zone(), nil
+	case p.Multihop > 1:
+		return "", nil
+	}
+	_, by, err := d.route(net.IP(p.Address.AsSlice()), "")
+	if err != nil {
+		return "", fmt.Errorf("finding the way to peer %s: %w", p.Name, err)
+	}
+	return by, nil
 }
 
 func hopBy(device string, gateway net.IP, nextHop netip.Addr) border.Hop {
