@@ -41,6 +41,7 @@ readonly TESTS=(
     openssl:openssl
     # BGP daemons beside which the egress agents are tested, and what their guide shows.
     /usr/lib/frr/bgpd:frr
+    bird:bird2
     gobgpd:gobgpd
     nft:nftables
 )

@@ -278,6 +278,13 @@ func hasRoute(ns *netnstest.NS, table uint32, prefix netip.Prefix) bool {
 // running starts both agents and waits until the client is reached over both paths.
 func running(t *testing.T) *lab {
 	l := newLab(t)
+	l.run()
+	return l
+}
+
+// run is what running does with a lab.
+func (l *lab) run() {
+	l.t.Helper()
 	l.startBorder()
 	l.startServer()
 	for n := range l.transits {
@@ -285,5 +292,4 @@ func running(t *testing.T) *lab {
 		l.eventually(path(n)+" is up", func() bool { return l.state(l.serverAPI, path(n)) == api.Up })
 		l.eventually("the client answers over "+path(n), func() bool { return l.ping(epe(n)) })
 	}
-	return l
 }
