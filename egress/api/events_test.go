@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -165,17 +167,68 @@ func TestStopEndsEventStreams(t *testing.T) {
 
 func TestTooManyStreams(t *testing.T) {
 	s := serve(t)
-	for range maxStreams {
-		s.server.streams <- struct{}{}
+	for process := range int32(maxStreams) {
+		if err := s.server.streams.begin(process + 1e6); err != nil {
+			t.Fatal(err)
+		}
 	}
 	status, answer := s.exchange(t, "GET", "/v1/events", "/v1/events", "")
 	if status != 503 || !strings.Contains(answer, "busy: 64 event streams are open already") {
 		t.Errorf("%d %s", status, answer)
 	}
-	<-s.server.streams
+	s.server.streams.end(1e6)
 	next := s.watch(t)
 	if next().Snapshot == nil {
 		t.Error("no snapshot")
+	}
+}
+
+// One process may take all streams that it can get: there are some for the others.
+func TestStreamsOfOneProcess(t *testing.T) {
+	s := serve(t)
+	for range maxOfProcess {
+		s.watch(t)()
+	}
+	status, answer := s.exchange(t, "GET", "/v1/events", "/v1/events", "")
+	if want := fmt.Sprintf("busy: process %d has 16 event streams open already", os.Getpid()); status != 503 || !strings.Contains(answer, want) {
+		t.Errorf("%d %s", status, answer)
+	}
+	if err := s.server.streams.begin(1); err != nil {
+		t.Errorf("a stream of another process: %v", err)
+	}
+}
+
+// TestSlowClientsHoldUpNobody has clients that send half a request, and that read nothing of
+// long answers.
+func TestSlowClientsHoldUpNobody(t *testing.T) {
+	s := serve(t)
+	for _, request := range []string{
+		"PUT /v1/connections HTTP/1.1\r\nHost: egress\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
+		"GET /v1/ses",
+		strings.Repeat("GET /v1/sessions HTTP/1.1\r\nHost: egress\r\n\r\n", 5000),
+		"GET /v1/events HTTP/1.1\r\nHost: egress\r\n\r\n",
+	} {
+		for range 10 {
+			conn, err := net.Dial("unix", s.socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := conn.SetWriteDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
+				t.Fatal(err)
+			}
+			// What does not fit into the socket's buffers is left out.
+			_, _ = conn.Write([]byte(request))
+		}
+	}
+	for range 2 * maxQueued {
+		s.hub.Publish(Event{Routes: &RouteChange{Path: "transit-a"}})
+	}
+	if err := s.client.SetConnection(t.Context(), Connection{Token: 7}); err != nil {
+		t.Errorf("another client: %v", err)
+	}
+	if paths, err := s.client.Paths(t.Context()); err != nil || len(paths) != 2 {
+		t.Errorf("another client gets %v, %v", paths, err)
 	}
 }
 

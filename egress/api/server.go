@@ -24,8 +24,7 @@ type Server struct {
 	routes []string
 	// stopping ends event streams.
 	stopping chan struct{}
-	// streams has a token for each event stream that is open.
-	streams chan struct{}
+	streams  streams
 }
 
 // Options of a [Server].
@@ -36,9 +35,6 @@ type Options struct {
 	Metrics http.Handler
 }
 
-// maxStreams is the number of event streams that are open at once.
-const maxStreams = 64
-
 // NewServer returns a server of what backend knows and of the hub's events.
 func NewServer(backend Backend, hub *Hub, options Options) *Server {
 	s := &Server{
@@ -47,7 +43,6 @@ func NewServer(backend Backend, hub *Hub, options Options) *Server {
 		log:      options.Log,
 		mux:      http.NewServeMux(),
 		stopping: make(chan struct{}),
-		streams:  make(chan struct{}, maxStreams),
 	}
 	if s.log == nil {
 		s.log = slog.Default()
@@ -163,6 +158,7 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           s,
+		ConnContext:       withProcess,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      10 * time.Second,

@@ -17,12 +17,11 @@ const (
 
 // events is GET /v1/events: server-sent events (WHATWG HTML §9.2).
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
-	select {
-	case s.streams <- struct{}{}:
-		defer func() { <-s.streams }()
-	default:
-		return fmt.Errorf("%w: %d event streams are open already", errBusy, maxStreams)
+	process := processOf(r.Context())
+	if err := s.streams.begin(process); err != nil {
+		return err
 	}
+	defer s.streams.end(process)
 	watcher := s.hub.watch()
 	defer s.hub.leave(watcher)
 	w.Header().Set("Content-Type", "text/event-stream")
