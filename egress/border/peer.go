@@ -108,13 +108,21 @@ func (p *peer) store(prefix netip.Prefix, was, now route) {
 	if p.isLeftover(now) {
 		p.leftover++
 	}
-	p.tally(prefix, now, +1) // first, so that a next hop of both stays in use
-	p.tally(prefix, was, -1)
+	p.recount(prefix, was, now)
 	if now.want == nil && now.have == 0 && now.told == nothing && !now.queued {
 		p.routes.Delete(prefix)
 		return
 	}
 	p.routes.Set(prefix, now)
+}
+
+// recount counts what is known of a prefix in place of what was.
+func (p *peer) recount(prefix netip.Prefix, was, now route) {
+	if was.want == now.want || was.want != nil && now.want != nil && was.want.NextHop == now.want.NextHop {
+		return
+	}
+	p.tally(prefix, now, +1) // first, so that what both need is not forgotten
+	p.tally(prefix, was, -1)
 }
 
 func (p *peer) tally(prefix netip.Prefix, r route, n int) {
@@ -154,8 +162,7 @@ func (p *peer) requeue(change func(*route)) {
 		now := was
 		change(&now)
 		now.queued = true
-		p.tally(prefix, now, +1)
-		p.tally(prefix, was, -1)
+		p.recount(prefix, was, now)
 		if p.isLeftover(now) {
 			p.leftover++
 		}
