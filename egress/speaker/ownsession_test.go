@@ -250,3 +250,43 @@ func TestNoRouteHasRoomInAnEndOfRIB(t *testing.T) {
 		}
 	}
 }
+
+// A message may be as long as its type and what was agreed on allow (RFC 4271 §6.1, RFC
+// 8654 §4): egress peers are not offered extended messages.
+func TestMessagesThatAreTooLong(t *testing.T) {
+	message := func(kind byte, length int) []byte {
+		m := append(appendHeader(nil, kind), make([]byte, length-headerLength)...)
+		m[16], m[17] = byte(length>>8), byte(length)
+		return m
+	}
+	for _, c := range []struct {
+		name    string
+		as      uint32
+		message []byte
+	}{
+		{"UPDATE of an egress peer", 64601, message(bgp.BGP_MSG_UPDATE, maxMessage+1)},
+		{"KEEPALIVE of an egress peer", 64601, message(bgp.BGP_MSG_KEEPALIVE, headerLength+1)},
+		{"KEEPALIVE of a reflector", ownAS, message(bgp.BGP_MSG_KEEPALIVE, maxMessage+1)},
+	} {
+		r := listenAs(t, c.as)
+		family, offered := IPv6Unicast, bgp.RF_IPv6_UC
+		if c.as == ownAS {
+			family, offered = VPNv6, bgp.RF_IPv6_VPN
+		}
+		s := startSpeaker(t, loopback(), Config{Neighbors: []Neighbor{r.neighbor("n", family)}})
+		p := r.accept(nil, offered)
+		expect[PeerUp](s)
+		if _, err := p.conn.Write(c.message); err != nil {
+			t.Fatal(err)
+		}
+		if down := expect[PeerDown](s); down.Cause != EndMessageError {
+			t.Errorf("%s: the session ended with %+v", c.name, down)
+		}
+		p.waitForEnd()
+		p.mu.Lock()
+		if n := p.lastWord; n == nil || n.ErrorCode != bgp.BGP_ERROR_MESSAGE_HEADER_ERROR || n.ErrorSubcode != bgp.BGP_ERROR_SUB_BAD_MESSAGE_LENGTH {
+			t.Errorf("%s: the neighbour was told %+v", c.name, n)
+		}
+		p.mu.Unlock()
+	}
+}
