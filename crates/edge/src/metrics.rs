@@ -4,6 +4,7 @@ mod histogram;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hikyaku_core::arm::{Congestion, Transport, Version};
@@ -15,6 +16,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::egress::Egress;
+use crate::lines::LineCounts;
+use crate::store::Health;
 use histogram::{Histogram, Histograms};
 
 const STATUS_CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -38,8 +41,10 @@ pub(crate) struct Metrics {
     pub(crate) pages_spread: AtomicU64,
     pub(crate) handshakes_failed_tcp: AtomicU64,
     pub(crate) handshakes_failed_quic: AtomicU64,
-    pub(crate) log_lines_dropped: AtomicU64,
+    pub(crate) access_log: Arc<LineCounts>,
     pub(crate) stored: AtomicU64,
+    /// Where there is a store.
+    pub(crate) store: OnceLock<Arc<Health>>,
     pub(crate) reloads: AtomicU64,
     pub(crate) reloads_failed: AtomicU64,
 }
@@ -117,6 +122,14 @@ pub(crate) const UDP_EVENTS: [&str; 5] = [
 ];
 
 impl Metrics {
+    /// No counts but those of the access log.
+    pub(crate) fn of(access_log: &Arc<LineCounts>) -> Self {
+        Self {
+            access_log: Arc::clone(access_log),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn on_exchange(
         &self,
         version: Version,
@@ -187,6 +200,7 @@ impl Metrics {
         self.register_traffic(&mut registry);
         self.register_choice(&mut registry, clients);
         self.register_health(&mut registry);
+        self.register_store(&mut registry);
         if let Some(egress) = egress {
             egress.register(&mut registry);
             self.register_kicks(&mut registry);
@@ -301,6 +315,25 @@ impl Metrics {
         );
     }
 
+    fn register_store(&self, registry: &mut Registry) {
+        let Some(health) = self.store.get() else {
+            return;
+        };
+        let available = Gauge::<i64>::default();
+        available.set(i64::from(health.available.load(Ordering::Relaxed)));
+        registry.register(
+            "store_available",
+            "1 while what is learnt is written to the store",
+            available,
+        );
+        counters(
+            registry,
+            "store_failures",
+            "Tries to open or write the store that failed",
+            vec![(Labels::new(), value(&health.failures))],
+        );
+    }
+
     fn register_health(&self, registry: &mut Registry) {
         counters(
             registry,
@@ -334,11 +367,6 @@ impl Metrics {
                 &self.quic_retries,
             ),
             (
-                "access_log_lines_dropped",
-                "Access log lines that could not be written in time",
-                &self.log_lines_dropped,
-            ),
-            (
                 "store_records_written",
                 "Records written to the store",
                 &self.stored,
@@ -354,8 +382,14 @@ impl Metrics {
                 &self.reloads_failed,
             ),
         ];
-        for (name, help, count) in singles {
-            counters(registry, name, help, vec![(Labels::new(), value(count))]);
+        let singles = singles.map(|(name, help, count)| (name, help, value(count)));
+        let lost = (
+            "access_log_lines_dropped",
+            "Access log lines that could not be written, or not in time",
+            self.access_log.lost(),
+        );
+        for (name, help, count) in singles.into_iter().chain([lost]) {
+            counters(registry, name, help, vec![(Labels::new(), count)]);
         }
     }
 }

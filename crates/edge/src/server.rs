@@ -26,8 +26,9 @@ use crate::metrics::add;
 use crate::serve::{MarkedSocket, QuicConfig, QuicError, QuicListener, TcpAcceptor};
 use crate::shards::{ShardsError, warn_of_coalescing};
 use crate::shared::{Clock, Shared};
-use crate::store::{self, StoreError};
+use crate::store::{self, Store, StoreError, Writer};
 use crate::tls::{self, Certificate, Resumption, Source, TlsError};
+pub(crate) use setup::chain;
 use setup::{
     available, certificate_source, check_unchanged, live, load_controls, load_model, open_store,
     raise_descriptor_limit, set_floor, tls_settings,
@@ -125,7 +126,11 @@ impl Server {
         let clock = Clock::start();
         let clients = Clients::new(&config, load_model(&config)?, available, clock);
         let egress = Egress::new(&config, Classes::new(&config.classes)?, clock);
-        let store = open_store(&config, &clients, egress.as_deref())?;
+        let state_dir = config.state.dir.clone();
+        let store = match &state_dir {
+            Some(dir) => Some(open_store(dir, &clients, egress.as_deref())?),
+            None => None,
+        };
         let listeners = config
             .listen
             .iter()
@@ -139,7 +144,7 @@ impl Server {
         }
         let admin = admin::bind(&config.admin)?;
         let addresses = listeners.iter().map(|listener| listener.address).collect();
-        let live = live(config, &certificate)?;
+        let live = live(config, &certificate, &Arc::default())?;
         let shards = live.config.shards.clone();
         let shared = Shared::new(clients, clock, controls, egress, addresses, live);
         let shared = Arc::new(shared);
@@ -149,7 +154,7 @@ impl Server {
             admin: admin
                 .as_ref()
                 .and_then(|listener| listener.local_addr().ok()),
-            store: store.as_ref().map(|store| store.path().to_owned()),
+            store: state_dir.as_deref().map(Store::file),
             shared,
             certificate,
             provider,
@@ -172,9 +177,9 @@ impl Server {
         if let Some(egress) = &server.shared.egress {
             egress.start(&server.services, &server.end);
         }
-        if let Some(store) = store {
-            let shared = Arc::clone(&server.shared);
-            let writing = store::write_behind(Arc::new(store), shared, server.end.clone());
+        if let (Some(dir), Some(store)) = (state_dir, store) {
+            let writer = Writer::new(dir, store, &server.shared);
+            let writing = store::write_behind(writer, server.end.clone());
             server.services.spawn(writing);
         }
         let warning = warn_of_coalescing(shards);
@@ -295,7 +300,7 @@ impl Server {
         let quic_config = QuicConfig::new(quic_tls, &config)?;
         let policy = config.policy.clone();
         let classes = Classes::new(&config.classes)?;
-        let live = live(config, &self.certificate)?;
+        let live = live(config, &self.certificate, &self.shared.metrics.access_log)?;
         // The last that can fail; from here on everything is put into force.
         self.certificate.reload(&self.provider)?;
         self.tcp_tls.store(Arc::new(tcp_tls));
@@ -307,6 +312,15 @@ impl Server {
         self.shared.clients.set_rules(policy, model, available);
         self.shared.set_live(live);
         Ok(())
+    }
+
+    /// Waits until the lines of the access log are written, unless nobody takes them.
+    async fn finish_log(&self) {
+        let counts = Arc::clone(&self.shared.metrics.access_log);
+        let settled = tokio::task::spawn_blocking(move || counts.settle(LOG_PATIENCE)).await;
+        if let Ok(lost @ 1..) = settled {
+            tracing::warn!("{lost} lines of the access log could not be written and are lost");
+        }
     }
 
     /// Stops: takes no more connections or requests, answers those in flight for at most
@@ -329,9 +343,13 @@ impl Server {
         self.end.cancel();
         self.services.close();
         self.services.wait().await;
+        self.finish_log().await;
         cut
     }
 }
+
+/// How long a stop waits for a reader of the access log that takes nothing.
+const LOG_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Reads the certificate's files again when they have changed.
 async fn watch_certificate(

@@ -66,7 +66,7 @@ impl Shared {
             connections: Arc::new(Connections::new(&live.config.limits)),
             clock,
             clients,
-            metrics: Metrics::default(),
+            metrics: Metrics::of(live.access_log.counts()),
             events: Events::default(),
             traces: Traces::default(),
             controls,
@@ -157,6 +157,14 @@ impl Shared {
         Changes {
             routes: routes.unwrap_or_default(),
             ..self.clients.changes(limit)
+        }
+    }
+
+    /// Notes everything that is known as changed, for a store that has lost it.
+    pub(crate) fn mark_all_changed(&self) {
+        self.clients.mark_all_changed();
+        if let Some(egress) = &self.egress {
+            egress.mark_all_changed();
         }
     }
 
