@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use hikyaku_edge::config::ListenAddress;
 use hikyaku_edge::tls::Source;
 use hikyaku_edge::{Config, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -22,9 +23,10 @@ pub(crate) struct ServeArgs {
     /// http://HOST:PORT, https://HOST or h2c://HOST:PORT.
     #[arg(long, value_name = "URL", conflicts_with = "root")]
     upstream: Option<String>,
-    /// Address to serve on, TCP and UDP; may be given several times. `[::]` takes IPv4, too.
-    #[arg(long, value_name = "ADDR:PORT")]
-    listen: Vec<SocketAddr>,
+    /// Address to serve on, TCP and UDP; may be given several times. A port alone is that of all
+    /// addresses, IPv6 and IPv4.
+    #[arg(long, value_name = "[ADDR:]PORT")]
+    listen: Vec<ListenAddress>,
     /// PEM file of the certificate chain; self-signed if not given.
     #[arg(long, value_name = "PEM", requires = "key")]
     cert: Option<PathBuf>,
@@ -33,7 +35,7 @@ pub(crate) struct ServeArgs {
     key: Option<PathBuf>,
     /// Address of the admin page, API and metrics.
     #[arg(long, value_name = "ADDR:PORT")]
-    admin: Option<SocketAddr>,
+    admin: Option<ListenAddress>,
     /// Configuration file (TOML); conf/edge.toml shows every key.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -67,8 +69,8 @@ impl ServeArgs {
             config.tls.cert = Some(cert.clone());
             config.tls.key = Some(key.clone());
         }
-        if let Some(admin) = self.admin {
-            config.admin.listen.0 = Some(admin);
+        if let Some(admin) = &self.admin {
+            config.admin.listen.0 = Some(admin.clone());
         }
         if let Some(state) = &self.state {
             config.state.dir = Some(state.clone());

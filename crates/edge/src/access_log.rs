@@ -277,7 +277,9 @@ impl Watch for Report {
         let path = self.0.display();
         match error.kind() {
             io::ErrorKind::BrokenPipe => {
-                tracing::warn!("writing the access log to {path}: {error}; nothing more is written");
+                tracing::warn!(
+                    "writing the access log to {path}: {error}; nothing more is written"
+                );
             }
             _ => tracing::warn!(
                 "writing the access log to {path}: {error}; trying again each second, and \

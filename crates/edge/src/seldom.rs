@@ -32,7 +32,14 @@ mod tests {
     fn one_report_a_minute() {
         let (seldom, begun) = (Seldom::default(), Instant::now());
         let after = |secs| begun + Duration::from_secs(secs);
-        let cases = [(0, true), (1, false), (59, false), (60, true), (119, false), (200, true)];
+        let cases = [
+            (0, true),
+            (1, false),
+            (59, false),
+            (60, true),
+            (119, false),
+            (200, true),
+        ];
         for (secs, want) in cases {
             assert_eq!(seldom.is_due(after(secs)), want, "after {secs} s");
         }

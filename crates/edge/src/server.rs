@@ -131,14 +131,8 @@ impl Server {
             Some(dir) => Some(open_store(dir, &clients, egress.as_deref())?),
             None => None,
         };
-        let listeners = config
-            .listen
-            .iter()
-            .map(|address| {
-                let gate = egress.as_ref().and_then(|egress| egress.gate());
-                Listener::bind(*address, config.mptcp, gate)
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let gate = egress.as_ref().and_then(|egress| egress.gate());
+        let listeners = Listener::bind_all(&config.listen, config.mptcp, gate)?;
         if config.mptcp && listeners.iter().any(|listener| !listener.mptcp) {
             tracing::info!("this kernel has no MPTCP: clients are served over plain TCP");
         }
@@ -152,7 +146,7 @@ impl Server {
         let mut server = Self {
             mptcp: listeners.iter().all(|listener| listener.mptcp),
             admin: admin
-                .as_ref()
+                .first()
                 .and_then(|listener| listener.local_addr().ok()),
             store: state_dir.as_deref().map(Store::file),
             shared,
@@ -170,7 +164,7 @@ impl Server {
         for listener in listeners {
             server.serve(listener)?;
         }
-        if let Some(listener) = admin {
+        for listener in admin {
             let serving = admin::serve(listener, Arc::clone(&server.shared), server.end.clone());
             server.services.spawn(serving);
         }
@@ -201,7 +195,7 @@ impl Server {
         let failed = |transport| {
             move |source| ListenError {
                 transport,
-                address,
+                address: address.into(),
                 source,
             }
         };

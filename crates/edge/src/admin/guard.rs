@@ -41,7 +41,10 @@ fn check_site<B>(request: &Request<B>) -> Result<(), Refusal> {
 
 fn check_token<B>(request: &Request<B>, token: &str) -> Result<(), Refusal> {
     let given = request.headers().get(header::AUTHORIZATION);
-    if given.and_then(bearer).is_some_and(|given| same(given, token.as_bytes())) {
+    if given
+        .and_then(bearer)
+        .is_some_and(|given| same(given, token.as_bytes()))
+    {
         return Ok(());
     }
     Err(Refusal {
@@ -72,9 +75,11 @@ const fn forbidden(why: &'static str) -> Refusal {
 
 fn check_local<B>(request: &Request<B>) -> Result<(), Refusal> {
     // A name could be rebound to a loopback address by whoever owns it.
-    let host = host(request).filter(|host| is_local_host(host)).ok_or(forbidden(
-        "use an IP address or localhost as the host, or configure `admin.token`",
-    ))?;
+    let host = host(request)
+        .filter(|host| is_local_host(host))
+        .ok_or(forbidden(
+            "use an IP address or localhost as the host, or configure `admin.token`",
+        ))?;
     let is_own = |origin: &HeaderValue| {
         let origin = origin.to_str().ok().and_then(|text| text.split_once("://"));
         origin.is_some_and(|(_, origin)| origin.eq_ignore_ascii_case(host))
@@ -256,8 +261,10 @@ mod tests {
 
     #[test]
     fn other_sites_may_link_to_the_page_and_do_no_more() {
-        let navigate: &[(&str, &str)] =
-            &[("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+        let navigate: &[(&str, &str)] = &[
+            ("sec-fetch-mode", "navigate"),
+            ("sec-fetch-dest", "document"),
+        ];
         let frame: &[(&str, &str)] =
             &[("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")];
         let image: &[(&str, &str)] = &[("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")];
@@ -290,7 +297,10 @@ mod tests {
             headers.push(("authorization", "Bearer s3cret"));
             let asked = request(method.clone(), path, &headers);
             let got = check(&asked, Some("s3cret")).is_ok();
-            assert_eq!(got, want, "with a token: {site:?} {method} {path} {about:?}");
+            assert_eq!(
+                got, want,
+                "with a token: {site:?} {method} {path} {about:?}"
+            );
         }
     }
 

@@ -24,8 +24,9 @@ use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::AdminConfig;
+use crate::config::{AdminConfig, ListenAddress};
 use crate::content::Body;
+use crate::listen::{bind_each, is_absent};
 use crate::shared::Shared;
 use stream::EventStream;
 
@@ -41,27 +42,28 @@ const MAX_LISTED: usize = 1000;
 #[derive(Debug, thiserror::Error)]
 #[error("listening on the admin address {address}")]
 pub struct AdminError {
-    address: SocketAddr,
+    address: ListenAddress,
     #[source]
     source: io::Error,
 }
 
-/// Binds the admin address, if there is one.
+/// Binds the admin address, if there is one; of a name all of its addresses.
 ///
 /// # Errors
 /// When it can't be bound.
-pub(crate) fn bind(config: &AdminConfig) -> Result<Option<TcpListener>, AdminError> {
-    let Some(address) = config.listen.0 else {
-        return Ok(None);
+pub(crate) fn bind(config: &AdminConfig) -> Result<Vec<TcpListener>, AdminError> {
+    let Some(address) = &config.listen.0 else {
+        return Ok(Vec::new());
     };
-    let bind = || {
+    let bind = |address: SocketAddr| {
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         TcpListener::from_std(listener)
     };
-    bind()
-        .map(Some)
-        .map_err(|source| AdminError { address, source })
+    bind_each(address, bind, is_absent, |error| error).map_err(|source| AdminError {
+        address: address.clone(),
+        source,
+    })
 }
 
 /// Serves until `end`.

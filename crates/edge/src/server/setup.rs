@@ -169,7 +169,11 @@ fn load(store: &Store, clients: &Clients, egress: Option<&Egress>) {
     tell_loaded(store, "clients and prefixes", loaded);
     if let Some(egress) = egress {
         let loaded = egress.restore(|each| store.load_routes(each));
-        tell_loaded(store, "clients, prefixes and ASes with egress routes", loaded);
+        tell_loaded(
+            store,
+            "clients, prefixes and ASes with egress routes",
+            loaded,
+        );
     }
 }
 
