@@ -4,6 +4,7 @@
 //! [`Server::start`] takes a [`Config`]; `ARCHITECTURE.md` follows one request through
 //! the modules.
 
+mod accept;
 mod access_log;
 mod admin;
 mod bpf;
@@ -38,7 +39,7 @@ mod transport;
 mod skipped;
 
 pub use access_log::AccessLogError;
-pub use admin::AdminError;
+pub use admin::{AdminError, ReloadRequest};
 pub use config::{Config, ConfigError};
 pub use egress::{ClassConfig, EgressConfig, MptcpFor, Steer};
 pub use listen::ListenError;

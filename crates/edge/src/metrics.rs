@@ -45,6 +45,7 @@ pub(crate) struct Metrics {
     pub(crate) stored: AtomicU64,
     /// Where there is a store.
     pub(crate) store: OnceLock<Arc<Health>>,
+    pub(crate) accept_failures: AtomicU64,
     pub(crate) reloads: AtomicU64,
     pub(crate) reloads_failed: AtomicU64,
 }
@@ -370,6 +371,11 @@ impl Metrics {
                 "store_records_written",
                 "Records written to the store",
                 &self.stored,
+            ),
+            (
+                "accept_failures",
+                "Tries to accept a connection that failed for want of descriptors or memory",
+                &self.accept_failures,
             ),
             (
                 "reloads",

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access_log::AccessLogError;
-use crate::admin::{self, AdminError};
+use crate::admin::{self, AdminError, ReloadRequest};
 use crate::clients::Clients;
 use crate::config::{Config, ConfigError};
 use crate::egress::{Classes, Egress};
@@ -274,6 +274,11 @@ impl Server {
         };
         counter.fetch_add(1, Ordering::Relaxed);
         result
+    }
+
+    /// The next reload that the admin API is asked for, to be answered once it has happened.
+    pub async fn next_reload(&self) -> Option<ReloadRequest> {
+        self.shared.reloads.next().await
     }
 
     /// Counts a configuration that could not even be read.

@@ -10,6 +10,7 @@ use hikyaku_core::sample::{Observation, UdpEvent};
 use hikyaku_core::units::Timestamp;
 
 use crate::access_log::AccessLog;
+use crate::admin::Reloads;
 use crate::clients::{Changes, Clients};
 use crate::config::Config;
 use crate::content::Content;
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) egress: Option<Arc<Egress>>,
     /// Addresses that are served.
     pub(crate) addresses: Vec<SocketAddr>,
+    /// Reloads that the admin API is asked for.
+    pub(crate) reloads: Reloads,
     live: ArcSwap<Live>,
 }
 
@@ -73,6 +76,7 @@ impl Shared {
             marks: Arc::default(),
             egress,
             addresses,
+            reloads: Reloads::default(),
             live: ArcSwap::from_pointee(live),
         }
     }
