@@ -292,6 +292,13 @@ impl Watch for Report {
         let path = self.0.display();
         tracing::info!("the access log is written to {path} again; {lost} lines were lost");
     }
+
+    fn gave_up(&mut self, lost: u64) {
+        let path = self.0.display();
+        tracing::warn!(
+            "{lost} lines of the access log could not be written to {path} and are lost"
+        );
+    }
 }
 
 #[cfg(test)]

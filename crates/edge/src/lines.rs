@@ -5,9 +5,9 @@
 //! was written is completed first, so that no line is torn.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(5);
 /// Between two tries to write what could not be written.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long a writer without senders, as after a reload, goes on where it can't write.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes that are written at once.
 const CHUNK: usize = 64 * 1024;
 
@@ -61,13 +63,17 @@ pub trait Watch: Send + 'static {
     fn failed(&mut self, error: &io::Error);
     /// Lines are written again; `lost` were lost meanwhile.
     fn recovered(&mut self, lost: u64);
+    /// Nothing more is written; `lost` waited then or came later.
+    fn gave_up(&mut self, lost: u64);
 }
 
 /// Takes lines from all threads, and has them written in the order in which they come. The writing
-/// thread ends by itself once this is dropped and every line is written.
+/// thread ends by itself once this is dropped and every line is written, or can't be for a while.
 #[derive(Clone, Debug)]
 pub struct Lines {
     queue: SyncSender<String>,
+    /// By which the writer sees that nobody sends any more.
+    _sender: Arc<()>,
     counts: Arc<LineCounts>,
 }
 
@@ -83,8 +89,10 @@ impl Lines {
         watch: impl Watch,
     ) -> io::Result<Self> {
         let (queue, lines) = sync_channel(capacity);
+        let sender = Arc::new(());
         let writer = Writer {
             out,
+            sender: Arc::downgrade(&sender),
             counts: Arc::clone(counts),
             watch,
             lost_before: None,
@@ -94,6 +102,7 @@ impl Lines {
             .spawn(move || writer.run(&lines))?;
         Ok(Self {
             queue,
+            _sender: sender,
             counts: Arc::clone(counts),
         })
     }
@@ -112,6 +121,7 @@ impl Lines {
 
 struct Writer<O, W> {
     out: O,
+    sender: Weak<()>,
     counts: Arc<LineCounts>,
     watch: W,
     /// While writing fails: the lines lost before.
@@ -145,29 +155,35 @@ impl<O: Write, W: Watch> Writer<O, W> {
         }
     }
 
-    /// Writes all of it, however long that takes; `false` once nobody can ever read it.
+    /// Writes all of it, however long that takes; `false` once nobody can ever read it, or nobody
+    /// sends and nothing is taken.
     fn write(&mut self, mut rest: &[u8]) -> bool {
+        let mut stuck_since = None;
         while !rest.is_empty() {
-            match self.out.write(rest) {
-                Ok(0) => self.failed(&io::ErrorKind::WriteZero.into()),
+            let error = match self.out.write(rest) {
+                Ok(0) => io::ErrorKind::WriteZero.into(),
                 Ok(written) => {
-                    rest = &rest[written..];
+                    (rest, stuck_since) = (&rest[written..], None);
                     continue;
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // A pipe that somebody else made so.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    thread::sleep(PAUSE);
-                    continue;
-                }
-                Err(error) => {
+                Err(error) => error,
+            };
+            let since = *stuck_since.get_or_insert_with(Instant::now);
+            if self.sender.strong_count() == 0 && since.elapsed() >= PATIENCE {
+                return false;
+            }
+            match error.kind() {
+                io::ErrorKind::Interrupted => {}
+                // A full pipe.
+                io::ErrorKind::WouldBlock => thread::sleep(PAUSE),
+                kind => {
                     self.failed(&error);
-                    if error.kind() == io::ErrorKind::BrokenPipe {
+                    if kind == io::ErrorKind::BrokenPipe {
                         return false;
                     }
+                    thread::sleep(RETRY);
                 }
             }
-            thread::sleep(RETRY);
         }
         if let Some(before) = self.lost_before.take() {
             self.watch.recovered(self.counts.lost() - before);
@@ -183,12 +199,14 @@ impl<O: Write, W: Watch> Writer<O, W> {
     }
 
     /// Counts what comes as lost, for as long as something comes.
-    fn give_up(&self, lines: &Receiver<String>, mut count: u64) {
+    fn give_up(mut self, lines: &Receiver<String>, mut count: u64) {
+        let mut lost = 0;
         loop {
+            lost += count;
             self.counts.lost.fetch_add(count, Ordering::Relaxed);
             self.counts.done.fetch_add(count, Ordering::Release);
             if lines.recv().is_err() {
-                return;
+                return self.watch.gave_up(lost);
             }
             count = 1;
         }
@@ -260,8 +278,13 @@ mod tests {
         fn recovered(&mut self, lost: u64) {
             self.0.send(Some(lost)).unwrap();
         }
+
+        fn gave_up(&mut self, lost: u64) {
+            self.0.send(Some(lost)).unwrap();
+        }
     }
 
+    /// For the machine.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
@@ -301,8 +324,20 @@ mod tests {
         assert_eq!(counts.settle(PATIENCE), 0);
         assert_eq!(counts.lost(), 10);
         drop(lines);
-        // The watch goes with the thread.
-        assert!(told.recv_timeout(PATIENCE).is_err());
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(Some(10)));
+    }
+
+    #[test]
+    fn a_writer_that_nobody_sends_to_gives_up_what_it_can_not_write() {
+        let (disk, counts) = (Disk::default(), Arc::default());
+        let (watch, told) = channel();
+        let lines = Lines::start(disk, 4, &counts, Told(watch)).unwrap();
+        lines.send("line".to_owned());
+        lines.send("line".to_owned());
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(None));
+        drop(lines);
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(Some(2)));
+        assert_eq!((counts.lost(), counts.waiting()), (2, 0));
     }
 
     #[test]

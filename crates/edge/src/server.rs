@@ -138,7 +138,7 @@ impl Server {
         }
         let admin = admin::bind(&config.admin)?;
         let addresses = listeners.iter().map(|listener| listener.address).collect();
-        let live = live(config, &certificate, &Arc::default())?;
+        let live = live(config, &certificate, None)?;
         let shards = live.config.shards.clone();
         let shared = Shared::new(clients, clock, controls, egress, addresses, live);
         let shared = Arc::new(shared);
@@ -299,7 +299,8 @@ impl Server {
         let quic_config = QuicConfig::new(quic_tls, &config)?;
         let policy = config.policy.clone();
         let classes = Classes::new(&config.classes)?;
-        let live = live(config, &self.certificate, &self.shared.metrics.access_log)?;
+        let former = self.shared.live_full();
+        let live = live(config, &self.certificate, Some(&former))?;
         // The last that can fail; from here on everything is put into force.
         self.certificate.reload(&self.provider)?;
         self.tcp_tls.store(Arc::new(tcp_tls));

@@ -78,6 +78,8 @@ impl Watch for Unwatched {
     fn failed(&mut self, _: &io::Error) {}
 
     fn recovered(&mut self, _: u64) {}
+
+    fn gave_up(&mut self, _: u64) {}
 }
 
 #[derive(Clone)]

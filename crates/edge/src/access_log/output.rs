@@ -3,8 +3,15 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+const ONE_SECOND: Timespec = Timespec {
+    tv_sec: 1,
+    tv_nsec: 0,
+};
 
 /// An open file or pipe, or a file that is to be opened once there is space for it.
 #[derive(Debug)]
@@ -48,17 +55,29 @@ fn is_of_space(error: &io::Error) -> bool {
 
 fn open(path: &Path) -> io::Result<File> {
     let is_fifo = path.metadata().is_ok_and(|file| file.file_type().is_fifo());
-    // Opened for reading as well, a FIFO does not wait for its reader, nor break when that goes
-    // (fifo(7)).
     let mut options = OpenOptions::new();
-    options.read(is_fifo).append(true).create(true).open(path)
+    if is_fifo {
+        // Opened for reading as well, it does not wait for its reader, nor break when that goes
+        // (fifo(7)).
+        options.read(true).custom_flags(libc::O_NONBLOCK);
+    }
+    options.append(true).create(true).open(path)
 }
 
 impl Write for Output {
+    /// As far as there is space; `WouldBlock` after a second without.
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        match &mut self.file {
-            Some(file) => file.write(data),
-            none => none.insert(open(&self.path)?).write(data),
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(open(&self.path)?),
+        };
+        match file.write(data) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let mut wanted = [PollFd::new(file, PollFlags::OUT)];
+                poll(&mut wanted, Some(&ONE_SECOND))?;
+                file.write(data)
+            }
+            written => written,
         }
     }
 

@@ -10,10 +10,9 @@ use hikyaku_core::policy::{PolicyConfig, VersionPolicy};
 use super::ServerError;
 use crate::access_log::AccessLog;
 use crate::clients::Clients;
-use crate::config::{Config, ConfigError, TlsVersion};
+use crate::config::{AccessTarget, Config, ConfigError, LogConfig, TlsVersion};
 use crate::content::{Content, Files, Proxy};
 use crate::egress::Egress;
-use crate::lines::LineCounts;
 use crate::listen::probe_congestion;
 use crate::shards::Shards;
 use crate::shared::Live;
@@ -196,7 +195,7 @@ fn tell_loaded(store: &Store, what: &str, loaded: Result<(usize, usize), redb::E
 pub(super) fn live(
     config: Config,
     certificate: &Arc<Certificate>,
-    log_counts: &Arc<LineCounts>,
+    former: Option<&Live>,
 ) -> Result<Live, ServerError> {
     let failed = |what: String| {
         move |source: Box<dyn std::error::Error + Send + Sync>| ServerError::Content {
@@ -216,13 +215,30 @@ pub(super) fn live(
         }
     };
     let shards = Shards::new(&config.shards, Arc::clone(certificate))?;
-    let access_log = AccessLog::open(&config.log.access, config.log.format, log_counts)?;
+    let access_log = access_log(&config.log, former)?;
     Ok(Live {
         config,
         content,
         shards: shards.map(Arc::new),
-        access_log: Arc::new(access_log),
+        access_log,
     })
+}
+
+/// Opens the access log anew, unless it is the standard output that it was before.
+fn access_log(config: &LogConfig, former: Option<&Live>) -> Result<Arc<AccessLog>, ServerError> {
+    let counts = match former {
+        Some(former)
+            if config.access == AccessTarget::Stdout
+                && former.config.log.access == config.access
+                && former.config.log.format == config.format =>
+        {
+            return Ok(Arc::clone(&former.access_log));
+        }
+        Some(former) => Arc::clone(former.access_log.counts()),
+        None => Arc::default(),
+    };
+    let opened = AccessLog::open(&config.access, config.format, &counts)?;
+    Ok(Arc::new(opened))
 }
 
 /// Refuses changes of what sockets and files were opened for.
