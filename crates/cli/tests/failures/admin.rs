@@ -43,6 +43,8 @@ fn watchers_that_take_nothing_are_ended() {
     let mut scraper = TcpStream::connect(server.admin).unwrap();
     scraper.set_nonblocking(true).unwrap();
     let scrape = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1000);
+    // Events that soon fill every buffer.
+    let long = format!("/?{}", "x".repeat(20_000));
     client::block_on(async {
         let mut h2 = H2::connect(server.address()).await.unwrap();
         let mut h3 = H3::connect(server.address()).await.unwrap();
@@ -54,8 +56,8 @@ fn watchers_that_take_nothing_are_ended() {
             // The kernel ends a silent connection in silence, and says so to whoever sends more.
             let _ = watcher.write(b"\r\n");
             let _ = scraper.write(scrape.as_bytes());
-            assert_eq!(h2.get("/").await.unwrap().status, 200);
-            assert_eq!(h3.get("/").await.unwrap().status, 200);
+            assert_eq!(h2.get(&long).await.unwrap().status, 200);
+            assert_eq!(h3.get(&long).await.unwrap().status, 200);
             assert!(
                 begun.elapsed() < Duration::from_secs(60),
                 "watcher {watching}, scraper {scraping}"
