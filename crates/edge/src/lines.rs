@@ -316,7 +316,7 @@ mod tests {
     fn what_nobody_reads_is_counted_and_ends() {
         let counts = Arc::default();
         let (watch, told) = channel();
-        let lines = Lines::start(Broken, 4, &counts, Told(watch)).unwrap();
+        let lines = Lines::start(Broken, 16, &counts, Told(watch)).unwrap();
         for _ in 0..10 {
             lines.send("line".to_owned());
         }
