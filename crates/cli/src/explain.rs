@@ -3,7 +3,6 @@
 mod qlog;
 
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,11 +11,12 @@ use hikyaku_core::explain::Explanation;
 use hikyaku_core::key::Key;
 use hikyaku_core::path::{NetworkSummary, PathKey};
 use hikyaku_core::units::{ByteSize, duration};
-use http::{Request, Response, header};
-use http_body_util::{BodyExt, Empty};
+use hikyaku_edge::config::ListenAddress;
+use http::{Method, Response};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
+
+use crate::admin;
 
 /// How long the admin API may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,7 +30,7 @@ pub(crate) struct ExplainArgs {
     subject: PathKey,
     /// Admin address of the server.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8440")]
-    admin: SocketAddr,
+    admin: ListenAddress,
     /// Token of the admin API, where one is configured.
     #[arg(long, env = "HIKYAKU_ADMIN_TOKEN", hide_env_values = true)]
     token: Option<String>,
@@ -99,29 +99,6 @@ async fn body_of(args: &ExplainArgs, path: &str) -> anyhow::Result<Vec<u8>> {
     Ok(response.into_body().collect().await?.to_bytes().to_vec())
 }
 
-/// The answer of the admin API, which must be a success.
 async fn ask(args: &ExplainArgs, path: &str) -> anyhow::Result<Response<Incoming>> {
-    let client = Client::builder(TokioExecutor::new()).build_http::<Empty<&[u8]>>();
-    let mut request = Request::get(format!("http://{}{path}", args.admin));
-    if let Some(token) = &args.token {
-        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
-    }
-    let request = request.body(Empty::new()).context("making the request")?;
-    let response = client.request(request).await.with_context(|| {
-        format!(
-            "asking the admin API at {} (is the server running there? --admin names another)",
-            args.admin
-        )
-    })?;
-    let status = response.status();
-    if !status.is_success() {
-        let body = response.into_body().collect().await?.to_bytes();
-        let text = String::from_utf8_lossy(&body);
-        bail!(
-            "the admin API at {} answered {status}: {}",
-            args.admin,
-            text.trim()
-        );
-    }
-    Ok(response)
+    admin::ask(&args.admin, args.token.as_deref(), Method::GET, path).await
 }

@@ -1,9 +1,11 @@
 //! `hikyaku`: a content delivery server that gives every client the transport that is
 //! fastest for it, and the tools to see why.
 
+mod admin;
 mod explain;
 mod hint;
 mod lab;
+mod reload;
 mod serve;
 mod version;
 
@@ -30,6 +32,8 @@ enum Command {
     Get(Box<GetArgs>),
     /// Emulate networks and measure on them.
     Lab(lab::LabArgs),
+    /// Have a running server read its configuration again, and tell how that ended.
+    Reload(reload::ReloadArgs),
     /// Tell what a server knows of a client, what it decides for it, and why.
     Explain(explain::ExplainArgs),
 }
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Get(args) => get(&args),
         Command::Lab(args) => lab::run(&args),
+        Command::Reload(args) => reload::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Explain(args) => explain::run(&args).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

@@ -1,17 +1,21 @@
 //! `hikyaku serve`.
 
+mod log;
+mod notify;
+
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write as _};
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
+use hikyaku_edge::config::ListenAddress;
 use hikyaku_edge::tls::Source;
 use hikyaku_edge::{Config, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
+
+use log::Log;
 
 /// Options of `hikyaku serve`; each overrides its key in the configuration.
 #[derive(Debug, clap::Args)]
@@ -22,9 +26,10 @@ pub(crate) struct ServeArgs {
     /// http://HOST:PORT, https://HOST or h2c://HOST:PORT.
     #[arg(long, value_name = "URL", conflicts_with = "root")]
     upstream: Option<String>,
-    /// Address to serve on, TCP and UDP; may be given several times. `[::]` takes IPv4, too.
-    #[arg(long, value_name = "ADDR:PORT")]
-    listen: Vec<SocketAddr>,
+    /// Address to serve on, TCP and UDP; may be given several times. A port alone is that of all
+    /// addresses, IPv6 and IPv4.
+    #[arg(long, value_name = "[ADDR:]PORT")]
+    listen: Vec<ListenAddress>,
     /// PEM file of the certificate chain; self-signed if not given.
     #[arg(long, value_name = "PEM", requires = "key")]
     cert: Option<PathBuf>,
@@ -33,7 +38,7 @@ pub(crate) struct ServeArgs {
     key: Option<PathBuf>,
     /// Address of the admin page, API and metrics.
     #[arg(long, value_name = "ADDR:PORT")]
-    admin: Option<SocketAddr>,
+    admin: Option<ListenAddress>,
     /// Configuration file (TOML); conf/edge.toml shows every key.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -67,8 +72,8 @@ impl ServeArgs {
             config.tls.cert = Some(cert.clone());
             config.tls.key = Some(key.clone());
         }
-        if let Some(admin) = self.admin {
-            config.admin.listen.0 = Some(admin);
+        if let Some(admin) = &self.admin {
+            config.admin.listen.0 = Some(admin.clone());
         }
         if let Some(state) = &self.state {
             config.state.dir = Some(state.clone());
@@ -77,20 +82,23 @@ impl ServeArgs {
     }
 }
 
-type LevelHandle = reload::Handle<EnvFilter, Registry>;
+/// How long the end waits for disks that do not answer.
+const BLOCKED: Duration = Duration::from_secs(1);
 
 /// Serves until a signal ends it.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let config = args.config()?;
-    let level = start_log(&config.log.level)?;
+    let log = Log::start(&config.log.level)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("starting threads")?;
-    runtime.block_on(serve(args, config, &level))
+    let served = runtime.block_on(serve(args, config, &log));
+    runtime.shutdown_timeout(BLOCKED);
+    served
 }
 
-async fn serve(args: &ServeArgs, config: Config, level: &LevelHandle) -> anyhow::Result<()> {
+async fn serve(args: &ServeArgs, config: Config, log: &Log) -> anyhow::Result<()> {
     // Before anything is served, so that none is missed.
     let mut signals = Signals::new().context("handling signals")?;
     let server = Server::start(config)?;
@@ -98,35 +106,60 @@ async fn serve(args: &ServeArgs, config: Config, level: &LevelHandle) -> anyhow:
         std::fs::write(path, server.certificate().pem())
             .with_context(|| format!("writing the certificate to {}", path.display()))?;
     }
-    write!(io::stderr(), "{}", greeting(&server))?;
-    while let Some(Event::Reload) = signals.next().await {
-        match reload(args, &server, level) {
-            Ok(()) => tracing::info!("configuration reloaded"),
-            Err(error) => {
-                tracing::error!("configuration refused, the former stays in force: {error:#}");
+    log.print(&greeting(&server));
+    notify::ready("serving");
+    loop {
+        tokio::select! {
+            event = signals.next() => match event {
+                Event::Reload => drop(reload(args, &server, log)),
+                Event::End => break,
+            },
+            Some(request) = server.next_reload() => {
+                request.answer(reload(args, &server, log));
             }
         }
     }
+    notify::stopping();
     tracing::info!("stopping: requests in flight are answered; a second signal stops at once");
     tokio::select! {
         cut = server.stop() => match cut {
             0 => tracing::info!("stopped; every request was answered"),
             cut => tracing::warn!("stopped; {cut} connections were cut after timeouts.drain"),
         },
-        _ = signals.end() => tracing::warn!("stopped at once"),
+        () = signals.end() => tracing::warn!("stopped at once"),
     }
     Ok(())
 }
 
-fn reload(args: &ServeArgs, server: &Server, level: &LevelHandle) -> anyhow::Result<()> {
+/// Reads the configuration again; why it was refused, if it was.
+fn reload(args: &ServeArgs, server: &Server, log: &Log) -> Result<(), String> {
+    notify::reloading();
+    match try_reload(args, server, log) {
+        Ok(()) => {
+            tracing::info!("configuration reloaded");
+            notify::ready("serving");
+            Ok(())
+        }
+        Err(error) => {
+            let why = format!("{error:#}");
+            tracing::error!("configuration refused, the former stays in force: {why}");
+            notify::ready("serving by the former configuration: a new one was refused");
+            Err(format!(
+                "configuration refused, the former stays in force: {why}"
+            ))
+        }
+    }
+}
+
+fn try_reload(args: &ServeArgs, server: &Server, log: &Log) -> anyhow::Result<()> {
     let read = || {
         let config = args.config()?;
-        let filter = filter(&config.log.level)?;
+        let filter = log::filter(&config.log.level)?;
         Ok::<_, anyhow::Error>((config, filter))
     };
     let (config, filter) = read().inspect_err(|_| server.count_refused_reload())?;
     server.reload(config)?;
-    level.reload(filter).context("changing the log level")
+    log.set_level(filter)
 }
 
 enum Event {
@@ -149,39 +182,18 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Option<Event> {
+    async fn next(&mut self) -> Event {
         tokio::select! {
-            _ = self.hangup.recv() => Some(Event::Reload),
-            _ = self.interrupt.recv() => Some(Event::End),
-            _ = self.terminate.recv() => Some(Event::End),
+            _ = self.hangup.recv() => Event::Reload,
+            _ = self.interrupt.recv() => Event::End,
+            _ = self.terminate.recv() => Event::End,
         }
     }
 
     /// Waits for a signal that ends the server.
     async fn end(&mut self) {
-        while let Some(Event::Reload) = self.next().await {}
+        while let Event::Reload = self.next().await {}
     }
-}
-
-fn filter(level: &str) -> anyhow::Result<EnvFilter> {
-    level.parse().with_context(|| {
-        format!("reading log.level `{level}`: expected error, warn, info, debug or a filter")
-    })
-}
-
-fn start_log(level: &str) -> anyhow::Result<LevelHandle> {
-    let (filter, handle) = reload::Layer::new(filter(level)?);
-    tracing_subscriber::registry()
-        .with(filter)
-        .with(
-            fmt::layer()
-                .with_writer(io::stderr)
-                .with_ansi(io::stderr().is_terminal())
-                .with_target(false),
-        )
-        .try_init()
-        .context("starting the log")?;
-    Ok(handle)
 }
 
 /// Where to look, and what to try next.

@@ -154,9 +154,34 @@ fn wrong_invocations_are_told_what_to_do() {
             &["in `--set mptcp.on=true`"],
         ),
         (
-            "--listen",
-            &[root, "--listen", "8443"],
-            &["--listen", "8443"],
+            "--listen without a port",
+            &[root, "--listen", "localhost"],
+            &["--listen", "`localhost`", "the port is missing", ":8443"],
+        ),
+        (
+            "--listen of a URL",
+            &[root, "--listen", "https://localhost:443"],
+            &["--listen", "it is a URL", "NAME:PORT"],
+        ),
+        (
+            "--listen of IPv6 without brackets",
+            &[root, "--listen", "::1:443"],
+            &["--listen", "an IPv6 address stands in brackets"],
+        ),
+        (
+            "a name that is none",
+            &[root, "--listen", "nobody.invalid:0"],
+            &["listening on TCP nobody.invalid:0", "lookup"],
+        ),
+        (
+            "listen of a key",
+            &[root, "--set", "listen=:99999"],
+            &["in `--set listen=:99999`", "no number from 0 to 65535"],
+        ),
+        (
+            "the admin page for all, by port",
+            &[root, "--admin", ":0"],
+            &["`admin.listen` is [::]:0", "set `admin.token`"],
         ),
         (
             "a share beyond its range",

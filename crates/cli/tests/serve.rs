@@ -10,7 +10,7 @@ use bytes::Bytes;
 use common::client::{self, H2, H3};
 use common::fetch::{Http, Response, curl, fetch, send};
 use common::upstream::{self, Speaks};
-use common::{PATIENCE, Server, Site, get, has, noise, skip};
+use common::{PATIENCE, Server, Site, get, has, hikyaku, noise, skip};
 use futures_util::{SinkExt, StreamExt};
 use http::{HeaderMap, HeaderValue, Request};
 use sha2::{Digest, Sha256};
@@ -668,4 +668,53 @@ fn plain_http_on_the_tls_port_does_no_harm() {
     assert!(!answer.starts_with(b"HTTP/"), "{answer:?}");
     server.wait_metric("hikyaku_handshakes_failed_total{transport=\"tcp\"}", 1.0);
     assert_eq!(get(&[&server.url("/")])[0]["status"], 200);
+}
+
+#[test]
+fn ports_and_names_are_listened_on() {
+    let site = Site::new(&[("index.html", b"start")]);
+    let v6 = std::net::TcpListener::bind("[::1]:0").is_ok();
+    // as it is given, and the addresses by which it is reached
+    let any: &[&str] = if v6 {
+        &["127.0.0.1", "[::1]"]
+    } else {
+        &["127.0.0.1"]
+    };
+    let cases: [(&str, &[&str]); 5] = [
+        ("0", any),
+        (":0", any),
+        ("*:0", any),
+        ("[::]:0", any),
+        ("0.0.0.0:0", &["127.0.0.1"]),
+    ];
+    for (listen, hosts) in cases {
+        let server = Server::start(&[site.path(), "--listen", listen]);
+        for (host, http) in hosts.iter().flat_map(|host| [(host, "2"), (host, "3")]) {
+            let url = format!("https://{host}:{}/", server.port());
+            let records = get(&["--http", http, &url]);
+            assert_eq!(records[0]["status"], 200, "{listen} by {url}: {records:?}");
+        }
+    }
+    let server = Server::start(&[
+        site.path(),
+        "--listen",
+        "localhost:0",
+        "--admin",
+        "localhost:0",
+    ]);
+    let served = |address: &str| {
+        server
+            .addresses
+            .iter()
+            .any(|a| a.ip().to_string() == address)
+    };
+    assert!(served("127.0.0.1"), "{:?}", server.addresses);
+    for address in &server.addresses {
+        assert!(address.ip().is_loopback(), "{address}");
+        let url = format!("https://{address}/");
+        assert_eq!(get(&[&url])[0]["status"], 200, "{url}");
+    }
+    let admin = format!("localhost:{}", server.admin.port());
+    let explained = hikyaku(&["explain", "127.0.0.1", "--admin", &admin]);
+    assert!(explained.status.success(), "{explained:?}");
 }

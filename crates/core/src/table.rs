@@ -194,6 +194,13 @@ impl ClientTable {
         std::iter::from_fn(next).take(limit)
     }
 
+    /// Notes all records as changed, for a store that has lost them.
+    pub fn mark_all_changed(&mut self) {
+        if let Some(journal) = &mut self.journal {
+            self.slab.iter().for_each(|(slot, _)| journal.changed(slot));
+        }
+    }
+
     /// Takes a record from the store. Does not count as a change; in a full table another record goes.
     ///
     /// # Errors

@@ -1,12 +1,12 @@
-//! The access log: one line a response, written by a thread of its own.
+//! The access log: one line a response, written by a thread of its own ([`crate::lines`]).
 
-use std::fs::OpenOptions;
-use std::io::{self, BufWriter, IsTerminal, Write};
+mod output;
+
+use std::io::{self, IsTerminal};
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use hikyaku_core::arm::Version;
 use hikyaku_core::human;
@@ -18,6 +18,9 @@ use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
 use crate::config::{AccessFormat, AccessTarget};
+use crate::lines::{LineCounts, Lines, Watch};
+use crate::seldom::Seldom;
+use output::Output;
 
 /// Lines that may wait for the disk. Beyond that they are dropped, and counted, rather
 /// than that clients wait.
@@ -197,105 +200,104 @@ pub struct AccessLogError {
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     format: AccessFormat,
-    queue: Option<SyncSender<String>>,
-    writer: Option<thread::JoinHandle<()>>,
+    lines: Option<Lines>,
+    counts: Arc<LineCounts>,
+    dropped: Seldom,
 }
 
 impl AccessLog {
     /// Opens the log, in the form that its reader is likely to want if none is given: short lines on a
-    /// terminal, else JSON.
+    /// terminal, else JSON. `counts` go on over reloads.
     ///
     /// # Errors
-    /// When its file can't be opened for writing.
+    /// When its file can't be opened for writing, for another reason than the lack of space.
     pub(crate) fn open(
         target: &AccessTarget,
         format: Option<AccessFormat>,
+        counts: &Arc<LineCounts>,
     ) -> Result<Self, AccessLogError> {
         let is_read = *target == AccessTarget::Stdout && io::stdout().is_terminal();
         let format = format.unwrap_or(match is_read {
             true => AccessFormat::Short,
             false => AccessFormat::Json,
         });
-        let out: Box<dyn Write + Send> = match target {
-            AccessTarget::Off => {
-                return Ok(Self {
-                    format,
-                    queue: None,
-                    writer: None,
-                });
-            }
-            AccessTarget::Stdout => Box::new(io::stdout()),
-            AccessTarget::File(path) => Box::new(open_file(path)?),
+        let path = match target {
+            AccessTarget::Off | AccessTarget::Stdout => "standard output".into(),
+            AccessTarget::File(path) => path.clone(),
         };
-        let (queue, lines) = sync_channel(QUEUE);
-        let writer =
-            thread::spawn(move || write_lines(&lines, BufWriter::with_capacity(1 << 16, out)));
+        let start = || {
+            let out = match target {
+                AccessTarget::Off => return Ok(None),
+                AccessTarget::Stdout => Output::stdout()?,
+                AccessTarget::File(path) => Output::open(path)?,
+            };
+            Lines::start(out, QUEUE, counts, Report(path.clone())).map(Some)
+        };
+        let lines = start().map_err(|source| AccessLogError {
+            path: path.clone(),
+            source,
+        })?;
         Ok(Self {
             format,
-            queue: Some(queue),
-            writer: Some(writer),
+            lines,
+            counts: Arc::clone(counts),
+            dropped: Seldom::default(),
         })
     }
 
     /// Whether entries are written at all.
     pub(crate) fn is_on(&self) -> bool {
-        self.queue.is_some()
+        self.lines.is_some()
     }
 
-    /// Hands an entry to the writer; `false` if it had to be dropped.
-    pub(crate) fn write(&self, entry: &Entry<'_>) -> bool {
-        let Some(queue) = &self.queue else {
-            return true;
+    /// Lines so far, of this log and those before it.
+    pub(crate) fn counts(&self) -> &Arc<LineCounts> {
+        &self.counts
+    }
+
+    /// Hands an entry to the writer, or drops it where too many wait.
+    pub(crate) fn write(&self, entry: &Entry<'_>) {
+        let Some(lines) = &self.lines else {
+            return;
         };
-        !matches!(
-            queue.try_send(entry.line(self.format)),
-            Err(TrySendError::Full(_))
-        )
-    }
-}
-
-impl Drop for AccessLog {
-    /// Waits until every line is written.
-    fn drop(&mut self) {
-        self.queue = None;
-        if let Some(writer) = self.writer.take() {
-            let _ = writer.join();
+        if !lines.send(entry.line(self.format)) && self.dropped.is_due(Instant::now()) {
+            let lost = self.counts.lost();
+            tracing::warn!(
+                "the access log can't be written as fast as lines come: {lost} were lost so far"
+            );
         }
     }
 }
 
-fn open_file(path: &Path) -> Result<std::fs::File, AccessLogError> {
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(path)
-        .map_err(|source| AccessLogError {
-            path: path.to_owned(),
-            source,
-        })
-}
+/// Reports what happens to the log's lines.
+struct Report(PathBuf);
 
-/// Writes lines in batches: connections wake this thread for the first line after a pause only,
-/// since a wake for each would cost them more than the line.
-fn write_lines(lines: &Receiver<String>, mut out: impl Write) {
-    /// How long a line may wait for company.
-    const PAUSE: Duration = Duration::from_millis(5);
-    let mut failed = false;
-    while let Ok(first) = lines.recv() {
-        let mut batch = vec![first];
-        while !batch.is_empty() {
-            let written = batch
-                .drain(..)
-                .try_for_each(|line| writeln!(out, "{line}"))
-                .and_then(|()| out.flush());
-            if let Err(error) = written
-                && !std::mem::replace(&mut failed, true)
-            {
-                tracing::error!("writing the access log: {error}");
+impl Watch for Report {
+    fn failed(&mut self, error: &io::Error) {
+        let path = self.0.display();
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => {
+                tracing::warn!(
+                    "writing the access log to {path}: {error}; nothing more is written"
+                );
             }
-            thread::sleep(PAUSE);
-            batch.extend(lines.try_iter());
+            _ => tracing::warn!(
+                "writing the access log to {path}: {error}; trying again each second, and \
+                 {QUEUE} lines may wait"
+            ),
         }
+    }
+
+    fn recovered(&mut self, lost: u64) {
+        let path = self.0.display();
+        tracing::info!("the access log is written to {path} again; {lost} lines were lost");
+    }
+
+    fn gave_up(&mut self, lost: u64) {
+        let path = self.0.display();
+        tracing::warn!(
+            "{lost} lines of the access log could not be written to {path} and are lost"
+        );
     }
 }
 

@@ -42,6 +42,8 @@ pub(crate) struct Clients {
     epochs: Box<[AtomicU64]>,
     rules: ArcSwap<Rules>,
     clock: Clock,
+    /// What the store has not heard yet; `None` without one.
+    forgotten: Option<Mutex<Vec<Key>>>,
 }
 
 /// What decisions are made by.
@@ -52,10 +54,13 @@ struct Rules {
     available: ByTransport<CongestionSet>,
 }
 
-/// Changes for the store: first everything of the cleared shards goes, then each record is
-/// put or removed.
+/// Changes for the store: first everything forgotten and of the cleared shards goes, then each
+/// record is put or removed.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
+    /// Addresses and prefixes that were forgotten with all in them: the store may hold records
+    /// that could not be loaded.
+    pub(crate) forgotten: Vec<Key>,
     pub(crate) cleared: HashSet<usize>,
     pub(crate) records: Vec<(Key, Option<Box<[u8]>>)>,
     /// Of egress routes.
@@ -64,7 +69,10 @@ pub(crate) struct Changes {
 
 impl Changes {
     pub(crate) fn is_empty(&self) -> bool {
-        self.cleared.is_empty() && self.records.is_empty() && self.routes.is_empty()
+        self.forgotten.is_empty()
+            && self.cleared.is_empty()
+            && self.records.is_empty()
+            && self.routes.is_empty()
     }
 }
 
@@ -99,6 +107,7 @@ impl Clients {
                 available,
             }),
             clock,
+            forgotten: config.state.dir.is_some().then(Mutex::default),
         }
     }
 
@@ -241,6 +250,14 @@ impl Clients {
 
     /// Forgets; gives the number of records that went.
     pub(crate) fn forget(&self, scope: Scope) -> usize {
+        let key = match scope {
+            Scope::Address(address) => Some(Key::address(address)),
+            Scope::Prefix(prefix) => Some(Key::Prefix(prefix)),
+            Scope::All => None,
+        };
+        if let (Some(forgotten), Some(key)) = (&self.forgotten, key) {
+            forgotten.lock().push(key);
+        }
         match scope {
             Scope::Address(address) => self.shard(address).lock().forget(scope),
             Scope::Prefix(prefix) => self.shard(prefix.network()).lock().forget(scope),
@@ -250,7 +267,11 @@ impl Clients {
 
     /// Up to about `limit` changes since the last call, for the store.
     pub(crate) fn changes(&self, limit: usize) -> Changes {
-        let mut changes = Changes::default();
+        let forgotten = self.forgotten.as_ref();
+        let mut changes = Changes {
+            forgotten: forgotten.map_or_else(Vec::new, |keys| std::mem::take(&mut *keys.lock())),
+            ..Changes::default()
+        };
         for (index, shard) in self.shards.iter().enumerate() {
             let left = limit.saturating_sub(changes.records.len());
             if left == 0 {
@@ -268,6 +289,13 @@ impl Clients {
             }
         }
         changes
+    }
+
+    /// Notes everything as changed, for a store that has lost it.
+    pub(crate) fn mark_all_changed(&self) {
+        for shard in &self.shards {
+            shard.lock().mark_all_changed();
+        }
     }
 
     /// The shard that keeps a key.

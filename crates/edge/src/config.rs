@@ -1,5 +1,6 @@
 //! The configuration: a TOML file, overridden key by key from the command line.
 
+mod address;
 mod load;
 
 use std::net::SocketAddr;
@@ -14,15 +15,17 @@ use crate::content::{FilesConfig, ProxyConfig};
 use crate::egress::{ClassConfig, EgressConfig};
 use crate::shards::ShardsConfig;
 
+pub use address::{ListenAddress, ParseAddressError};
 pub use load::ConfigError;
 
 /// Everything that can be configured; `conf/edge.toml` shows each key with its default.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Addresses to serve on, TCP and UDP alike. An IPv6 wildcard takes IPv4, too.
+    /// Addresses to serve on, TCP and UDP alike. An IPv6 wildcard, or a port alone, takes IPv4, too.
     /// Default `["[::]:8443"]`.
-    pub listen: Vec<SocketAddr>,
+    #[serde(deserialize_with = "address::addresses")]
+    pub listen: Vec<ListenAddress>,
     /// Directory whose files are served. Default: none; exactly one of `root` and
     /// `upstream` is needed.
     pub root: Option<PathBuf>,
@@ -62,7 +65,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            listen: vec![SocketAddr::from(([0u16; 8], 8443))],
+            listen: vec![ListenAddress::any(8443)],
             root: None,
             upstream: None,
             mptcp: true,
@@ -269,30 +272,17 @@ pub struct AdminConfig {
 impl Default for AdminConfig {
     fn default() -> Self {
         Self {
-            listen: AdminAddress(Some(SocketAddr::from(([127, 0, 0, 1], 8440)))),
+            listen: AdminAddress(Some(SocketAddr::from(([127, 0, 0, 1], 8440)).into())),
             token: None,
         }
     }
 }
 
 /// An address, or none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct AdminAddress(pub Option<SocketAddr>);
-
-impl TryFrom<String> for AdminAddress {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        if text.is_empty() {
-            return Ok(Self(None));
-        }
-        let address = text
-            .parse()
-            .map_err(|_| format!("`{text}` is no ADDRESS:PORT such as 127.0.0.1:8440"))?;
-        Ok(Self(Some(address)))
-    }
-}
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct AdminAddress(
+    #[serde(deserialize_with = "address::address_or_none")] pub Option<ListenAddress>,
+);
 
 /// Where what is known of clients is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

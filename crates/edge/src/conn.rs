@@ -20,7 +20,7 @@ use crate::content::Peer;
 use crate::egress::{ConnRoute, Reroute};
 use crate::events::Event;
 use crate::measure::{Exchange, Ledger, Snapshot};
-use crate::metrics::{AltSvcAction, add};
+use crate::metrics::AltSvcAction;
 use crate::mptcp::Mptcp;
 use crate::serve::Pacer;
 use crate::shared::Shared;
@@ -247,9 +247,7 @@ impl Conn {
         }
         let decision = self.decision();
         let entry = self.entry(exchange, duration, snapshot, &decision);
-        if !log.write(&entry) {
-            add(&shared.metrics.log_lines_dropped, 1);
-        }
+        log.write(&entry);
         shared.events.send(|| Event::response(&entry));
     }
 

@@ -4,6 +4,7 @@
 //! [`Server::start`] takes a [`Config`]; `ARCHITECTURE.md` follows one request through
 //! the modules.
 
+mod accept;
 mod access_log;
 mod admin;
 mod bpf;
@@ -15,12 +16,14 @@ mod egress;
 mod events;
 mod globs;
 mod limits;
+pub mod lines;
 mod listen;
 mod live;
 mod measure;
 mod metrics;
 mod mptcp;
 mod qlog;
+mod seldom;
 mod serve;
 mod server;
 mod shards;
@@ -36,7 +39,7 @@ mod transport;
 mod skipped;
 
 pub use access_log::AccessLogError;
-pub use admin::AdminError;
+pub use admin::{AdminError, ReloadRequest};
 pub use config::{Config, ConfigError};
 pub use egress::{ClassConfig, EgressConfig, MptcpFor, Steer};
 pub use listen::ListenError;

@@ -1,7 +1,7 @@
 //! Sockets to listen on: TCP (MPTCP where the kernel has it) and UDP of each address.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
 
 use rustix::net::sockopt;
@@ -9,6 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use hikyaku_core::arm::Congestion;
 
+use crate::config::ListenAddress;
 use crate::mptcp::MptcpGate;
 
 /// Connections that may wait to be accepted, per address.
@@ -25,7 +26,7 @@ pub struct ListenError {
     /// "TCP" or "UDP".
     pub transport: &'static str,
     /// The address asked for.
-    pub address: SocketAddr,
+    pub address: ListenAddress,
     /// Why.
     #[source]
     pub source: io::Error,
@@ -54,6 +55,29 @@ pub(crate) struct TcpSocket {
 }
 
 impl Listener {
+    /// Binds every address that is meant.
+    ///
+    /// # Errors
+    /// When one can't be bound; of those of a name, when none can.
+    pub(crate) fn bind_all(
+        addresses: &[ListenAddress],
+        mptcp: bool,
+        gate: Option<&MptcpGate>,
+    ) -> Result<Vec<Self>, ListenError> {
+        let bind = |address| Self::bind(address, mptcp, gate);
+        let mut listeners = Vec::new();
+        for address in addresses {
+            let absent = |error: &ListenError| is_absent(&error.source);
+            let failed = |source| ListenError {
+                transport: "TCP",
+                address: address.clone(),
+                source,
+            };
+            listeners.extend(bind_each(address, bind, absent, failed)?);
+        }
+        Ok(listeners)
+    }
+
     /// Binds TCP and UDP of `address`; an IPv6 wildcard takes IPv4, too. With a gate MPTCP is taken of the
     /// clients that it says.
     ///
@@ -67,7 +91,7 @@ impl Listener {
         let failed = |transport, address| {
             move |source| ListenError {
                 transport,
-                address,
+                address: ListenAddress::Ip(address),
                 source,
             }
         };
@@ -99,6 +123,41 @@ impl Listener {
             mptcp,
         })
     }
+}
+
+/// Binds the socket addresses of one that is configured: of a name those that this machine has, of
+/// the IPv6 wildcard that of IPv4 where the kernel has no IPv6. `failed` makes an error of a name.
+pub(crate) fn bind_each<T, E>(
+    address: &ListenAddress,
+    bind: impl Fn(SocketAddr) -> Result<T, E>,
+    is_absent: impl Fn(&E) -> bool,
+    failed: impl Fn(io::Error) -> E,
+) -> Result<Vec<T>, E> {
+    let mut bound = Vec::new();
+    let mut last = None;
+    for one in address.resolve().map_err(&failed)? {
+        let any = SocketAddr::from(([0, 0, 0, 0], one.port()));
+        match bind(one) {
+            Ok(listener) => bound.push(listener),
+            Err(error) if !is_absent(&error) => return Err(error),
+            Err(_) if one.ip() == Ipv6Addr::UNSPECIFIED => {
+                tracing::info!("this kernel has no IPv6: listening on {any}");
+                bound.push(bind(any)?);
+            }
+            Err(error) => last = Some(error),
+        }
+    }
+    match last {
+        Some(error) if bound.is_empty() => Err(error),
+        None if bound.is_empty() => Err(failed(io::ErrorKind::NotFound.into())),
+        _ => Ok(bound),
+    }
+}
+
+/// Whether this machine lacks the address, or its family.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrNotAvailable
+        || error.raw_os_error() == Some(libc::EAFNOSUPPORT)
 }
 
 /// A TCP socket that speaks MPTCP if wanted and possible, and whether it does.
@@ -171,4 +230,31 @@ pub(crate) fn probe_congestion(congestion: Congestion) -> io::Result<()> {
 /// As [`probe_congestion`]; the former one then stays in use.
 pub(crate) fn set_congestion(socket: impl AsFd, congestion: Congestion) -> io::Result<()> {
     Ok(sockopt::set_tcp_congestion(socket, congestion.name())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_this_machine_lacks_are_left_out() {
+        let family = || io::Error::from_raw_os_error(libc::EAFNOSUPPORT);
+        let lacks_v6 = |address: SocketAddr| match address.is_ipv6() {
+            true => Err(family()),
+            false => Ok(address.to_string()),
+        };
+        let bind = |text: &str| {
+            let address = text.parse().unwrap();
+            bind_each(&address, lacks_v6, is_absent, |error| error)
+        };
+        assert_eq!(bind(":443").unwrap(), ["0.0.0.0:443"]);
+        assert_eq!(bind("127.0.0.1:443").unwrap(), ["127.0.0.1:443"]);
+        assert_eq!(bind("localhost:443").unwrap(), ["127.0.0.1:443"]);
+        assert!(is_absent(&bind("[::1]:443").unwrap_err()));
+        assert!(bind("nobody.invalid:443").is_err());
+        let in_use = |_| Err::<(), _>(io::Error::from(io::ErrorKind::AddrInUse));
+        let address = "localhost:443".parse().unwrap();
+        let error = bind_each(&address, in_use, is_absent, |error| error).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    }
 }

@@ -1,9 +1,11 @@
 //! Counters for Prometheus; `docs/metrics.md` lists them.
 
+mod health;
 mod histogram;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hikyaku_core::arm::{Congestion, Transport, Version};
@@ -15,6 +17,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::egress::Egress;
+use crate::lines::LineCounts;
+use crate::store::Health;
 use histogram::{Histogram, Histograms};
 
 const STATUS_CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -38,8 +42,11 @@ pub(crate) struct Metrics {
     pub(crate) pages_spread: AtomicU64,
     pub(crate) handshakes_failed_tcp: AtomicU64,
     pub(crate) handshakes_failed_quic: AtomicU64,
-    pub(crate) log_lines_dropped: AtomicU64,
+    pub(crate) access_log: Arc<LineCounts>,
     pub(crate) stored: AtomicU64,
+    /// Where there is a store.
+    pub(crate) store: OnceLock<Arc<Health>>,
+    pub(crate) accept_failures: AtomicU64,
     pub(crate) reloads: AtomicU64,
     pub(crate) reloads_failed: AtomicU64,
 }
@@ -117,6 +124,14 @@ pub(crate) const UDP_EVENTS: [&str; 5] = [
 ];
 
 impl Metrics {
+    /// No counts but those of the access log.
+    pub(crate) fn of(access_log: &Arc<LineCounts>) -> Self {
+        Self {
+            access_log: Arc::clone(access_log),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn on_exchange(
         &self,
         version: Version,
@@ -187,6 +202,7 @@ impl Metrics {
         self.register_traffic(&mut registry);
         self.register_choice(&mut registry, clients);
         self.register_health(&mut registry);
+        self.register_store(&mut registry);
         if let Some(egress) = egress {
             egress.register(&mut registry);
             self.register_kicks(&mut registry);
@@ -299,64 +315,6 @@ impl Metrics {
             "Connections made to send at once over another path than the silent one that they left",
             kicks.to_vec(),
         );
-    }
-
-    fn register_health(&self, registry: &mut Registry) {
-        counters(
-            registry,
-            "connections_refused",
-            "Connections refused or closed for a limit",
-            Refusal::ALL
-                .map(|r| (vec![("limit", r.name())], value(&self.refused[r as usize])))
-                .to_vec(),
-        );
-        let failed = [
-            ("tcp", &self.handshakes_failed_tcp),
-            ("quic", &self.handshakes_failed_quic),
-        ];
-        counters(
-            registry,
-            "handshakes_failed",
-            "Handshakes that failed or took too long",
-            failed
-                .map(|(transport, n)| (vec![("transport", transport)], value(n)))
-                .to_vec(),
-        );
-        let singles = [
-            (
-                "pages_spread",
-                "Pages whose resources were spread over several connections",
-                &self.pages_spread,
-            ),
-            (
-                "quic_retries",
-                "QUIC clients asked to prove their address",
-                &self.quic_retries,
-            ),
-            (
-                "access_log_lines_dropped",
-                "Access log lines that could not be written in time",
-                &self.log_lines_dropped,
-            ),
-            (
-                "store_records_written",
-                "Records written to the store",
-                &self.stored,
-            ),
-            (
-                "reloads",
-                "Configurations and certificates read anew",
-                &self.reloads,
-            ),
-            (
-                "reloads_failed",
-                "Configurations and certificates that were refused",
-                &self.reloads_failed,
-            ),
-        ];
-        for (name, help, count) in singles {
-            counters(registry, name, help, vec![(Labels::new(), value(count))]);
-        }
     }
 }
 

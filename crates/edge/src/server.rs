@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access_log::AccessLogError;
-use crate::admin::{self, AdminError};
+use crate::admin::{self, AdminError, ReloadRequest};
 use crate::clients::Clients;
 use crate::config::{Config, ConfigError};
 use crate::egress::{Classes, Egress};
@@ -26,8 +26,9 @@ use crate::metrics::add;
 use crate::serve::{MarkedSocket, QuicConfig, QuicError, QuicListener, TcpAcceptor};
 use crate::shards::{ShardsError, warn_of_coalescing};
 use crate::shared::{Clock, Shared};
-use crate::store::{self, StoreError};
+use crate::store::{self, Store, StoreError, Writer};
 use crate::tls::{self, Certificate, Resumption, Source, TlsError};
+pub(crate) use setup::chain;
 use setup::{
     available, certificate_source, check_unchanged, live, load_controls, load_model, open_store,
     raise_descriptor_limit, set_floor, tls_settings,
@@ -125,21 +126,19 @@ impl Server {
         let clock = Clock::start();
         let clients = Clients::new(&config, load_model(&config)?, available, clock);
         let egress = Egress::new(&config, Classes::new(&config.classes)?, clock);
-        let store = open_store(&config, &clients, egress.as_deref())?;
-        let listeners = config
-            .listen
-            .iter()
-            .map(|address| {
-                let gate = egress.as_ref().and_then(|egress| egress.gate());
-                Listener::bind(*address, config.mptcp, gate)
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let state_dir = config.state.dir.clone();
+        let store = match &state_dir {
+            Some(dir) => Some(open_store(dir, &clients, egress.as_deref())?),
+            None => None,
+        };
+        let gate = egress.as_ref().and_then(|egress| egress.gate());
+        let listeners = Listener::bind_all(&config.listen, config.mptcp, gate)?;
         if config.mptcp && listeners.iter().any(|listener| !listener.mptcp) {
             tracing::info!("this kernel has no MPTCP: clients are served over plain TCP");
         }
         let admin = admin::bind(&config.admin)?;
         let addresses = listeners.iter().map(|listener| listener.address).collect();
-        let live = live(config, &certificate)?;
+        let live = live(config, &certificate, None)?;
         let shards = live.config.shards.clone();
         let shared = Shared::new(clients, clock, controls, egress, addresses, live);
         let shared = Arc::new(shared);
@@ -147,9 +146,9 @@ impl Server {
         let mut server = Self {
             mptcp: listeners.iter().all(|listener| listener.mptcp),
             admin: admin
-                .as_ref()
+                .first()
                 .and_then(|listener| listener.local_addr().ok()),
-            store: store.as_ref().map(|store| store.path().to_owned()),
+            store: state_dir.as_deref().map(Store::file),
             shared,
             certificate,
             provider,
@@ -165,16 +164,16 @@ impl Server {
         for listener in listeners {
             server.serve(listener)?;
         }
-        if let Some(listener) = admin {
+        for listener in admin {
             let serving = admin::serve(listener, Arc::clone(&server.shared), server.end.clone());
             server.services.spawn(serving);
         }
         if let Some(egress) = &server.shared.egress {
             egress.start(&server.services, &server.end);
         }
-        if let Some(store) = store {
-            let shared = Arc::clone(&server.shared);
-            let writing = store::write_behind(Arc::new(store), shared, server.end.clone());
+        if let (Some(dir), Some(store)) = (state_dir, store) {
+            let writer = Writer::new(dir, store, &server.shared);
+            let writing = store::write_behind(writer, server.end.clone());
             server.services.spawn(writing);
         }
         let warning = warn_of_coalescing(shards);
@@ -196,7 +195,7 @@ impl Server {
         let failed = |transport| {
             move |source| ListenError {
                 transport,
-                address,
+                address: address.into(),
                 source,
             }
         };
@@ -277,6 +276,11 @@ impl Server {
         result
     }
 
+    /// The next reload that the admin API is asked for, to be answered once it has happened.
+    pub async fn next_reload(&self) -> Option<ReloadRequest> {
+        self.shared.reloads.next().await
+    }
+
     /// Counts a configuration that could not even be read.
     pub fn count_refused_reload(&self) {
         add(&self.shared.metrics.reloads_failed, 1);
@@ -295,7 +299,8 @@ impl Server {
         let quic_config = QuicConfig::new(quic_tls, &config)?;
         let policy = config.policy.clone();
         let classes = Classes::new(&config.classes)?;
-        let live = live(config, &self.certificate)?;
+        let former = self.shared.live_full();
+        let live = live(config, &self.certificate, Some(&former))?;
         // The last that can fail; from here on everything is put into force.
         self.certificate.reload(&self.provider)?;
         self.tcp_tls.store(Arc::new(tcp_tls));
@@ -307,6 +312,15 @@ impl Server {
         self.shared.clients.set_rules(policy, model, available);
         self.shared.set_live(live);
         Ok(())
+    }
+
+    /// Waits until the lines of the access log are written, unless nobody takes them.
+    async fn finish_log(&self) {
+        let counts = Arc::clone(&self.shared.metrics.access_log);
+        let settled = tokio::task::spawn_blocking(move || counts.settle(LOG_PATIENCE)).await;
+        if let Ok(lost @ 1..) = settled {
+            tracing::warn!("{lost} lines of the access log could not be written and are lost");
+        }
     }
 
     /// Stops: takes no more connections or requests, answers those in flight for at most
@@ -329,9 +343,13 @@ impl Server {
         self.end.cancel();
         self.services.close();
         self.services.wait().await;
+        self.finish_log().await;
         cut
     }
 }
+
+/// How long a stop waits for a reader of the access log that takes nothing.
+const LOG_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Reads the certificate's files again when they have changed.
 async fn watch_certificate(

@@ -10,6 +10,7 @@ use hikyaku_core::sample::{Observation, UdpEvent};
 use hikyaku_core::units::Timestamp;
 
 use crate::access_log::AccessLog;
+use crate::admin::Reloads;
 use crate::clients::{Changes, Clients};
 use crate::config::Config;
 use crate::content::Content;
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) egress: Option<Arc<Egress>>,
     /// Addresses that are served.
     pub(crate) addresses: Vec<SocketAddr>,
+    /// Reloads that the admin API is asked for.
+    pub(crate) reloads: Reloads,
     live: ArcSwap<Live>,
 }
 
@@ -66,13 +69,14 @@ impl Shared {
             connections: Arc::new(Connections::new(&live.config.limits)),
             clock,
             clients,
-            metrics: Metrics::default(),
+            metrics: Metrics::of(live.access_log.counts()),
             events: Events::default(),
             traces: Traces::default(),
             controls,
             marks: Arc::default(),
             egress,
             addresses,
+            reloads: Reloads::default(),
             live: ArcSwap::from_pointee(live),
         }
     }
@@ -157,6 +161,14 @@ impl Shared {
         Changes {
             routes: routes.unwrap_or_default(),
             ..self.clients.changes(limit)
+        }
+    }
+
+    /// Notes everything that is known as changed, for a store that has lost it.
+    pub(crate) fn mark_all_changed(&self) {
+        self.clients.mark_all_changed();
+        if let Some(egress) = &self.egress {
+            egress.mark_all_changed();
         }
     }
 

@@ -2,30 +2,30 @@
 //!
 //! Loaded whole at start, written behind every two seconds, one crash-safe transaction
 //! each time. A file that can't be read is set aside, never deleted, and the server starts
-//! with an empty one.
+//! with an empty one. Where the file can't be opened or written, as on a full disk, the server
+//! works from memory and the file is tried again ([`writer`]).
 
-use std::fmt::Display;
+mod writer;
+
+use std::fmt::{self, Display};
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use hikyaku_core::key::Key;
-use hikyaku_core::path::{PathChanges, PathKey};
+use hikyaku_core::path::PathKey;
 use redb::{
-    Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction,
+    Database, ReadOnlyDatabase, ReadableDatabase, ReadableTable, TableDefinition, TableError,
+    WriteTransaction,
 };
 
 use crate::clients::{Changes, Clients};
-use crate::metrics::add;
-use crate::shared::Shared;
 
-/// Between two writes: what a crash loses at most, with as much again for the write.
-const WRITE_INTERVAL: Duration = Duration::from_secs(2);
-/// Records of one transaction, so that memory stays bounded.
-const BATCH: usize = 20_000;
+pub(crate) use writer::{Health, Writer, write_behind};
+
 const FILE: &str = "clients.redb";
 /// Text of a [`Key`] to an encoded estimate.
 const CLIENTS: Table = TableDefinition::new("clients-1");
@@ -64,21 +64,47 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// Whether the operator must mend something before the server can start: another server has
+    /// the file, or a part of the path is no directory. Everything else may pass by itself.
+    pub(crate) fn is_final(&self) -> bool {
+        match self {
+            Self::InUse { .. } => true,
+            Self::Directory { source, .. } => source.kind() == io::ErrorKind::NotADirectory,
+            Self::Open { .. } => false,
+        }
+    }
+}
+
 /// An open store.
-#[derive(Debug)]
 pub(crate) struct Store {
-    database: Database,
+    database: Opened,
     path: PathBuf,
+    /// Device and inode, by which it is known again.
+    identity: Option<(u64, u64)>,
+}
+
+enum Opened {
+    Writable(Database),
+    /// Where the file can be read alone.
+    ReadOnly(ReadOnlyDatabase),
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Store").field(&self.path).finish()
+    }
 }
 
 impl Store {
     /// Opens the store in `dir`, making both if need be.
     pub(crate) fn open(dir: &Path) -> Result<Self, StoreError> {
+        let path = dir.join(FILE);
+        // Without it, a leading part that is no directory is reported as if it were missing.
         fs::create_dir_all(dir).map_err(|source| StoreError::Directory {
             path: dir.to_owned(),
             source,
         })?;
-        let path = dir.join(FILE);
         let opened = match open_and_check(&path) {
             Err(error) if is_damage(&error) => {
                 set_aside(&path, &error)?;
@@ -87,13 +113,44 @@ impl Store {
             other => other,
         };
         match opened {
-            Ok(database) => Ok(Self { database, path }),
+            Ok(database) => Ok(Self::of(Opened::Writable(database), path)),
             Err(redb::Error::DatabaseAlreadyOpen) => Err(StoreError::InUse { path }),
             Err(source) => Err(StoreError::Open {
                 path,
                 source: Box::new(source),
             }),
         }
+    }
+
+    /// Opens the store in `dir` for reading alone; `None` where that can't be done either.
+    pub(crate) fn open_read_only(dir: &Path) -> Option<Self> {
+        let path = dir.join(FILE);
+        let database = ReadOnlyDatabase::open(&path).ok()?;
+        Some(Self::of(Opened::ReadOnly(database), path))
+    }
+
+    fn of(database: Opened, path: PathBuf) -> Self {
+        Self {
+            identity: identity(&path),
+            database,
+            path,
+        }
+    }
+
+    /// The file in `dir` that a store is kept in.
+    pub(crate) fn file(dir: &Path) -> PathBuf {
+        dir.join(FILE)
+    }
+
+    /// Whether nothing was ever written to it.
+    pub(crate) fn is_new(&self) -> Result<bool, redb::Error> {
+        let transaction = self.begin_read()?;
+        Ok(transaction.list_tables()?.next().is_none())
+    }
+
+    /// Whether its path still leads to it: a file that was removed can be written, in vain.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.identity.is_some() && self.identity == identity(&self.path)
     }
 
     /// The store's file.
@@ -123,7 +180,7 @@ impl Store {
         table: Table,
         mut each: impl FnMut(K, &[u8]) -> bool,
     ) -> Result<(usize, usize), redb::Error> {
-        let transaction = self.database.begin_read()?;
+        let transaction = self.begin_read()?;
         let table = match transaction.open_table(table) {
             Err(TableError::TableDoesNotExist(_)) => return Ok((0, 0)),
             table => table?,
@@ -140,9 +197,33 @@ impl Store {
         Ok((used, unusable))
     }
 
+    fn begin_read(&self) -> Result<redb::ReadTransaction, redb::Error> {
+        Ok(match &self.database {
+            Opened::Writable(database) => database.begin_read()?,
+            Opened::ReadOnly(database) => database.begin_read()?,
+        })
+    }
+
     /// Writes changes in one transaction.
+    ///
+    /// # Errors
+    /// When they can't be written. The database then refuses everything until it is opened anew.
     pub(crate) fn write(&self, changes: &Changes) -> Result<(), redb::Error> {
-        let transaction = self.database.begin_write()?;
+        let Opened::Writable(database) = &self.database else {
+            return Err(io::Error::from(io::ErrorKind::ReadOnlyFilesystem).into());
+        };
+        let transaction = database.begin_write()?;
+        if !changes.forgotten.is_empty() {
+            let kept = |key: &Key| !changes.forgotten.iter().any(|gone| gone.contains(key));
+            let mut clients = transaction.open_table(CLIENTS)?;
+            clients.retain(|key, _| key.parse().is_ok_and(|key| kept(&key)))?;
+            let mut routes = transaction.open_table(ROUTES)?;
+            routes.retain(|key, _| match key.parse() {
+                Ok(PathKey::Net(key)) => kept(&key),
+                Ok(PathKey::As(_)) => true,
+                Err(_) => false,
+            })?;
+        }
         if !changes.cleared.is_empty() {
             transaction.open_table(CLIENTS)?.retain(|key, _| {
                 let key = key.parse::<Key>();
@@ -156,18 +237,6 @@ impl Store {
         put(&transaction, ROUTES, &changes.routes.records)?;
         transaction.commit()?;
         Ok(())
-    }
-
-    /// Forgets what is known of routes.
-    pub(crate) fn clear_routes(&self) -> Result<(), redb::Error> {
-        let routes = PathChanges {
-            cleared: true,
-            records: Vec::new(),
-        };
-        self.write(&Changes {
-            routes,
-            ..Changes::default()
-        })
     }
 }
 
@@ -190,7 +259,16 @@ fn put<K: Display>(
 
 /// Opens the file and reads through it, so that damage shows now and not later.
 fn open_and_check(path: &Path) -> Result<Database, redb::Error> {
-    let mut database = Database::create(path)?;
+    let created = match fs::metadata(path) {
+        Ok(file) => file.len() == 0,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    let mut database = Database::create(path).inspect_err(|error| {
+        // Begun and not finished, it would be taken for a damaged one.
+        if created && !matches!(error, redb::DatabaseError::DatabaseAlreadyOpen) {
+            let _ = fs::remove_file(path);
+        }
+    })?;
     if !database.check_integrity()? {
         tracing::warn!("{} was repaired after a crash", path.display());
     }
@@ -240,65 +318,10 @@ fn set_aside(path: &Path, why: &redb::Error) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Writes what changed, every two seconds and at the end.
-pub(crate) async fn write_behind(
-    store: Arc<Store>,
-    shared: Arc<Shared>,
-    stop: tokio_util::sync::CancellationToken,
-) {
-    let mut writer = Some(Writer {
-        store,
-        shared,
-        unwritten: Changes::default(),
-        failing: false,
-    });
-    loop {
-        let stopped = stop
-            .run_until_cancelled(tokio::time::sleep(WRITE_INTERVAL))
-            .await
-            .is_none();
-        let Some(mut taken) = writer.take() else {
-            return;
-        };
-        let written = tokio::task::spawn_blocking(move || {
-            taken.write();
-            taken
-        });
-        writer = written.await.ok();
-        if stopped {
-            return;
-        }
-    }
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let file = fs::metadata(path).ok()?;
+    Some((file.dev(), file.ino()))
 }
 
-struct Writer {
-    store: Arc<Store>,
-    shared: Arc<Shared>,
-    /// What failed to be written, to be tried again first.
-    unwritten: Changes,
-    failing: bool,
-}
-
-impl Writer {
-    fn write(&mut self) {
-        loop {
-            if self.unwritten.is_empty() {
-                self.unwritten = self.shared.changes(BATCH);
-            }
-            if self.unwritten.is_empty() {
-                return;
-            }
-            if let Err(error) = self.store.write(&self.unwritten) {
-                if !std::mem::replace(&mut self.failing, true) {
-                    let path = self.store.path().display();
-                    tracing::error!("writing {path}: {error}; trying again every two seconds");
-                }
-                return;
-            }
-            self.failing = false;
-            let written = std::mem::take(&mut self.unwritten);
-            let records = written.records.len() + written.routes.records.len();
-            add(&self.shared.metrics.stored, records as u64);
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,7 @@ fn start(early_data: bool) -> (Server, tempfile::TempDir) {
     let mut config =
         Config::load(None, &["log.access=off".into(), "admin.listen=".into()]).unwrap();
     config.root = Some(root.path().to_owned());
-    config.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+    config.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()];
     config.tls.early_data = early_data;
     (Server::start(config).unwrap(), root)
 }

@@ -157,8 +157,13 @@ impl Server {
         if !args.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
         }
-        let access = format!("log.access={}", dir.path().join("access.log").display());
-        command.args(["--admin", "127.0.0.1:0", "--set", &access]);
+        if !args.contains(&"--admin") {
+            command.args(["--admin", "127.0.0.1:0"]);
+        }
+        if !args.iter().any(|arg| arg.starts_with("log.access=")) {
+            let access = format!("log.access={}", dir.path().join("access.log").display());
+            command.args(["--set", &access]);
+        }
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -312,6 +312,11 @@ impl PathTable {
         changes
     }
 
+    /// Notes all records as changed, for a store that has lost them.
+    pub fn mark_all_changed(&mut self) {
+        self.records.each(|_| true);
+    }
+
     /// Takes a record of the store. It is faded at `now` as if the server had run on, and paths get places in
     /// `names` where they have none; what was not seen for ten half-lives is left out, and likewise paths for
     /// which no place is left. A record of which nothing is of use leaves the store with the next changes;

@@ -1,14 +1,13 @@
 //! The admin page, API and metrics, on an address of their own.
 
 mod guard;
+mod listener;
 mod qlog;
+mod reload;
 mod stream;
 
-use std::convert::Infallible;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use hikyaku_core::arm::Version;
 use hikyaku_core::key::Key;
@@ -17,84 +16,22 @@ use hikyaku_core::table::Scope;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::{Deserialize, Serialize};
-use tokio::net::{TcpListener, TcpStream};
-use tokio_util::sync::CancellationToken;
 
-use crate::config::AdminConfig;
 use crate::content::Body;
 use crate::shared::Shared;
+pub use listener::AdminError;
+pub(crate) use listener::{bind, serve};
+use reload::ReloadError;
+pub use reload::ReloadRequest;
+pub(crate) use reload::Reloads;
 use stream::EventStream;
 
 const PAGE: &str = include_str!("page.html");
 /// Longest request body, in bytes.
 const MAX_BODY: usize = 4096;
-/// For a request's headers to arrive.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most clients of one listing.
 const MAX_LISTED: usize = 1000;
-
-/// Why the admin address can't be served.
-#[derive(Debug, thiserror::Error)]
-#[error("listening on the admin address {address}")]
-pub struct AdminError {
-    address: SocketAddr,
-    #[source]
-    source: io::Error,
-}
-
-/// Binds the admin address, if there is one.
-///
-/// # Errors
-/// When it can't be bound.
-pub(crate) fn bind(config: &AdminConfig) -> Result<Option<TcpListener>, AdminError> {
-    let Some(address) = config.listen.0 else {
-        return Ok(None);
-    };
-    let bind = || {
-        let listener = std::net::TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        TcpListener::from_std(listener)
-    };
-    bind()
-        .map(Some)
-        .map_err(|source| AdminError { address, source })
-}
-
-/// Serves until `end`.
-pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>, end: CancellationToken) {
-    while let Some(accepted) = end.run_until_cancelled(listener.accept()).await {
-        match accepted {
-            Ok((stream, _)) => {
-                let connection = connection(stream, Arc::clone(&shared));
-                let end = end.clone();
-                tokio::spawn(async move { end.run_until_cancelled(connection).await });
-            }
-            Err(error) => {
-                tracing::warn!("accepting admin connections: {error}");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        }
-    }
-}
-
-async fn connection(stream: TcpStream, shared: Arc<Shared>) {
-    let service = service_fn(move |request| {
-        let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(respond(request, &shared).await) }
-    });
-    let result = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
-    if let Err(error) = result {
-        tracing::debug!("admin connection: {error}");
-    }
-}
 
 async fn respond(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Body> {
     let token = shared.live().config.admin.token.clone();
@@ -116,13 +53,21 @@ async fn route(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Bod
     match (request.method(), path.as_str()) {
         (&Method::GET | &Method::HEAD, "/") => page(),
         (&Method::GET | &Method::HEAD, "/healthz") => text("text/plain; charset=utf-8", "ok\n"),
-        (&Method::GET, "/metrics") => metrics(shared),
+        (&Method::GET, "/metrics") => apart(shared, metrics).await,
         (&Method::GET, "/v1/status") => json(&Status::of(shared)),
-        (&Method::GET, "/v1/clients") => clients(request.uri().query(), shared),
-        (&Method::GET, "/v1/networks") => networks(request.uri().query(), shared),
+        (&Method::GET, "/v1/clients") => {
+            apart(shared, move |shared| clients(request.uri().query(), shared)).await
+        }
+        (&Method::GET, "/v1/networks") => {
+            apart(shared, move |shared| {
+                networks(request.uri().query(), shared)
+            })
+            .await
+        }
         (&Method::GET, "/v1/events") => events(shared),
         (&Method::GET, "/v1/qlog") => qlog::trace(request.uri().query(), shared),
         (&Method::POST, "/v1/forget") => forget(request, shared).await,
+        (&Method::POST, "/v1/reload") => reload(shared).await,
         (&Method::GET, path) if path.starts_with("/v1/clients/") => {
             client(&path["/v1/clients/".len()..], shared)
         }
@@ -134,8 +79,29 @@ async fn route(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Bod
             "/" | "/healthz" | "/metrics" | "/v1/status" | "/v1/clients" | "/v1/networks"
             | "/v1/events" | "/v1/qlog",
         ) => not_allowed("GET"),
-        (_, "/v1/forget") => not_allowed("POST"),
+        (_, "/v1/forget" | "/v1/reload") => not_allowed("POST"),
         _ => problem(StatusCode::NOT_FOUND, "there is nothing at this path"),
+    }
+}
+
+/// An answer that looks at all that is known: beside the threads that serve clients.
+async fn apart(
+    shared: &Arc<Shared>,
+    answer: impl FnOnce(&Shared) -> Response<Body> + Send + 'static,
+) -> Response<Body> {
+    let shared = Arc::clone(shared);
+    let answer = tokio::task::spawn_blocking(move || answer(&shared)).await;
+    answer.unwrap_or_else(|error| problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()))
+}
+
+async fn reload(shared: &Shared) -> Response<Body> {
+    match shared.reloads.ask().await {
+        Ok(()) => json(&serde_json::json!({ "reloaded": true })),
+        Err(ReloadError::Refused(why)) => problem(StatusCode::UNPROCESSABLE_ENTITY, &why),
+        Err(ReloadError::Busy) => problem(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "another reload waits, or the server stops",
+        ),
     }
 }
 

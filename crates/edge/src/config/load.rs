@@ -83,7 +83,7 @@ impl Config {
             _ => {}
         }
         if self.listen.is_empty() {
-            return conflict("`listen` is empty: name at least one ADDRESS:PORT");
+            return conflict("`listen` is empty: name at least one ADDRESS:PORT or PORT");
         }
         if self.tls.cert.is_some() != self.tls.key.is_some() {
             return conflict("`tls.cert` and `tls.key` belong together: set both or none");
@@ -94,8 +94,8 @@ impl Config {
             )));
         }
         Classes::new(&self.classes)?;
-        if let Some(address) = self.admin.listen.0
-            && !address.ip().is_loopback()
+        if let Some(address) = &self.admin.listen.0
+            && !address.is_loopback()
             && self.admin.token.as_deref().unwrap_or_default().is_empty()
         {
             return Err(ConfigError::Conflict(format!(

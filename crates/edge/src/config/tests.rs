@@ -42,6 +42,51 @@ fn assignments_override_the_file() {
 }
 
 #[test]
+fn addresses_to_listen_on_are_read_alike_everywhere() {
+    let any = |port| vec![ListenAddress::any(port)];
+    // --set, and the same in a file
+    let cases = [
+        ("listen=443", "listen = 443", any(443)),
+        ("listen=:443", "listen = \":443\"", any(443)),
+        ("listen=[443]", "listen = [443]", any(443)),
+        (
+            "listen=[\":443\", 8443]",
+            "listen = [\":443\", 8443]",
+            [any(443), any(8443)].concat(),
+        ),
+        (
+            "listen=localhost:443",
+            "listen = [\"localhost:443\"]",
+            vec!["localhost:443".parse().unwrap()],
+        ),
+        (
+            "listen=[::1]:443",
+            "listen = \"[::1]:443\"",
+            vec!["[::1]:443".parse().unwrap()],
+        ),
+    ];
+    for (assignment, line, want) in cases {
+        let set = Config::load(None, &[assignment.to_owned()]).unwrap();
+        assert_eq!(set.listen, want, "{assignment}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), line).unwrap();
+        let read = Config::load(Some(file.path()), &[]).unwrap();
+        assert_eq!(read.listen, want, "{line}");
+    }
+    let admin = |assignment: &str| {
+        let config = Config::load(None, &[assignment.to_owned()]).unwrap();
+        config.admin.listen.0.map(|address| address.to_string())
+    };
+    assert_eq!(admin("admin.listen="), None);
+    assert_eq!(admin("admin.listen=8440").unwrap(), "[::]:8440");
+    assert_eq!(admin("admin.listen=:8440").unwrap(), "[::]:8440");
+    assert_eq!(
+        admin("admin.listen=localhost:8440").unwrap(),
+        "localhost:8440"
+    );
+}
+
+#[test]
 fn wrong_assignments_are_told() {
     let cases = [
         ("policy.versoin=h2", "unknown field `versoin`"),
@@ -51,7 +96,10 @@ fn wrong_assignments_are_told() {
         ("root.x=1", "invalid type"),
         ("novalue", "expected KEY=VALUE"),
         ("=h2", "expected KEY=VALUE"),
-        ("admin.listen=here", "no ADDRESS:PORT"),
+        ("admin.listen=here", "the port is missing"),
+        ("listen=['localhost']", "the port is missing"),
+        ("listen=:99999", "no number from 0 to 65535"),
+        ("listen=true", "expected addresses such as"),
         ("egress.steer=left", "unknown variant `left`"),
         ("egress.sockt=/x", "unknown field `sockt`"),
     ];
@@ -74,7 +122,7 @@ fn keys_that_do_not_fit_together_are_told() {
     let mut half = served();
     half.tls.cert = Some("cert.pem".into());
     let mut open_admin = served();
-    open_admin.admin.listen = AdminAddress(Some(SocketAddr::from(([0, 0, 0, 0], 1))));
+    open_admin.admin.listen = AdminAddress(Some(ListenAddress::any(1)));
     let mut class = served();
     class.classes[0].types = vec!["video".to_owned()];
     let mut name = served();

@@ -356,6 +356,11 @@ impl Egress {
         changes
     }
 
+    /// Notes everything as changed, for a store that has lost it.
+    pub(crate) fn mark_all_changed(&self) {
+        self.table.lock().mark_all_changed();
+    }
+
     /// Forgets what is known of routes.
     pub(crate) fn forget(&self, scope: Scope) -> usize {
         self.table.lock().forget(scope)

@@ -26,6 +26,7 @@ use tokio_util::task::TaskTracker;
 use super::executor::AtOnce;
 use super::respond;
 use super::tls_io::{Flush, FlushedByDriver, TlsIo};
+use crate::accept::AcceptFailures;
 use crate::config::Config;
 use crate::conn::Conn;
 use crate::content::{Peer, RequestBody};
@@ -47,8 +48,6 @@ const H2_UNSENT: u32 = 512 * 1024;
 /// Flow control windows for uploads.
 const H2_STREAM_WINDOW: u32 = 1 << 20;
 const H2_CONNECTION_WINDOW: u32 = 2 << 20;
-/// How long to wait when the process is out of file descriptors or memory.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections of one listening socket.
 pub(crate) struct TcpAcceptor {
@@ -65,14 +64,11 @@ impl TcpAcceptor {
     /// Accepts until the server stops.
     pub(crate) async fn run(self) {
         let stop = self.stop.clone();
+        let failures = AcceptFailures::of("TCP");
         while let Some(accepted) = stop.run_until_cancelled(self.listener.accept()).await {
             match accepted {
                 Ok((stream, remote)) => self.accept(stream, remote),
-                Err(error) if is_of_one_connection(&error) => {}
-                Err(error) => {
-                    tracing::warn!("accepting TCP connections: {error}");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
+                Err(error) => failures.pause(&error, &self.shared.metrics).await,
             }
         }
     }
@@ -96,16 +92,6 @@ impl TcpAcceptor {
             }
         });
     }
-}
-
-/// Errors of a connection that died before it was accepted, after which accepting goes on.
-fn is_of_one_connection(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionRefused
-    )
 }
 
 /// A connection before its handshake.

@@ -1,6 +1,6 @@
 //! The parts of a server, from its configuration.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hikyaku_core::arm::{ByTransport, Congestion, CongestionSet};
@@ -10,13 +10,13 @@ use hikyaku_core::policy::{PolicyConfig, VersionPolicy};
 use super::ServerError;
 use crate::access_log::AccessLog;
 use crate::clients::Clients;
-use crate::config::{Config, ConfigError, TlsVersion};
+use crate::config::{AccessTarget, Config, ConfigError, LogConfig, TlsVersion};
 use crate::content::{Content, Files, Proxy};
 use crate::egress::Egress;
 use crate::listen::probe_congestion;
 use crate::shards::Shards;
 use crate::shared::Live;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::tcp_cc::{Controls, Prefix, Setting};
 use crate::tls::{self, Certificate, Resumption, Source};
 use crate::transport;
@@ -114,7 +114,7 @@ pub(super) fn load_controls(policy: &PolicyConfig) -> Controls {
 }
 
 /// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
@@ -141,29 +141,39 @@ pub(super) fn set_floor(controls: &Controls, policy: &PolicyConfig) {
     }
 }
 
-/// Opens the store, and takes what it knows from before.
+/// Opens the store in `dir`, and takes what it knows from before. The inner error is one that may
+/// pass while the server works from memory.
 pub(super) fn open_store(
-    config: &Config,
+    dir: &Path,
     clients: &Clients,
     egress: Option<&Egress>,
-) -> Result<Option<Store>, ServerError> {
-    let Some(dir) = &config.state.dir else {
-        return Ok(None);
-    };
-    let store = Store::open(dir)?;
+) -> Result<Result<Store, StoreError>, ServerError> {
+    match Store::open(dir) {
+        Ok(store) => {
+            load(&store, clients, egress);
+            Ok(Ok(store))
+        }
+        Err(error) if error.is_final() => Err(error.into()),
+        Err(error) => {
+            if let Some(store) = Store::open_read_only(dir) {
+                load(&store, clients, egress);
+            }
+            Ok(Err(error))
+        }
+    }
+}
+
+fn load(store: &Store, clients: &Clients, egress: Option<&Egress>) {
     let loaded = store.load(|key, encoded| clients.insert(key, encoded));
-    tell_loaded(&store, "clients and prefixes", loaded);
-    let loaded = match egress {
-        Some(egress) => egress.restore(|each| store.load_routes(each)),
-        // It would age unseen, and `forget` would not reach it.
-        None => store.clear_routes().map(|()| (0, 0)),
-    };
-    tell_loaded(
-        &store,
-        "clients, prefixes and ASes with egress routes",
-        loaded,
-    );
-    Ok(Some(store))
+    tell_loaded(store, "clients and prefixes", loaded);
+    if let Some(egress) = egress {
+        let loaded = egress.restore(|each| store.load_routes(each));
+        tell_loaded(
+            store,
+            "clients, prefixes and ASes with egress routes",
+            loaded,
+        );
+    }
 }
 
 /// Tells how many records were of use, and how many not.
@@ -182,7 +192,11 @@ fn tell_loaded(store: &Store, what: &str, loaded: Result<(usize, usize), redb::E
     }
 }
 
-pub(super) fn live(config: Config, certificate: &Arc<Certificate>) -> Result<Live, ServerError> {
+pub(super) fn live(
+    config: Config,
+    certificate: &Arc<Certificate>,
+    former: Option<&Live>,
+) -> Result<Live, ServerError> {
     let failed = |what: String| {
         move |source: Box<dyn std::error::Error + Send + Sync>| ServerError::Content {
             what,
@@ -201,13 +215,30 @@ pub(super) fn live(config: Config, certificate: &Arc<Certificate>) -> Result<Liv
         }
     };
     let shards = Shards::new(&config.shards, Arc::clone(certificate))?;
-    let access_log = AccessLog::open(&config.log.access, config.log.format)?;
+    let access_log = access_log(&config.log, former)?;
     Ok(Live {
         config,
         content,
         shards: shards.map(Arc::new),
-        access_log: Arc::new(access_log),
+        access_log,
     })
+}
+
+/// Opens the access log anew, unless it is the standard output that it was before.
+fn access_log(config: &LogConfig, former: Option<&Live>) -> Result<Arc<AccessLog>, ServerError> {
+    let counts = match former {
+        Some(former)
+            if config.access == AccessTarget::Stdout
+                && former.config.log.access == config.access
+                && former.config.log.format == config.format =>
+        {
+            return Ok(Arc::clone(&former.access_log));
+        }
+        Some(former) => Arc::clone(former.access_log.counts()),
+        None => Arc::default(),
+    };
+    let opened = AccessLog::open(&config.access, config.format, &counts)?;
+    Ok(Arc::new(opened))
 }
 
 /// Refuses changes of what sockets and files were opened for.

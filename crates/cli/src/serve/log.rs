@@ -1,0 +1,107 @@
+//! The log on standard error, written by a thread of its own: a reader that is stuck must not stop
+//! those who serve.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use hikyaku_edge::lines::{LineCounts, Lines, Watch};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
+
+/// Lines that may wait for standard error. Beyond that they are lost.
+const QUEUE: usize = 4096;
+/// How long the end waits for a reader that takes nothing.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The running log. When it is dropped, what it has taken is written.
+pub(super) struct Log {
+    lines: Lines,
+    counts: Arc<LineCounts>,
+    level: reload::Handle<EnvFilter, Registry>,
+}
+
+impl Log {
+    /// Starts the log of this process.
+    pub(super) fn start(level: &str) -> anyhow::Result<Self> {
+        let (filter, level) = reload::Layer::new(filter(level)?);
+        let counts = Arc::default();
+        let lines = Lines::start(io::stderr(), QUEUE, &counts, Unwatched);
+        let lines = lines.context("starting the log")?;
+        let layer = fmt::layer()
+            .with_writer(LogWriter(lines.clone()))
+            .with_ansi(io::stderr().is_terminal())
+            .with_target(false);
+        tracing_subscriber::registry()
+            .with(filter)
+            .with(layer)
+            .try_init()
+            .context("starting the log")?;
+        Ok(Self {
+            lines,
+            counts,
+            level,
+        })
+    }
+
+    /// Logs from now on what `filter` lets through.
+    pub(super) fn set_level(&self, filter: EnvFilter) -> anyhow::Result<()> {
+        self.level.reload(filter).context("changing the log level")
+    }
+
+    /// Writes lines as they are.
+    pub(super) fn print(&self, text: &str) {
+        self.lines.send(text.trim_end().to_owned());
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.counts.settle(PATIENCE);
+    }
+}
+
+/// Reads a level or a filter.
+pub(super) fn filter(level: &str) -> anyhow::Result<EnvFilter> {
+    level.parse().with_context(|| {
+        format!("reading log.level `{level}`: expected error, warn, info, debug or a filter")
+    })
+}
+
+/// There is nowhere to report that standard error fails.
+struct Unwatched;
+
+impl Watch for Unwatched {
+    fn failed(&mut self, _: &io::Error) {}
+
+    fn recovered(&mut self, _: u64) {}
+
+    fn gave_up(&mut self, _: u64) {}
+}
+
+#[derive(Clone)]
+struct LogWriter(Lines);
+
+impl<'a> MakeWriter<'a> for LogWriter {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+impl Write for LogWriter {
+    /// Takes an event, which comes whole.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        self.0.send(text.trim_end().to_owned());
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,30 @@
+//! What the service manager is told (sd_notify(3)); nothing where there is none.
+
+use sd_notify::NotifyState;
+
+/// Requests are answered, by the configuration that `status` says.
+pub(super) fn ready(status: &str) {
+    send(&[NotifyState::Ready, NotifyState::Status(status)]);
+}
+
+/// The configuration is being read again; [`ready`] ends that.
+pub(super) fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => send(&[NotifyState::Reloading, now]),
+        Err(error) => tracing::debug!("reading the clock for the service manager: {error}"),
+    }
+}
+
+/// No new requests are taken.
+pub(super) fn stopping() {
+    send(&[
+        NotifyState::Stopping,
+        NotifyState::Status("stopping: requests in flight are answered"),
+    ]);
+}
+
+fn send(state: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(state) {
+        tracing::warn!("telling the service manager of the state: {error}");
+    }
+}

@@ -1,0 +1,192 @@
+//! The access log, and the log on standard error.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::common::client::{self, H2, H3};
+use super::common::{BINARY, Server, Site, eventually, get};
+use super::{Disk, fifo, is_served, times};
+
+/// Requests over one connection, more lines than a pipe holds.
+const MANY: usize = 1000;
+
+fn ask_often(server: &Server) {
+    client::block_on(async {
+        let mut h2 = H2::connect(server.address()).await.unwrap();
+        let mut h3 = H3::connect(server.address()).await.unwrap();
+        for _ in 0..MANY / 2 {
+            assert_eq!(h2.get("/").await.unwrap().status, 200);
+            assert_eq!(h3.get("/").await.unwrap().status, 200);
+        }
+    });
+}
+
+/// Serves, reloads and stops although nobody takes the lines.
+fn works_without_reader(server: &mut Server) {
+    ask_often(server);
+    server.signal(Signal::HUP);
+    server.wait_log("configuration reloaded");
+    is_served(server);
+    assert_eq!(server.admin("/healthz"), "ok\n");
+    server.signal(Signal::TERM);
+    assert!(server.wait_exit().success());
+    let log = server.log();
+    assert!(
+        log.contains("lines of the access log could not be written"),
+        "{log}"
+    );
+}
+
+#[test]
+fn an_access_log_on_a_full_disk_goes_on_when_there_is_space() {
+    const TEST: &str = "an_access_log_on_a_full_disk_goes_on_when_there_is_space";
+    let Some(disk) = Disk::new(TEST, 64 << 10) else {
+        return;
+    };
+    let site = Site::new(&[("index.html", b"start")]);
+    let path = disk.join("access.log");
+    let access = format!("log.access={}", path.display());
+    // Full at start, too.
+    disk.fill();
+    let server = Server::start(&[site.path(), "--set", &access]);
+    is_served(&server);
+    server.wait_log("No space left on device");
+    disk.free();
+    server.wait_log("the access log is written to");
+
+    ask_often(&server);
+    eventually("a full disk", || {
+        (times(&server, "No space left on device") == 2).then_some(())
+    });
+    is_served(&server);
+    // Somebody moves what is there away, and its last line is not torn.
+    let before = fs::read_to_string(&path).unwrap();
+    fs::write(&path, "").unwrap();
+    let more = MANY + 2 - before.matches('\n').count();
+    let mut text = before;
+    let mut seen = 0;
+    for _ in 0..20 {
+        eventually("more lines", || {
+            let len = fs::metadata(&path).unwrap().len();
+            (len > 0).then_some(())
+        });
+        std::thread::sleep(std::time::Duration::from_millis(1100));
+        text += &fs::read_to_string(&path).unwrap();
+        fs::write(&path, "").unwrap();
+        seen = text.matches('\n').count();
+        if seen >= MANY + 2 {
+            break;
+        }
+    }
+    assert_eq!(seen, MANY + 2, "of which {more} were to come");
+    for line in text.lines() {
+        assert!(serde_json::from_str::<Value>(line).is_ok(), "torn: {line}");
+    }
+    assert_eq!(
+        server.metric("hikyaku_access_log_lines_dropped_total{}"),
+        0.0
+    );
+}
+
+#[test]
+fn a_fifo_without_reader_stops_nobody() {
+    let site = Site::new(&[("index.html", b"start")]);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("access.fifo");
+    fifo(&path);
+    let access = format!("log.access={}", path.display());
+    let mut server = Server::start(&[site.path(), "--set", &access]);
+    works_without_reader(&mut server);
+}
+
+#[test]
+fn a_reader_of_standard_output_that_sleeps_stops_nobody() {
+    let site = Site::new(&[("index.html", b"start")]);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("out");
+    fifo(&path);
+    // Open, and never read.
+    let reader = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    let into = format!("exec \"$0\" \"$@\" >{}", path.display());
+    let args = [site.path(), "--set", "log.access=stdout"];
+    let mut server = Server::try_start_by(&["sh", "-c", &into], &args).unwrap();
+    works_without_reader(&mut server);
+    drop(reader);
+}
+
+#[test]
+fn a_reader_of_standard_output_that_goes_stops_nobody() {
+    let site = Site::new(&[("index.html", b"start")]);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("out");
+    fifo(&path);
+    let reader = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    let into = format!("exec \"$0\" \"$@\" >{}", path.display());
+    let args = [site.path(), "--set", "log.access=stdout"];
+    let server = Server::try_start_by(&["sh", "-c", &into], &args).unwrap();
+    drop(reader);
+    ask_often(&server);
+    server.wait_log("nothing more is written");
+    server.wait_metric("hikyaku_access_log_lines_dropped_total{}", MANY as f64);
+    assert_eq!(times(&server, "Broken pipe"), 1);
+    is_served(&server);
+}
+
+#[test]
+fn a_reader_of_standard_error_that_sleeps_stops_nobody() {
+    let site = Site::new(&[("index.html", b"start")]);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("err");
+    fifo(&path);
+    let reader = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    let (listen, url) = free_port();
+    let mut child = Command::new(BINARY)
+        .args([
+            "serve",
+            site.path(),
+            "--listen",
+            &listen,
+            "--admin",
+            "127.0.0.1:0",
+        ])
+        .args(["--set", "log.access=off", "--set", "log.level=trace"])
+        .stdout(Stdio::null())
+        .stderr(fs::OpenOptions::new().write(true).open(&path).unwrap())
+        .spawn()
+        .unwrap();
+    eventually("an answer", || {
+        let records = get(&["--timeout", "5s", &url]);
+        (records.first()?["status"] == 200).then_some(())
+    });
+    for _ in 0..20 {
+        let records = get(&["--timeout", "20s", &url]);
+        assert_eq!(records[0]["status"], 200, "{records:?}");
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let status = eventually("its end", || child.try_wait().unwrap());
+    assert!(status.success());
+    drop(reader);
+}
+
+/// An address that nobody listens on, and its URL.
+fn free_port() -> (String, String) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let url = format!("https://{address}/");
+    (address, url)
+}

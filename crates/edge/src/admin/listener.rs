@@ -1,0 +1,102 @@
+//! The admin address: binding it, and its connections.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::SockRef;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::accept::AcceptFailures;
+use crate::config::{AdminConfig, ListenAddress};
+use crate::listen::{bind_each, is_absent};
+use crate::seldom::Seldom;
+use crate::shared::Shared;
+
+/// For a request's headers to arrive.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections at once: descriptors and memory belong to the clients that are served.
+const MAX_CONNECTIONS: usize = 256;
+
+/// Why the admin address can't be served.
+#[derive(Debug, thiserror::Error)]
+#[error("listening on the admin address {address}")]
+pub struct AdminError {
+    address: ListenAddress,
+    #[source]
+    source: io::Error,
+}
+
+/// Binds the admin address, if there is one; of a name all of its addresses.
+///
+/// # Errors
+/// When it can't be bound.
+pub(crate) fn bind(config: &AdminConfig) -> Result<Vec<TcpListener>, AdminError> {
+    let Some(address) = &config.listen.0 else {
+        return Ok(Vec::new());
+    };
+    let bind = |address: SocketAddr| {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener)
+    };
+    bind_each(address, bind, is_absent, |error| error).map_err(|source| AdminError {
+        address: address.clone(),
+        source,
+    })
+}
+
+/// Serves until `end`.
+pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>, end: CancellationToken) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let (failures, full) = (AcceptFailures::of("admin"), Seldom::default());
+    while let Some(accepted) = end.run_until_cancelled(listener.accept()).await {
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                failures.pause(&error, &shared.metrics).await;
+                continue;
+            }
+        };
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            if full.is_due(Instant::now()) {
+                tracing::warn!("admin connections beyond {MAX_CONNECTIONS} are closed");
+            }
+            continue;
+        };
+        let connection = connection(stream, Arc::clone(&shared));
+        let end = end.clone();
+        tokio::spawn(async move {
+            end.run_until_cancelled(connection).await;
+            drop(place);
+        });
+    }
+}
+
+async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+    // Also where the client's window is closed (tcp(7)), so that who takes nothing goes.
+    let send = shared.live().config.timeouts.send;
+    let bounded = SockRef::from(&stream).set_tcp_user_timeout(Some(send));
+    let service = service_fn(move |request| {
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(super::respond(request, &shared).await) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = served {
+        tracing::debug!("admin connection: {error}");
+    }
+    if let Err(error) = bounded {
+        tracing::debug!("bounding an admin connection: {error}");
+    }
+}

@@ -1,0 +1,93 @@
+//! What tells whether the server itself is well.
+
+use std::sync::atomic::Ordering;
+
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::{Labels, Metrics, Refusal, counters, value};
+
+impl Metrics {
+    pub(super) fn register_health(&self, registry: &mut Registry) {
+        counters(
+            registry,
+            "connections_refused",
+            "Connections refused or closed for a limit",
+            Refusal::ALL
+                .map(|r| (vec![("limit", r.name())], value(&self.refused[r as usize])))
+                .to_vec(),
+        );
+        let failed = [
+            ("tcp", &self.handshakes_failed_tcp),
+            ("quic", &self.handshakes_failed_quic),
+        ];
+        counters(
+            registry,
+            "handshakes_failed",
+            "Handshakes that failed or took too long",
+            failed
+                .map(|(transport, n)| (vec![("transport", transport)], value(n)))
+                .to_vec(),
+        );
+        let singles = [
+            (
+                "pages_spread",
+                "Pages whose resources were spread over several connections",
+                &self.pages_spread,
+            ),
+            (
+                "quic_retries",
+                "QUIC clients asked to prove their address",
+                &self.quic_retries,
+            ),
+            (
+                "store_records_written",
+                "Records written to the store",
+                &self.stored,
+            ),
+            (
+                "accept_failures",
+                "Tries to accept a connection that failed for want of descriptors or memory",
+                &self.accept_failures,
+            ),
+            (
+                "reloads",
+                "Configurations and certificates read anew",
+                &self.reloads,
+            ),
+            (
+                "reloads_failed",
+                "Configurations and certificates that were refused",
+                &self.reloads_failed,
+            ),
+        ];
+        let singles = singles.map(|(name, help, count)| (name, help, value(count)));
+        let lost = (
+            "access_log_lines_dropped",
+            "Access log lines that could not be written, or not in time",
+            self.access_log.lost(),
+        );
+        for (name, help, count) in singles.into_iter().chain([lost]) {
+            counters(registry, name, help, vec![(Labels::new(), count)]);
+        }
+    }
+
+    pub(super) fn register_store(&self, registry: &mut Registry) {
+        let Some(health) = self.store.get() else {
+            return;
+        };
+        let available = Gauge::<i64>::default();
+        available.set(i64::from(health.available.load(Ordering::Relaxed)));
+        registry.register(
+            "store_available",
+            "1 while what is learnt is written to the store",
+            available,
+        );
+        counters(
+            registry,
+            "store_failures",
+            "Tries to open or write the store that failed",
+            vec![(Labels::new(), value(&health.failures))],
+        );
+    }
+}
