@@ -7,6 +7,7 @@
 mod access_log;
 mod admin;
 mod bpf;
+mod budget;
 mod clients;
 pub mod config;
 mod conn;

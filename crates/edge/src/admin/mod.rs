@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::AdminConfig;
 use crate::content::Body;
+use crate::metrics::Gauges;
 use crate::shared::Shared;
 use stream::EventStream;
 
@@ -163,10 +164,11 @@ fn page() -> Response<Body> {
 }
 
 fn metrics(shared: &Shared) -> Response<Body> {
-    match shared
-        .metrics
-        .encode(shared.clients.len(), shared.egress.as_deref())
-    {
+    let gauges = Gauges {
+        clients: shared.clients.len(),
+        response_memory: shared.connections.memory(),
+    };
+    match shared.metrics.encode(gauges, shared.egress.as_deref()) {
         Ok(metrics) => text(
             "application/openmetrics-text; version=1.0.0; charset=utf-8",
             metrics,
