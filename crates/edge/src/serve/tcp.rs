@@ -46,7 +46,7 @@ const H2_CHUNK: usize = 16 * 1024 - 9;
 /// means more wakes a byte. HTTP/1.1 has one response at a time.
 const H2_UNSENT: u32 = 512 * 1024;
 /// Content that a connection holds at most: the kernel keeps what is on its way, and some unsent.
-const HELD: u64 = 512 * 1024;
+const HELD: u64 = 256 * 1024;
 /// Flow control windows for uploads.
 const H2_STREAM_WINDOW: u32 = 1 << 20;
 const H2_CONNECTION_WINDOW: u32 = 2 << 20;
