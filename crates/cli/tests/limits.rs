@@ -405,6 +405,30 @@ fn endless_continuations_end_their_own_connection_alone() {
 }
 
 #[test]
+fn frames_that_ask_for_nothing_are_limited() {
+    let site = site();
+    let server = start(&[site.path()], &[]);
+    let one = 1_u32.to_be_bytes();
+    let floods = [
+        ("SETTINGS", frame(4, 0, 0, &[])),
+        (
+            "SETTINGS with a value",
+            frame(4, 0, 0, &[0, 3, 0, 0, 0, 100]),
+        ),
+        ("PING", frame(6, 0, 0, &[0; 8])),
+        ("PRIORITY", frame(2, 0, 7, &[0, 0, 0, 0, 15])),
+        ("WINDOW_UPDATE", frame(8, 0, 0, &one)),
+        ("unknown", frame(0xfa, 0, 0, &[1, 2, 3])),
+    ];
+    for (count, (name, flood)) in floods.iter().enumerate() {
+        let flood = flood.repeat(500);
+        expect_flood_ends(&server, |_| flood.clone());
+        let ended = server.metric("hikyaku_connections_refused_total{limit=\"flood\"}");
+        assert_eq!(ended, (count + 1) as f64, "{name}");
+    }
+}
+
+#[test]
 fn stream_resets_on_http3_do_no_harm() {
     let site = Site::with_big_file(1_000_000);
     let mut server = start(&[site.path()], &[]);
@@ -525,6 +549,89 @@ fn clients_that_stop_reading_are_closed() {
         assert_eq!(line["complete"], false, "{line}");
     }
     expect_service(&server);
+}
+
+/// Resident memory of a process in KiB, at its most so far.
+fn peak_memory(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.unwrap().split_whitespace().next().unwrap();
+    kib.parse().unwrap()
+}
+
+/// HTTP/2 that asks for `streams` files, with windows without end, and takes nothing.
+async fn greedy_h2(
+    address: SocketAddr,
+    streams: u32,
+) -> tokio_rustls::client::TlsStream<TcpStream> {
+    const GET_BIG: &[u8] = &[
+        0x82, 0x87, 0x04, 0x08, b'/', b'b', b'i', b'g', b'.', b'b', b'i', b'n',
+    ];
+    let mut tls = client::tls(address, &["h2"]).await.unwrap();
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    let window = 0x7fff_ffff_u32.to_be_bytes();
+    let settings = frame(4, 0, 0, &[&[0, 4][..], &window].concat());
+    let more = frame(8, 0, 0, &(0x7fff_ffff_u32 - 65_535).to_be_bytes());
+    let requests = (0..streams).map(|i| frame(1, 5, 2 * i + 1, &[GET_BIG, &GET[3..]].concat()));
+    let all = [preface, settings, more].into_iter().chain(requests);
+    tls.write_all(&all.collect::<Vec<_>>().concat())
+        .await
+        .unwrap();
+    tls
+}
+
+#[test]
+fn stalled_connections_hold_little_memory() {
+    const CONNECTIONS: u64 = 16;
+    let memory = "hikyaku_response_memory_bytes";
+    let site = Site::with_big_file(20_000_000);
+    let server = start(&[site.path()], &[]);
+    expect_service(&server);
+    let before = peak_memory(server.pid());
+    client::block_on(async {
+        let mut stalled = Vec::new();
+        for _ in 0..CONNECTIONS {
+            stalled.push(greedy_h2(server.address(), 100).await);
+        }
+        common::eventually("every connection is full", || {
+            let held = server.metric(memory) as u64;
+            (held >= CONNECTIONS * 256 * 1024).then_some(())
+        });
+        let chunk = 64 * 1024;
+        assert!(server.metric(memory) as u64 <= CONNECTIONS * (256 * 1024 + chunk));
+        let grown = peak_memory(server.pid()) - before;
+        assert!(
+            grown <= CONNECTIONS * 1024,
+            "{grown} KiB for {CONNECTIONS} connections"
+        );
+        expect_service(&server);
+    });
+    common::eventually("all is given back", || {
+        (server.metric(memory) == 0.0).then_some(())
+    });
+}
+
+#[test]
+fn memory_of_an_address_is_limited_and_everybody_is_served() {
+    let site = Site::with_big_file(20_000_000);
+    let keys = ["limits.memory_per_address=1MiB", "limits.memory=2MiB"];
+    let server = start(&[site.path()], &keys);
+    client::block_on(async {
+        let mut stalled = Vec::new();
+        for _ in 0..12 {
+            stalled.push(greedy_h2(server.address(), 20).await);
+        }
+        common::eventually("the address has used its share", || {
+            (server.metric("hikyaku_response_memory_bytes") >= 1_048_576.0).then_some(())
+        });
+        // Each connection may hold one chunk in any case, and one more that it was about to read.
+        let most = 1_048_576.0 + 12.0 * 2.0 * 65_536.0;
+        assert!(server.metric("hikyaku_response_memory_bytes") <= most);
+        for http in Http::ALL {
+            let records = get(&["--http", http.option(), &server.url("/big.bin")]);
+            assert_eq!(records[0]["body_bytes"], 20_000_000, "{records:?}");
+        }
+    });
 }
 
 #[test]

@@ -142,6 +142,13 @@ pub struct Limits {
     pub header_size: ByteSize,
     /// Size of a request's body. Default `1GiB`.
     pub body_size: ByteSize,
+    /// Responses' content that one connection may hold in memory. Default `12MiB`, what QUIC keeps
+    /// until it is acknowledged; on TCP 256 KiB are enough.
+    pub memory_per_connection: ByteSize,
+    /// The same for all connections of an address. Default `64MiB`.
+    pub memory_per_address: ByteSize,
+    /// The same for all connections. Default `512MiB`.
+    pub memory: ByteSize,
     /// Clients that are remembered; the ones not seen for longest are forgotten.
     /// Default 1000000 (at most 256 bytes each).
     pub clients: usize,
@@ -156,6 +163,9 @@ impl Default for Limits {
             streams: 128,
             header_size: ByteSize::from_kib(64),
             body_size: ByteSize::from_mib(1024),
+            memory_per_connection: ByteSize::from_mib(12),
+            memory_per_address: ByteSize::from_mib(64),
+            memory: ByteSize::from_mib(512),
             clients: 1_000_000,
         }
     }

@@ -16,6 +16,7 @@ use hikyaku_core::units::Rate;
 use http::{HeaderMap, HeaderValue, header};
 
 use crate::access_log::{Entry, Time};
+use crate::budget::Account;
 use crate::content::Peer;
 use crate::egress::{ConnRoute, Reroute};
 use crate::events::Event;
@@ -48,6 +49,8 @@ pub(crate) struct Conn {
     pacer: Option<Arc<Pacer>>,
     /// Where there are egress paths.
     route: Option<Arc<ConnRoute>>,
+    /// Memory for its responses.
+    account: Arc<Account>,
 }
 
 /// A decision, ready to be applied.
@@ -70,14 +73,16 @@ impl Conn {
         congestion: Congestion,
         pacer: Option<Arc<Pacer>>,
         mptcp: Mptcp,
+        account: Arc<Account>,
     ) -> Arc<Self> {
         let version = peer.version;
         let epoch = shared.clients.epoch(peer.remote.ip());
         let decision = shared.clients.decide(peer.remote.ip());
-        let ledger = Arc::new(match shared.egress {
+        let ledger = match shared.egress {
             Some(_) => Ledger::watched(),
             None => Ledger::default(),
-        });
+        };
+        let ledger = Arc::new(ledger.with_account(Arc::clone(&account)));
         let route = shared.egress.as_ref().map(|egress| {
             let ends = (peer.remote.ip().to_canonical(), peer.local);
             let (egress, ledger) = (Arc::clone(egress), Arc::clone(&ledger));
@@ -99,6 +104,7 @@ impl Conn {
             seen_on_tcp: AtomicBool::new(false),
             pacer,
             route,
+            account,
         });
         if version == Version::H3 {
             conn.udp(UdpEvent::Arrived);
@@ -114,6 +120,11 @@ impl Conn {
     /// How long the connection has been open.
     pub(crate) fn age(&self) -> Duration {
         self.opened.elapsed()
+    }
+
+    /// The memory that its responses may use.
+    pub(crate) const fn account(&self) -> &Arc<Account> {
+        &self.account
     }
 
     /// What a response has to be held to, and by whom; `None` if by nobody.

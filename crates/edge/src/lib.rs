@@ -8,6 +8,7 @@ mod accept;
 mod access_log;
 mod admin;
 mod bpf;
+mod budget;
 mod clients;
 pub mod config;
 mod conn;

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::budget::{Account, Pool, Pools};
 use crate::config::Limits;
 use crate::live::LiveConnection;
 use crate::metrics::Refusal;
@@ -22,13 +23,17 @@ pub(crate) struct Connections {
     total: AtomicUsize,
     max: AtomicUsize,
     max_per_address: AtomicUsize,
+    memory: Arc<Pool>,
+    max_memory_per_address: AtomicU64,
     hasher: RandomState,
     addresses: [Mutex<HashMap<IpAddr, Places>>; SHARDS],
 }
 
 /// Of one address.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Places {
+    /// Content in memory for its connections.
+    memory: Arc<Pool>,
     /// Connections, those in their handshake included.
     count: usize,
     /// Those that are served.
@@ -41,6 +46,8 @@ impl Connections {
             total: AtomicUsize::new(0),
             max: AtomicUsize::new(limits.connections),
             max_per_address: AtomicUsize::new(limits.connections_per_address),
+            memory: Arc::new(Pool::new(limits.memory.bytes())),
+            max_memory_per_address: AtomicU64::new(limits.memory_per_address.bytes()),
             hasher: RandomState::new(),
             addresses: std::array::from_fn(|_| Mutex::default()),
         }
@@ -50,6 +57,15 @@ impl Connections {
         self.max.store(limits.connections, Ordering::Relaxed);
         self.max_per_address
             .store(limits.connections_per_address, Ordering::Relaxed);
+        self.memory.set_max(limits.memory.bytes());
+        let per_address = limits.memory_per_address.bytes();
+        self.max_memory_per_address
+            .store(per_address, Ordering::Relaxed);
+        for shard in &self.addresses {
+            let addresses = shard.lock();
+            let places = addresses.values();
+            places.for_each(|places| places.memory.set_max(per_address));
+        }
     }
 
     /// Takes a place for a connection of `address`; it is free again when dropped.
@@ -63,18 +79,37 @@ impl Connections {
             return Err(Refusal::Connections);
         }
         let mut addresses = self.shard(address).lock();
-        let places = addresses.entry(address).or_default();
+        let places = addresses.entry(address).or_insert_with(|| self.no_places());
         if places.count >= self.max_per_address.load(Ordering::Relaxed) {
             self.total.fetch_sub(1, Ordering::Relaxed);
             return Err(Refusal::PerAddress);
         }
         places.count += 1;
+        let pools = Pools {
+            address: Arc::clone(&places.memory),
+            total: Arc::clone(&self.memory),
+        };
         drop(addresses);
         Ok(Admission {
             connections: Arc::clone(self),
             address,
+            pools,
             served: None,
         })
+    }
+
+    fn no_places(&self) -> Places {
+        let max = self.max_memory_per_address.load(Ordering::Relaxed);
+        Places {
+            memory: Arc::new(Pool::new(max)),
+            count: 0,
+            served: Vec::new(),
+        }
+    }
+
+    /// Bytes of responses' content that are in memory.
+    pub(crate) fn memory(&self) -> u64 {
+        self.memory.held()
     }
 
     /// The connections of `address` that are served now, the oldest first.
@@ -103,16 +138,24 @@ impl Connections {
 pub(crate) struct Admission {
     connections: Arc<Connections>,
     address: IpAddr,
+    pools: Pools,
     served: Option<Arc<LiveConnection>>,
 }
 
 impl Admission {
+    /// The memory of a connection that may use `max` bytes, and `limits` at most.
+    pub(crate) fn account(&self, max: u64, limits: &Limits) -> Arc<Account> {
+        Account::new(max, limits, self.pools.clone())
+    }
+
     /// Says what is served in this place.
     pub(crate) fn serves(&mut self, connection: LiveConnection) {
         let connection = Arc::new(connection);
         let mut addresses = self.connections.shard(self.address).lock();
-        let places = addresses.entry(self.address).or_default();
-        places.served.push(Arc::clone(&connection));
+        // It is there for as long as this is.
+        if let Some(places) = addresses.get_mut(&self.address) {
+            places.served.push(Arc::clone(&connection));
+        }
         self.served = Some(connection);
     }
 }

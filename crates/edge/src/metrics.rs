@@ -51,6 +51,15 @@ pub(crate) struct Metrics {
     pub(crate) reloads_failed: AtomicU64,
 }
 
+/// What is there now, as others know it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gauges {
+    /// Client addresses and prefixes that something is known of.
+    pub(crate) clients: usize,
+    /// Bytes of responses' content in memory.
+    pub(crate) response_memory: u64,
+}
+
 /// What a response said of HTTP/3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AltSvcAction {
@@ -80,16 +89,24 @@ pub(crate) enum Refusal {
     PerAddress,
     /// The client took nothing for `timeouts.send`.
     Stalled,
+    /// The client sent too many frames that ask for nothing.
+    Flood,
 }
 
 impl Refusal {
-    const ALL: [Self; 3] = [Self::Connections, Self::PerAddress, Self::Stalled];
+    const ALL: [Self; 4] = [
+        Self::Connections,
+        Self::PerAddress,
+        Self::Stalled,
+        Self::Flood,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Connections => "connections",
             Self::PerAddress => "connections_per_address",
             Self::Stalled => "stalled",
+            Self::Flood => "flood",
         }
     }
 }
@@ -192,15 +209,15 @@ impl Metrics {
         self.requests[version as usize].iter().map(value).sum()
     }
 
-    /// Everything in the OpenMetrics text format; `clients` are remembered.
+    /// Everything in the OpenMetrics text format.
     pub(crate) fn encode(
         &self,
-        clients: usize,
+        gauges: Gauges,
         egress: Option<&Egress>,
     ) -> Result<String, fmt::Error> {
         let mut registry = Registry::with_prefix("hikyaku");
-        self.register_traffic(&mut registry);
-        self.register_choice(&mut registry, clients);
+        self.register_traffic(&mut registry, gauges.response_memory);
+        self.register_choice(&mut registry, gauges.clients);
         self.register_health(&mut registry);
         self.register_store(&mut registry);
         if let Some(egress) = egress {
@@ -212,7 +229,7 @@ impl Metrics {
         Ok(out)
     }
 
-    fn register_traffic(&self, registry: &mut Registry) {
+    fn register_traffic(&self, registry: &mut Registry, response_memory: u64) {
         let mut requests = Vec::new();
         for version in VERSIONS {
             for (class, status) in STATUS_CLASSES.into_iter().enumerate() {
@@ -243,6 +260,12 @@ impl Metrics {
             open.get_or_create(&labels).set(count.cast_signed());
         }
         registry.register("connections", "Connections open now", open);
+        gauge(
+            registry,
+            "response_memory_bytes",
+            "Content of responses in memory, read but not yet taken by the client",
+            response_memory,
+        );
         let times = Histograms(VERSIONS.map(|v| (v, self.response_time[v as usize].snapshot())));
         registry.register_with_unit(
             "response_time",
@@ -253,12 +276,11 @@ impl Metrics {
     }
 
     fn register_choice(&self, registry: &mut Registry, clients: usize) {
-        let remembered = Gauge::<i64>::default();
-        remembered.set(i64::try_from(clients).unwrap_or(i64::MAX));
-        registry.register(
+        gauge(
+            registry,
             "clients",
             "Client addresses and prefixes that something is known of",
-            remembered,
+            clients as u64,
         );
         counters(
             registry,
@@ -316,6 +338,12 @@ impl Metrics {
             kicks.to_vec(),
         );
     }
+}
+
+fn gauge(registry: &mut Registry, name: &str, help: &str, value: u64) {
+    let gauge = Gauge::<i64>::default();
+    gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+    registry.register(name, help, gauge);
 }
 
 type Labels = Vec<(&'static str, &'static str)>;

@@ -19,6 +19,7 @@ use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
 
 use crate::content::Body;
+use crate::metrics::Gauges;
 use crate::shared::Shared;
 pub use listener::AdminError;
 pub(crate) use listener::{bind, serve};
@@ -129,10 +130,11 @@ fn page() -> Response<Body> {
 }
 
 fn metrics(shared: &Shared) -> Response<Body> {
-    match shared
-        .metrics
-        .encode(shared.clients.len(), shared.egress.as_deref())
-    {
+    let gauges = Gauges {
+        clients: shared.clients.len(),
+        response_memory: shared.connections.memory(),
+    };
+    match shared.metrics.encode(gauges, shared.egress.as_deref()) {
         Ok(metrics) => text(
             "application/openmetrics-text; version=1.0.0; charset=utf-8",
             metrics,

@@ -42,6 +42,11 @@ impl Body {
         Self(Kind::Boxed(body.map_err(Into::into).boxed_unsync()))
     }
 
+    /// Whether the content is in memory as a whole, whoever takes it.
+    pub(crate) const fn is_in_memory(&self) -> bool {
+        matches!(self.0, Kind::Empty | Kind::Full(_))
+    }
+
     pub(super) const fn file(stream: FileStream) -> Self {
         Self(Kind::File(stream))
     }

@@ -13,6 +13,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body::{Body as _, Frame, SizeHint};
 use parking_lot::Mutex;
 
+use crate::budget::Account;
 use crate::content::{Body, BoxError, ErrorReason};
 use crate::egress::Outstanding;
 
@@ -72,6 +73,8 @@ pub(crate) struct Ledger {
     meter: AtomicWaker,
     /// Times are noted that are only needed where there are egress paths.
     watched: bool,
+    /// Memory for the content.
+    account: Option<Arc<Account>>,
 }
 
 #[derive(Debug, Default)]
@@ -102,12 +105,26 @@ impl Load {
 }
 
 impl Ledger {
-    /// One that also tells of busy times.
+    /// One that also keeps busy times.
     pub(crate) fn watched() -> Self {
         Self {
             watched: true,
             ..Self::default()
         }
+    }
+
+    /// The same for content that counts for `account`.
+    pub(crate) fn with_account(self, account: Arc<Account>) -> Self {
+        Self {
+            account: Some(account),
+            ..self
+        }
+    }
+
+    /// Whether content waits for memory, and so for the client.
+    fn is_held_back(&self) -> bool {
+        let account = self.account.as_ref();
+        account.is_some_and(|account| account.is_full())
     }
 
     /// Opens an exchange.
@@ -242,8 +259,10 @@ impl Ticket {
         self.waits(false);
     }
 
-    /// Notes whether content is waited for.
-    pub(crate) fn waits(&mut self, waiting: bool) {
+    /// Notes whether the body is `pending`. Then its source is waited for, unless the client first has
+    /// to take what is in memory.
+    pub(crate) fn waits(&mut self, pending: bool) {
+        let waiting = pending && !self.ledger.is_held_back();
         if self.waiting != waiting {
             self.waiting = waiting;
             let mut state = self.ledger.state.lock();

@@ -1,6 +1,7 @@
 //! Serving connections: one service for HTTP/1.1, 2 and 3.
 
 mod body;
+mod calm;
 mod executor;
 mod h3;
 mod marked;
@@ -15,6 +16,7 @@ use hikyaku_core::arm::Version;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 
+use crate::budget;
 use crate::conn::Conn;
 use crate::content::{Body, ErrorReason, RequestBody};
 use crate::measure::Ticket;
@@ -62,6 +64,7 @@ pub(crate) async fn respond(
         let length = response.body().size_hint().exact();
         ticket.sends(route.begin(path.path(), response.headers(), length));
     }
+    let response = budget::bounded(response, conn.account());
     match conn.pacing() {
         Some((pacer, rate)) => pace::paced(response, pacer, rate),
         None => response,

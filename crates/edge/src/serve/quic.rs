@@ -198,8 +198,9 @@ impl QuicListener {
                         version: Version::H3,
                         server_name: established.server_name.clone(),
                     };
-                    let conn =
-                        Conn::open(shared, peer, congestion, Some(Arc::default()), Mptcp::None);
+                    let account = admission.account(SEND_WINDOW, &shared.live().config.limits);
+                    let pacer = Some(Arc::default());
+                    let conn = Conn::open(shared, peer, congestion, pacer, Mptcp::None, account);
                     admission.serves(LiveConnection::quic(&conn, established.quic.clone()));
                     serve(conn, established, stop).await;
                 }

@@ -23,6 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
 
+use super::calm::Calm;
 use super::executor::AtOnce;
 use super::respond;
 use super::tls_io::{Flush, FlushedByDriver, TlsIo};
@@ -45,6 +46,8 @@ const H2_CHUNK: usize = 16 * 1024 - 9;
 /// that is more urgent, and stay when the path becomes slow, since send buffers only grow. Less
 /// means more wakes a byte. HTTP/1.1 has one response at a time.
 const H2_UNSENT: u32 = 512 * 1024;
+/// Content that a connection holds at most: the kernel keeps what is on its way, and some unsent.
+const HELD: u64 = 256 * 1024;
 /// Flow control windows for uploads.
 const H2_STREAM_WINDOW: u32 = 1 << 20;
 const H2_CONNECTION_WINDOW: u32 = 2 << 20;
@@ -147,7 +150,8 @@ async fn serve(
         Some(_) => socket.mptcp_token().map_or(Mptcp::None, Mptcp::Token),
         None => Mptcp::None,
     };
-    let conn = Conn::open(shared, peer, congestion, pacer, mptcp);
+    let account = admission.account(HELD, &shared.live().config.limits);
+    let conn = Conn::open(shared, peer, congestion, pacer, mptcp, account);
     if version == Version::H2 {
         socket.set_notsent_lowat(H2_UNSENT)?;
     }
@@ -158,6 +162,7 @@ async fn serve(
     let (http, flush) = match version {
         Version::H2 => {
             let (tls, flush) = FlushedByDriver::new(tls);
+            let tls = Calm::new(tls, Arc::clone(&conn.shared));
             (http2(tls, &conn, &live.config), Some(flush))
         }
         _ => (http1(tls, &conn, &live.config), None),
@@ -178,7 +183,7 @@ async fn serve(
 }
 
 type H1Io = TokioIo<TlsIo<MeteredIo>>;
-type H2Io = TokioIo<FlushedByDriver<MeteredIo>>;
+type H2Io = TokioIo<Calm<FlushedByDriver<MeteredIo>>>;
 type Driving = Pin<Box<dyn DriveHttp + Send>>;
 
 /// A connection of hyper's, of whichever version.
@@ -188,7 +193,7 @@ trait DriveHttp {
     fn stop(self: Pin<&mut Self>);
 }
 
-fn http2(tls: FlushedByDriver<MeteredIo>, conn: &Arc<Conn>, config: &Config) -> Driving {
+fn http2(tls: Calm<FlushedByDriver<MeteredIo>>, conn: &Arc<Conn>, config: &Config) -> Driving {
     let conn = Arc::clone(conn);
     let header_size = u32::try_from(config.limits.header_size.bytes()).unwrap_or(u32::MAX);
     let connection = http2::Builder::new(AtOnce)

@@ -1,0 +1,204 @@
+//! Memory for responses between their source and the network, and the back-pressure that bounds it.
+//!
+//! Content counts from when it was read until the connection has written and dropped it; on QUIC, until
+//! it is acknowledged. A connection whose share is used up reads no more until the client takes
+//! something. Each connection may always hold [`RESERVE`] bytes, so that no client waits for another.
+
+mod body;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::config::Limits;
+pub(crate) use body::bounded;
+
+/// Bytes that a connection may hold whatever others do: one chunk of a file.
+pub(crate) const RESERVE: u64 = 64 * 1024;
+
+/// Content of one address, or of all, that is in memory. Counted in bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    held: AtomicU64,
+    max: AtomicU64,
+}
+
+impl Pool {
+    pub(crate) fn new(max: u64) -> Self {
+        Self {
+            held: AtomicU64::new(0),
+            max: AtomicU64::new(max),
+        }
+    }
+
+    /// Replaces the bound; what is held stays.
+    pub(crate) fn set_max(&self, max: u64) {
+        self.max.store(max, Ordering::Relaxed);
+    }
+
+    /// Bytes in memory.
+    pub(crate) fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    fn has_room(&self) -> bool {
+        self.held() < self.max.load(Ordering::Relaxed)
+    }
+}
+
+/// What the connections of an address share.
+#[derive(Clone, Debug)]
+pub(crate) struct Pools {
+    pub(crate) address: Arc<Pool>,
+    pub(crate) total: Arc<Pool>,
+}
+
+/// The share of one connection.
+#[derive(Debug)]
+pub(crate) struct Account {
+    state: Mutex<State>,
+    max: u64,
+    pools: Pools,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    held: u64,
+    /// Bodies that wait for room, first come first served.
+    waiting: VecDeque<(u64, Waker)>,
+    /// Numbers given out to waiting bodies.
+    numbers: u64,
+}
+
+/// A body's place among those that wait.
+#[derive(Debug, Default)]
+struct Place(Option<u64>);
+
+impl Account {
+    /// A share of at most `max` bytes, and of `limits` at most.
+    pub(crate) fn new(max: u64, limits: &Limits, pools: Pools) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::default(),
+            max: max.min(limits.memory_per_connection.bytes()).max(RESERVE),
+            pools,
+        })
+    }
+
+    /// Whether content waits for the client to take some first.
+    pub(crate) fn is_full(&self) -> bool {
+        !self.state.lock().waiting.is_empty()
+    }
+
+    /// Waits until more content may be read.
+    fn poll_room(&self, place: &mut Place, cx: &Context<'_>) -> Poll<()> {
+        let mut state = self.state.lock();
+        if self.has_room(&state) {
+            state.leave(place);
+            return Poll::Ready(());
+        }
+        state.wait(place, cx.waker());
+        Poll::Pending
+    }
+
+    /// Whoever finds none waits for content of its own connection, of which there is some then.
+    fn has_room(&self, state: &State) -> bool {
+        let shared = || self.pools.address.has_room() && self.pools.total.has_room();
+        state.held < RESERVE || (state.held < self.max && shared())
+    }
+
+    /// Counts `bytes` until they are dropped.
+    fn hold(self: &Arc<Self>, bytes: Bytes) -> Bytes {
+        let length = bytes.len() as u64;
+        self.state.lock().held += length;
+        for pool in [&self.pools.address, &self.pools.total] {
+            pool.held.fetch_add(length, Ordering::Relaxed);
+        }
+        let account = Arc::clone(self);
+        Bytes::from_owner(Held { bytes, account })
+    }
+
+    fn release(&self, length: u64) {
+        for pool in [&self.pools.address, &self.pools.total] {
+            pool.held.fetch_sub(length, Ordering::Relaxed);
+        }
+        let next = {
+            let mut state = self.state.lock();
+            state.held -= length;
+            self.next(&mut state)
+        };
+        next.into_iter().for_each(Waker::wake);
+    }
+
+    /// The body that may go on; it calls the one after it.
+    fn next(&self, state: &mut State) -> Option<Waker> {
+        let room = self.has_room(state);
+        room.then(|| state.waiting.pop_front())
+            .flatten()
+            .map(|(_, waker)| waker)
+    }
+
+    /// Wakes the next body, if there is room for it, too.
+    fn pass_on(&self) {
+        let next = {
+            let mut state = self.state.lock();
+            self.next(&mut state)
+        };
+        next.into_iter().for_each(Waker::wake);
+    }
+
+    /// Gives a place up; a call that it may have had goes to the next.
+    fn abandon(&self, place: &mut Place) {
+        if place.0.is_some() {
+            self.state.lock().leave(place);
+            self.pass_on();
+        }
+    }
+}
+
+impl State {
+    fn wait(&mut self, place: &mut Place, waker: &Waker) {
+        let mine = place
+            .0
+            .and_then(|number| self.waiting.iter_mut().find(|(n, _)| *n == number));
+        if let Some((_, former)) = mine {
+            former.clone_from(waker);
+            return;
+        }
+        self.numbers += 1;
+        place.0 = Some(self.numbers);
+        self.waiting.push_back((self.numbers, waker.clone()));
+    }
+
+    fn leave(&mut self, place: &mut Place) {
+        if let Some(number) = place.0.take() {
+            self.waiting.retain(|(n, _)| *n != number);
+        }
+    }
+}
+
+/// Content that counts.
+struct Held {
+    bytes: Bytes,
+    account: Arc<Account>,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // The memory goes first.
+        let length = std::mem::take(&mut self.bytes).len() as u64;
+        self.account.release(length);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! Connections of attackers.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// One connection of an attack: it is attacked over for as long as the server lets it.
+pub(super) type Attacker = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+
+/// An attack.
+pub(super) struct Attack {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    /// Connections at once; each that ends is replaced.
+    pub(super) connections: usize,
+    pub(super) http3: bool,
+    pub(super) attacker: fn(SocketAddr) -> Attacker,
+}
+
+/// How long an ended connection is replaced after.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Attacks for `time`, and prints how many connections were opened, and ended by the server.
+///
+/// # Errors
+/// When `address` is not this machine's.
+pub(super) fn attack(attack: &Attack, address: SocketAddr, time: Duration) -> Result<()> {
+    ensure!(
+        address.ip().is_loopback(),
+        "{address} is no loopback address: only servers here are attacked"
+    );
+    let ended = Arc::<AtomicU64>::default();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        for _ in 0..attack.connections {
+            tokio::spawn(again_and_again(
+                attack.attacker,
+                address,
+                Arc::clone(&ended),
+            ));
+        }
+        tokio::time::sleep(time).await;
+    });
+    let ended = ended.load(Ordering::Relaxed);
+    println(format_args!(
+        "{} {ended}",
+        attack.connections as u64 + ended
+    ));
+    Ok(())
+}
+
+async fn again_and_again(
+    attacker: fn(SocketAddr) -> Attacker,
+    address: SocketAddr,
+    ended: Arc<AtomicU64>,
+) {
+    loop {
+        // However it ends, the server did it.
+        let _ = attacker(address).await;
+        ended.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// What this program is there to say.
+#[allow(clippy::print_stdout)]
+pub(super) fn println(line: std::fmt::Arguments<'_>) {
+    println!("{line}");
+}
+
+/// A TLS connection that offers `alpn`, to whatever certificate.
+pub(super) async fn tls(address: SocketAddr, alpn: &str) -> Result<TlsStream<TcpStream>> {
+    let tcp = TcpStream::connect(address).await?;
+    tcp.set_nodelay(true)?;
+    let name = ServerName::try_from("localhost")?;
+    Ok(TlsConnector::from(Arc::new(config(alpn)?))
+        .connect(name, tcp)
+        .await?)
+}
+
+/// A client that trusts everybody: the servers' certificates are made for the moment.
+pub(super) fn config(alpn: &str) -> Result<ClientConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody))
+        .with_no_client_auth();
+    config.alpn_protocols = vec![alpn.as_bytes().to_vec()];
+    Ok(config)
+}
+
+#[derive(Debug)]
+struct Anybody;
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![
+            SignatureScheme::ECDSA_NISTP256_SHA256,
+            SignatureScheme::RSA_PSS_SHA256,
+            SignatureScheme::ED25519,
+        ]
+    }
+}

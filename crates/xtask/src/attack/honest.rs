@@ -1,0 +1,95 @@
+//! A client that behaves: what it waits is what an attack costs others.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use super::attacker;
+use super::server::SMALL;
+
+/// Between two requests.
+const INTERVAL: Duration = Duration::from_millis(10);
+/// Requests on a connection; then it opens another.
+const PER_CONNECTION: usize = 10;
+/// A request that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Times from a request, with the handshake if it is the first of its connection, to the response's
+/// last byte.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    sorted: Vec<Duration>,
+    /// Requests without their response.
+    pub(super) failed: usize,
+}
+
+impl Waits {
+    /// Requests that were answered.
+    pub(super) const fn answered(&self) -> usize {
+        self.sorted.len()
+    }
+
+    /// The time that `share` of the requests take at most.
+    pub(super) fn quantile(&self, share: f64) -> Duration {
+        let last = self.sorted.len().saturating_sub(1);
+        let index = (last as f64 * share).round() as usize;
+        self.sorted.get(index).copied().unwrap_or(PATIENCE)
+    }
+}
+
+/// Asks for a small file again and again for `time`.
+///
+/// # Errors
+/// When there can be no client.
+pub(super) fn wait(address: SocketAddr, time: Duration) -> Result<Waits> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    Ok(runtime.block_on(async {
+        let end = Instant::now() + time;
+        let mut waits = Waits::default();
+        while Instant::now() < end {
+            if connection(address, end, &mut waits).await.is_err() {
+                waits.failed += 1;
+                tokio::time::sleep(INTERVAL).await;
+            }
+        }
+        waits.sorted.sort_unstable();
+        waits
+    }))
+}
+
+async fn connection(address: SocketAddr, end: Instant, waits: &mut Waits) -> Result<()> {
+    let mut begun = Instant::now();
+    let mut tls = timeout(PATIENCE, attacker::tls(address, "http/1.1")).await??;
+    for _ in 0..PER_CONNECTION {
+        timeout(PATIENCE, request(&mut tls)).await??;
+        waits.sorted.push(begun.elapsed());
+        tokio::time::sleep(INTERVAL).await;
+        begun = Instant::now();
+        if begun >= end {
+            break;
+        }
+    }
+    Ok(())
+}
+
+async fn request<T: AsyncReadExt + AsyncWriteExt + Unpin>(tls: &mut T) -> Result<()> {
+    tls.write_all(b"GET /small.bin HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .await?;
+    let mut answer = Vec::with_capacity(SMALL + 1024);
+    loop {
+        ensure!(tls.read_buf(&mut answer).await? > 0, "closed");
+        if let Some(head) = answer.windows(4).position(|four| four == b"\r\n\r\n") {
+            ensure!(answer.starts_with(b"HTTP/1.1 200"), "not 200");
+            let rest = (head + 4 + SMALL).checked_sub(answer.len());
+            let rest = rest.context("more than the file")?;
+            let mut body = vec![0; rest];
+            tls.read_exact(&mut body).await?;
+            return Ok(());
+        }
+    }
+}
