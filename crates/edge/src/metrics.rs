@@ -15,6 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::egress::Egress;
+use crate::tls::Certificate;
 use histogram::{Histogram, Histograms};
 
 const STATUS_CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -181,12 +182,14 @@ impl Metrics {
     pub(crate) fn encode(
         &self,
         clients: usize,
+        certificate: &Certificate,
         egress: Option<&Egress>,
     ) -> Result<String, fmt::Error> {
         let mut registry = Registry::with_prefix("hikyaku");
         self.register_traffic(&mut registry);
         self.register_choice(&mut registry, clients);
         self.register_health(&mut registry);
+        certificate.register(&mut registry);
         if let Some(egress) = egress {
             egress.register(&mut registry);
             self.register_kicks(&mut registry);

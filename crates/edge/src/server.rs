@@ -1,5 +1,6 @@
 //! The server: starting, reloading and stopping it.
 
+mod certificate;
 mod setup;
 
 use std::io;
@@ -27,14 +28,12 @@ use crate::serve::{MarkedSocket, QuicConfig, QuicError, QuicListener, TcpAccepto
 use crate::shards::{ShardsError, warn_of_coalescing};
 use crate::shared::{Clock, Shared};
 use crate::store::{self, StoreError};
-use crate::tls::{self, Certificate, Resumption, Source, TlsError};
+use crate::tls::{self, Certificate, Resumption, TlsError};
+use certificate::watch_certificate;
 use setup::{
     available, certificate_source, check_unchanged, live, load_controls, load_model, open_store,
     raise_descriptor_limit, set_floor, tls_settings,
 };
-
-/// Between looks whether the certificate's files have changed.
-const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Why the server can't start, or a configuration is refused.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +83,6 @@ pub enum ServerError {
 /// A running server.
 pub struct Server {
     shared: Arc<Shared>,
-    certificate: Arc<Certificate>,
     provider: Arc<CryptoProvider>,
     resumption: Resumption,
     tcp_tls: Arc<ArcSwap<rustls::ServerConfig>>,
@@ -115,17 +113,17 @@ impl Server {
         let available = available(&config.policy, &controls)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let certificate = Arc::new(Certificate::load(certificate_source(&config), &provider)?);
-        let resumption = Resumption::new()?;
-        let settings = tls_settings(&config, &resumption);
-        let tcp_tls = tls::tcp_config(Arc::clone(&certificate), &provider, &settings)?;
-        let quic_tls = tls::quic_config(Arc::clone(&certificate), &provider, &settings)?;
-        let quic_config = QuicConfig::new(quic_tls, &config)?;
 
         set_floor(&controls, &config.policy);
         let clock = Clock::start();
         let clients = Clients::new(&config, load_model(&config)?, available, clock);
         let egress = Egress::new(&config, Classes::new(&config.classes)?, clock);
         let store = open_store(&config, &clients, egress.as_deref())?;
+        let resumption = Resumption::new()?;
+        let settings = tls_settings(&config, &resumption);
+        let tcp_tls = tls::tcp_config(Arc::clone(&certificate), &provider, &settings)?;
+        let quic_tls = tls::quic_config(Arc::clone(&certificate), &provider, &settings)?;
+        let quic_config = QuicConfig::new(quic_tls, &config)?;
         let listeners = config
             .listen
             .iter()
@@ -141,7 +139,15 @@ impl Server {
         let addresses = listeners.iter().map(|listener| listener.address).collect();
         let live = live(config, &certificate)?;
         let shards = live.config.shards.clone();
-        let shared = Shared::new(clients, clock, controls, egress, addresses, live);
+        let shared = Shared::new(
+            clients,
+            clock,
+            controls,
+            egress,
+            addresses,
+            certificate,
+            live,
+        );
         let shared = Arc::new(shared);
 
         let mut server = Self {
@@ -151,7 +157,6 @@ impl Server {
                 .and_then(|listener| listener.local_addr().ok()),
             store: store.as_ref().map(|store| store.path().to_owned()),
             shared,
-            certificate,
             provider,
             resumption,
             tcp_tls: Arc::new(ArcSwap::from_pointee(tcp_tls)),
@@ -182,12 +187,9 @@ impl Server {
         server
             .services
             .spawn(async move { end.run_until_cancelled(warning).await });
-        server.services.spawn(watch_certificate(
-            Arc::clone(&server.certificate),
-            Arc::clone(&server.provider),
-            Arc::clone(&server.shared),
-            server.end.clone(),
-        ));
+        let (shared, provider) = (Arc::clone(&server.shared), Arc::clone(&server.provider));
+        let watching = watch_certificate(shared, provider, server.end.clone());
+        server.services.spawn(watching);
         Ok(server)
     }
 
@@ -257,7 +259,7 @@ impl Server {
 
     /// The certificate in use.
     pub fn certificate(&self) -> &Certificate {
-        &self.certificate
+        &self.shared.certificate
     }
 
     /// Puts another configuration into force. Connections keep going; those that are open
@@ -289,15 +291,15 @@ impl Server {
         let available = available(&config.policy, &self.shared.controls)?;
         let model = load_model(&config)?;
         let settings = tls_settings(&config, &self.resumption);
-        let certificate = || Arc::clone(&self.certificate);
+        let certificate = || Arc::clone(&self.shared.certificate);
         let tcp_tls = tls::tcp_config(certificate(), &self.provider, &settings)?;
         let quic_tls = tls::quic_config(certificate(), &self.provider, &settings)?;
         let quic_config = QuicConfig::new(quic_tls, &config)?;
         let policy = config.policy.clone();
         let classes = Classes::new(&config.classes)?;
-        let live = live(config, &self.certificate)?;
+        let live = live(config, &self.shared.certificate)?;
         // The last that can fail; from here on everything is put into force.
-        self.certificate.reload(&self.provider)?;
+        self.shared.certificate.reload(&self.provider)?;
         self.tcp_tls.store(Arc::new(tcp_tls));
         self.quic_config.store(Arc::new(quic_config));
         set_floor(&self.shared.controls, &policy);
@@ -330,45 +332,5 @@ impl Server {
         self.services.close();
         self.services.wait().await;
         cut
-    }
-}
-
-/// Reads the certificate's files again when they have changed.
-async fn watch_certificate(
-    certificate: Arc<Certificate>,
-    provider: Arc<CryptoProvider>,
-    shared: Arc<Shared>,
-    end: CancellationToken,
-) {
-    let mut seen = certificate.modified();
-    while end
-        .run_until_cancelled(tokio::time::sleep(CERTIFICATE_INTERVAL))
-        .await
-        .is_some()
-    {
-        let modified = certificate.modified();
-        let is_self_signed = matches!(certificate.source(), Source::SelfSigned { .. });
-        if modified == seen && !is_self_signed {
-            continue;
-        }
-        let former = certificate.description().fingerprint;
-        match certificate.reload(&provider) {
-            Ok(()) => {
-                let now = certificate.description().fingerprint;
-                if now != former {
-                    shared.metrics.reloads.fetch_add(1, Ordering::Relaxed);
-                    tracing::info!("certificate changed; fingerprint (SHA-256) {now}");
-                }
-            }
-            Err(error) => {
-                // Written half, perhaps: the change is looked at again when it goes on.
-                shared
-                    .metrics
-                    .reloads_failed
-                    .fetch_add(1, Ordering::Relaxed);
-                tracing::warn!("certificate not reloaded, the former stays in use: {error}");
-            }
-        }
-        seen = modified;
     }
 }

@@ -22,6 +22,7 @@ use crate::qlog::Traces;
 use crate::serve::Marks;
 use crate::shards::Shards;
 use crate::tcp_cc::{Control, Controls};
+use crate::tls::Certificate;
 
 /// What all connections share.
 #[derive(Debug)]
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) egress: Option<Arc<Egress>>,
     /// Addresses that are served.
     pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) certificate: Arc<Certificate>,
     live: ArcSwap<Live>,
 }
 
@@ -60,6 +62,7 @@ impl Shared {
         controls: Controls,
         egress: Option<Arc<Egress>>,
         addresses: Vec<SocketAddr>,
+        certificate: Arc<Certificate>,
         live: Live,
     ) -> Self {
         Self {
@@ -73,6 +76,7 @@ impl Shared {
             marks: Arc::default(),
             egress,
             addresses,
+            certificate,
             live: ArcSwap::from_pointee(live),
         }
     }

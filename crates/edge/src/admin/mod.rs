@@ -163,10 +163,11 @@ fn page() -> Response<Body> {
 }
 
 fn metrics(shared: &Shared) -> Response<Body> {
-    match shared
-        .metrics
-        .encode(shared.clients.len(), shared.egress.as_deref())
-    {
+    match shared.metrics.encode(
+        shared.clients.len(),
+        &shared.certificate,
+        shared.egress.as_deref(),
+    ) {
         Ok(metrics) => text(
             "application/openmetrics-text; version=1.0.0; charset=utf-8",
             metrics,
