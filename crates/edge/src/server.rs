@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hikyaku_core::arm::Congestion;
-use quinn::{Endpoint, EndpointConfig, TokioRuntime, VarInt};
+use quinn::{Endpoint, TokioRuntime, VarInt};
 use rustls::crypto::CryptoProvider;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -24,7 +24,8 @@ use crate::config::{Config, ConfigError};
 use crate::egress::{Classes, Egress};
 use crate::listen::{ListenError, Listener, TcpSocket};
 use crate::metrics::add;
-use crate::serve::{MarkedSocket, QuicConfig, QuicError, QuicListener, TcpAcceptor};
+use crate::secrets::{self, NoRandomness, Secrets};
+use crate::serve::{MarkedSocket, QuicConfig, QuicError, QuicKeys, QuicListener, TcpAcceptor};
 use crate::shards::{ShardsError, warn_of_coalescing};
 use crate::shared::{Clock, Shared};
 use crate::store::{self, StoreError};
@@ -46,6 +47,8 @@ pub enum ServerError {
     Policy(#[from] hikyaku_core::policy::PolicyError),
     #[error("preparing the certificate")]
     Tls(#[from] TlsError),
+    #[error(transparent)]
+    Secrets(#[from] NoRandomness),
     #[error(transparent)]
     Quic(#[from] QuicError),
     #[error(transparent)]
@@ -85,6 +88,7 @@ pub struct Server {
     shared: Arc<Shared>,
     provider: Arc<CryptoProvider>,
     resumption: Resumption,
+    quic_keys: QuicKeys,
     tcp_tls: Arc<ArcSwap<rustls::ServerConfig>>,
     quic_config: Arc<ArcSwap<QuicConfig>>,
     endpoints: Vec<Endpoint>,
@@ -119,11 +123,14 @@ impl Server {
         let clients = Clients::new(&config, load_model(&config)?, available, clock);
         let egress = Egress::new(&config, Classes::new(&config.classes)?, clock);
         let store = open_store(&config, &clients, egress.as_deref())?;
-        let resumption = Resumption::new()?;
+        // Once the store is this process's, so are the keys beside it.
+        let secrets = Arc::new(Secrets::load(config.state.dir.as_deref())?);
+        let resumption = Resumption::new(Arc::clone(&secrets.tickets));
         let settings = tls_settings(&config, &resumption);
         let tcp_tls = tls::tcp_config(Arc::clone(&certificate), &provider, &settings)?;
         let quic_tls = tls::quic_config(Arc::clone(&certificate), &provider, &settings)?;
-        let quic_config = QuicConfig::new(quic_tls, &config)?;
+        let quic_keys = QuicKeys::new(&secrets)?;
+        let quic_config = QuicConfig::new(quic_tls, &quic_keys, &config)?;
         let listeners = config
             .listen
             .iter()
@@ -159,6 +166,7 @@ impl Server {
             shared,
             provider,
             resumption,
+            quic_keys,
             tcp_tls: Arc::new(ArcSwap::from_pointee(tcp_tls)),
             quic_config: Arc::new(ArcSwap::from_pointee(quic_config)),
             endpoints: Vec::new(),
@@ -187,6 +195,8 @@ impl Server {
         server
             .services
             .spawn(async move { end.run_until_cancelled(warning).await });
+        let rotating = secrets::rotate_in_time(secrets, server.end.clone());
+        server.services.spawn(rotating);
         let (shared, provider) = (Arc::clone(&server.shared), Arc::clone(&server.provider));
         let watching = watch_certificate(shared, provider, server.end.clone());
         server.services.spawn(watching);
@@ -217,7 +227,7 @@ impl Server {
         let marks = Arc::clone(&self.shared.marks);
         let socket = MarkedSocket::new(listener.udp, marks).map_err(failed("UDP"))?;
         let endpoint = Endpoint::new_with_abstract_socket(
-            EndpointConfig::default(),
+            self.quic_keys.endpoint(),
             Some(self.quic_config.load().endpoint()),
             Arc::new(socket),
             Arc::new(TokioRuntime),
@@ -294,7 +304,7 @@ impl Server {
         let certificate = || Arc::clone(&self.shared.certificate);
         let tcp_tls = tls::tcp_config(certificate(), &self.provider, &settings)?;
         let quic_tls = tls::quic_config(certificate(), &self.provider, &settings)?;
-        let quic_config = QuicConfig::new(quic_tls, &config)?;
+        let quic_config = QuicConfig::new(quic_tls, &self.quic_keys, &config)?;
         let policy = config.policy.clone();
         let classes = Classes::new(&config.classes)?;
         let live = live(config, &self.shared.certificate)?;

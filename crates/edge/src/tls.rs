@@ -1,9 +1,10 @@
-//! TLS: certificates, and the settings for TCP and QUIC.
+//! TLS: certificates, session tickets, and the settings for TCP and QUIC.
 
 mod certificate;
 mod description;
 mod load;
 mod names;
+mod tickets;
 
 use std::io;
 use std::net::IpAddr;
@@ -15,6 +16,7 @@ use rustls::server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSess
 
 pub use certificate::{Certificate, Pair, Source};
 pub use description::Description;
+pub(crate) use tickets::{TicketKey, Tickets};
 
 /// Why no certificate could be made ready.
 #[derive(Debug, thiserror::Error)]
@@ -111,15 +113,13 @@ pub struct Resumption {
 }
 
 impl Resumption {
-    /// # Errors
-    /// When there is no randomness to be had.
-    pub fn new() -> Result<Self, TlsError> {
+    pub(crate) fn new(tickets: Arc<Tickets>) -> Self {
         /// Sessions kept for 0-RTT, of about 1 KiB each.
         const SESSIONS: usize = 16_384;
-        Ok(Self {
-            ticketer: rustls::crypto::ring::Ticketer::new().map_err(TlsError::Setup)?,
+        Self {
+            ticketer: tickets,
             sessions: ServerSessionMemoryCache::new(SESSIONS),
-        })
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Serving connections: one service for HTTP/1.1, 2 and 3.
 
 mod body;
+mod connection_ids;
 mod executor;
 mod h3;
 mod marked;
@@ -21,6 +22,7 @@ use crate::measure::Ticket;
 use crate::metrics::add;
 use crate::shared::Live;
 pub(crate) use body::LimitedBody;
+pub(crate) use connection_ids::QuicKeys;
 pub(crate) use marked::{MarkedSocket, Marks};
 pub(crate) use pace::Pacer;
 pub use quic::QuicError;

@@ -18,6 +18,7 @@ use quinn::{
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::connection_ids::QuicKeys;
 use super::h3;
 use crate::config::Config;
 use crate::conn::Conn;
@@ -57,7 +58,11 @@ impl QuicConfig {
     ///
     /// # Errors
     /// When TLS lacks what QUIC needs, or a limit can't be expressed.
-    pub(crate) fn new(tls: rustls::ServerConfig, config: &Config) -> Result<Self, QuicError> {
+    pub(crate) fn new(
+        tls: rustls::ServerConfig,
+        keys: &QuicKeys,
+        config: &Config,
+    ) -> Result<Self, QuicError> {
         check_min_cwnd(&config.policy)?;
         let crypto =
             QuicServerConfig::try_from(tls).map_err(|error| QuicError(error.to_string()))?;
@@ -66,7 +71,7 @@ impl QuicConfig {
             .try_into()
             .map_err(|_| QuicError("timeouts.idle is too long".to_owned()))?;
         Ok(Self {
-            server: quinn::ServerConfig::with_crypto(Arc::new(crypto)),
+            server: quinn::ServerConfig::new(Arc::new(crypto), keys.tokens()),
             max_idle,
             max_streams: VarInt::from_u32(config.limits.streams),
         })
