@@ -225,7 +225,9 @@ impl Server {
             self.connections.spawn(acceptor.run());
         }
         let marks = Arc::clone(&self.shared.marks);
-        let socket = MarkedSocket::new(listener.udp, marks).map_err(failed("UDP"))?;
+        let unvalidated = Arc::default();
+        let socket = MarkedSocket::new(listener.udp, marks, Arc::clone(&unvalidated));
+        let socket = socket.map_err(failed("UDP"))?;
         let endpoint = Endpoint::new_with_abstract_socket(
             self.quic_keys.endpoint(),
             Some(self.quic_config.load().endpoint()),
@@ -241,6 +243,7 @@ impl Server {
             tasks: self.connections.clone(),
             stop: self.stop.clone(),
             handshakes: Arc::default(),
+            unvalidated,
         };
         self.endpoints.push(endpoint);
         self.connections.spawn(quic.run());

@@ -9,6 +9,7 @@ mod pace;
 mod quic;
 mod tcp;
 mod tls_io;
+mod unvalidated;
 
 use std::sync::Arc;
 

@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use super::connection_ids::QuicKeys;
 use super::h3;
+use super::unvalidated::{Handshaking, Unvalidated};
 use crate::config::Config;
 use crate::conn::Conn;
 use crate::content::Peer;
@@ -40,6 +41,8 @@ pub(crate) const CONNECTION_WINDOW: u32 = 2 << 20;
 /// Unidirectional streams of the client: control and QPACK (RFC 9114 §6.2), and some to
 /// spare for greasing.
 const UNI_STREAMS: u32 = 8;
+/// For how long the last packets of a failed handshake may be on their way to the client.
+const LAST_PACKETS: Duration = Duration::from_secs(1);
 
 /// Why the QUIC settings can't be made.
 #[derive(Debug, thiserror::Error)]
@@ -128,6 +131,7 @@ pub(crate) struct QuicListener {
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
     pub(crate) handshakes: Arc<AtomicUsize>,
+    pub(crate) unvalidated: Arc<Unvalidated>,
 }
 
 impl QuicListener {
@@ -166,10 +170,14 @@ impl QuicListener {
         let group = || incoming.orig_dst_cid().to_string();
         let trace = self.shared.traces.of_connection(remote, local, group);
         let config = self.config.load().of_connection(&choice, trace.as_ref());
+        let is_proved = incoming.remote_address_validated();
+        let proof = (!is_proved).then(|| self.unvalidated.begin(remote));
         match incoming.accept_with(config) {
             Ok(connecting) => {
+                let handshake = Handshake::new(&self.handshakes, proof);
                 let peer = (remote, local);
-                self.spawn(connecting, peer, choice.congestion, trace, admission);
+                let choice = choice.congestion;
+                self.spawn(connecting, handshake, peer, choice, trace, admission);
             }
             Err(error) => {
                 add(&self.shared.metrics.handshakes_failed_quic, 1);
@@ -181,6 +189,7 @@ impl QuicListener {
     fn spawn(
         &self,
         connecting: Connecting,
+        mut handshake: Handshake,
         (remote, local): (SocketAddr, SocketAddr),
         congestion: Congestion,
         trace: Option<Trace>,
@@ -188,12 +197,14 @@ impl QuicListener {
     ) {
         let shared = Arc::clone(&self.shared);
         let stop = self.stop.clone();
-        self.handshakes.fetch_add(1, Ordering::Relaxed);
-        let handshake = Handshake(Arc::clone(&self.handshakes));
         self.tasks.spawn(async move {
-            match establish(connecting, &shared).await {
+            let established = establish(connecting, &shared).await;
+            let counted = handshake.unvalidated.take();
+            drop(handshake);
+            match established {
                 Ok(established) => {
-                    drop(handshake);
+                    // With early data the handshake is still under way.
+                    let _counted = counted.filter(|_| established.early.is_some());
                     if let Some(trace) = trace {
                         trace.follow(&established.quic);
                     }
@@ -214,6 +225,11 @@ impl QuicListener {
                         shared.udp(remote.ip(), UdpEvent::Broke);
                     }
                     tracing::debug!(client = %remote, "QUIC handshake: {error}");
+                    drop(admission);
+                    if counted.is_some() {
+                        let last = tokio::time::sleep(LAST_PACKETS);
+                        stop.run_until_cancelled(last).await;
+                    }
                 }
             }
         });
@@ -221,11 +237,25 @@ impl QuicListener {
 }
 
 /// A handshake under way.
-struct Handshake(Arc<AtomicUsize>);
+struct Handshake {
+    under_way: Arc<AtomicUsize>,
+    /// `None` where the client has proved its address before.
+    unvalidated: Option<Handshaking>,
+}
+
+impl Handshake {
+    fn new(under_way: &Arc<AtomicUsize>, unvalidated: Option<Handshaking>) -> Self {
+        under_way.fetch_add(1, Ordering::Relaxed);
+        Self {
+            under_way: Arc::clone(under_way),
+            unvalidated,
+        }
+    }
+}
 
 impl Drop for Handshake {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
