@@ -1,4 +1,5 @@
-//! TLS as openssl meets it: certificates of two kinds, and their time.
+//! TLS as openssl and curl meet it: certificates of two kinds, their time, ALPN, and clients that speak
+//! no TLS.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -6,7 +7,9 @@ mod common;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
+use common::fetch::curl;
 use common::{Server, Site, get, has, this_test};
 
 const PAGE: &[u8] = b"<!doctype html><title>start</title>";
@@ -165,4 +168,92 @@ fn certificates_that_expire_are_told_of() {
     assert_eq!(warned, 1, "{}", server.log());
     put((2119, 1, 1), (2120, 1, 1));
     server.wait_log("is not valid before 2119-01-01T00:00:00Z");
+}
+
+#[test]
+fn http_1_0_is_spoken_where_it_is_asked_for() {
+    if !has(&this_test(), "openssl") {
+        return;
+    }
+    let site = site();
+    // Offered, chosen.
+    let cases = [
+        ("http/1.0", "http/1.0"),
+        ("http/1.1,http/1.0", "http/1.1"),
+        ("http/1.0,http/1.1", "http/1.1"),
+        ("http/1.0,h2", "h2"),
+    ];
+    for pin in ["adaptive", "h1"] {
+        let set = format!("policy.version={pin}");
+        let server = Server::start(&[site.path(), "--set", &set]);
+        for (offered, chosen) in cases {
+            let chosen = match (pin, chosen) {
+                ("h1", "h2") => "http/1.0",
+                _ => chosen,
+            };
+            let request = r"GET / HTTP/1.0\r\n\r\n";
+            let request = if chosen == "h2" { "" } else { request };
+            let said = s_client(&server, request, &["-alpn", offered]);
+            let what = format!("{pin}, {offered}: {said}");
+            assert!(said.contains(&format!("ALPN protocol: {chosen}")), "{what}");
+            if chosen != "h2" {
+                assert!(said.contains("HTTP/1.0 200 OK"), "{what}");
+                assert!(said.contains("<title>start</title>"), "{what}");
+            }
+        }
+        let none = s_client(&server, "", &["-alpn", "spdy/3"]);
+        assert!(none.contains("no application protocol"), "{pin}: {none}");
+        if has(&this_test(), "curl") {
+            let answer = curl(&["--http1.0", "-i", &server.url("/")]);
+            let text = String::from_utf8_lossy(&answer.stdout).into_owned();
+            assert!(text.starts_with("HTTP/1.0 200 OK"), "{pin}: {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn http_without_tls_is_told_what_is_wrong() {
+    if !has(&this_test(), "curl") {
+        return;
+    }
+    let site = site();
+    let server = Server::start(&[site.path(), "--set", "timeouts.handshake=3s"]);
+    let url = format!("http://{}/", server.address());
+    let big = server.dir().join("body");
+    fs::write(&big, common::noise(300_000)).unwrap();
+    let body = format!("@{}", big.display());
+    let cases: &[(&str, &[&str])] = &[
+        ("GET", &[]),
+        ("HTTP/1.0", &["--http1.0"]),
+        ("POST", &["--data-binary", &body, "-H", "expect:"]),
+        ("PUT that waits to be asked", &["-T", big.to_str().unwrap()]),
+        ("HTTP/2 by upgrade", &["--http2"]),
+    ];
+    for (name, options) in cases {
+        let answer = curl(&[&["-i", &url], *options].concat());
+        let text = String::from_utf8_lossy(&answer.stdout).into_owned();
+        assert!(
+            text.starts_with("HTTP/1.1 400 Bad Request"),
+            "{name}: {answer:?}"
+        );
+        assert!(text.contains("this is an HTTPS port"), "{name}: {text}");
+    }
+    let head = curl(&["-I", &url]);
+    let text = String::from_utf8_lossy(&head.stdout).into_owned();
+    assert!(
+        text.starts_with("HTTP/1.1 400") && text.ends_with("\r\n\r\n"),
+        "{head:?}"
+    );
+    server.wait_metric("hikyaku_handshakes_failed_total{transport=\"tcp\"}", 6.0);
+
+    // One who sends a letter and waits has the time of a handshake, as one who sends nothing.
+    let waits = std::net::TcpStream::connect(server.address()).unwrap();
+    waits.set_read_timeout(Some(common::PATIENCE)).unwrap();
+    let begun = std::time::Instant::now();
+    std::io::Write::write_all(&mut &waits, b"G").unwrap();
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut &waits, &mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert_eq!(get(&[&server.url("/")])[0]["status"], 200);
 }

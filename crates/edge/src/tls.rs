@@ -140,9 +140,12 @@ pub fn tcp_config(
     let mut config = base_config(certificate, provider, versions)?;
     config.ticketer = Arc::clone(&settings.resumption.ticketer);
     config.alpn_protocols = match settings.http2 {
-        true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
-        false => vec![b"http/1.1".to_vec()],
-    };
+        true => ["h2", "http/1.1", "http/1.0"].as_slice(),
+        false => &["http/1.1", "http/1.0"],
+    }
+    .iter()
+    .map(|name| name.as_bytes().to_vec())
+    .collect();
     Ok(config)
 }
 

@@ -6,6 +6,7 @@ mod executor;
 mod h3;
 mod marked;
 mod pace;
+mod plain;
 mod quic;
 mod tcp;
 mod tls_io;

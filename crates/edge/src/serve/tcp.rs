@@ -24,6 +24,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
 
 use super::executor::AtOnce;
+use super::plain;
 use super::respond;
 use super::tls_io::{Flush, FlushedByDriver, TlsIo};
 use crate::config::Config;
@@ -135,7 +136,13 @@ async fn serve(
     let congestion = shared.set_congestion(&socket, choice.tcp_control());
     shared.set_pacing(&socket);
     let timeout = shared.live().config.timeouts.handshake;
-    let handshake = acceptor.accept(MeteredIo(Arc::clone(&socket)));
+    let io = MeteredIo(Arc::clone(&socket));
+    let handshake = async {
+        match plain::is_http(&socket).await? {
+            true => Err(plain::refuse(io).await),
+            false => acceptor.accept(io).await,
+        }
+    };
     let tls = match tokio::time::timeout(timeout, handshake).await {
         Ok(Ok(tls)) => tls,
         failed => {
