@@ -156,7 +156,7 @@ impl QuicListener {
         let admission = match self.shared.connections.admit(remote.ip()) {
             Ok(admission) => admission,
             Err(refusal) => {
-                self.shared.metrics.on_refusal(refusal);
+                self.shared.refuse(remote.ip(), refusal);
                 // A refusal would make browsers avoid HTTP/3 for days; silence makes them
                 // use TCP.
                 incoming.ignore();

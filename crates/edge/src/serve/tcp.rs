@@ -81,7 +81,7 @@ impl TcpAcceptor {
     fn accept(&self, stream: TcpStream, remote: SocketAddr) {
         let admission = match self.shared.connections.admit(remote.ip()) {
             Ok(admission) => admission,
-            Err(refusal) => return self.shared.metrics.on_refusal(refusal),
+            Err(refusal) => return self.shared.refuse(remote.ip(), refusal),
         };
         let acceptor = TlsAcceptor::from(self.tls.load_full());
         let shared = Arc::clone(&self.shared);
