@@ -30,12 +30,13 @@ pub(crate) struct ServeArgs {
     /// addresses, IPv6 and IPv4.
     #[arg(long, value_name = "[ADDR:]PORT")]
     listen: Vec<ListenAddress>,
-    /// PEM file of the certificate chain; self-signed if not given.
+    /// PEM file of the certificate chain; self-signed if not given. May be given several times, for
+    /// keys of different kinds.
     #[arg(long, value_name = "PEM", requires = "key")]
-    cert: Option<PathBuf>,
-    /// PEM file of the certificate's private key.
+    cert: Vec<PathBuf>,
+    /// PEM file of the certificate's private key; as often as --cert.
     #[arg(long, value_name = "PEM", requires = "cert")]
-    key: Option<PathBuf>,
+    key: Vec<PathBuf>,
     /// Address of the admin page, API and metrics.
     #[arg(long, value_name = "ADDR:PORT")]
     admin: Option<ListenAddress>,
@@ -68,9 +69,9 @@ impl ServeArgs {
         if !self.listen.is_empty() {
             config.listen.clone_from(&self.listen);
         }
-        if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
-            config.tls.cert = Some(cert.clone());
-            config.tls.key = Some(key.clone());
+        if !self.cert.is_empty() {
+            config.tls.cert.clone_from(&self.cert);
+            config.tls.key.clone_from(&self.key);
         }
         if let Some(admin) = &self.admin {
             config.admin.listen.0 = Some(admin.clone());
@@ -214,19 +215,28 @@ fn greeting(server: &Server) -> String {
     if let Some(admin) = server.admin() {
         line("admin", format!("http://{admin}/"));
     }
-    let certificate = server.certificate().description();
     let kind = match server.certificate().source() {
-        Source::Files { cert, .. } => cert.display().to_string(),
+        Source::Files(pairs) => {
+            let certs: Vec<_> = pairs.iter().map(|pair| pair.cert.display()).collect();
+            certs
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(", ")
+        }
         Source::SelfSigned { .. } => "self-signed".to_owned(),
     };
-    line(
-        "certificate",
-        format!("{kind}, SHA-256 {}", certificate.fingerprint),
-    );
-    line(
-        "",
-        format!("public key (SPKI) SHA-256 {}", certificate.spki),
-    );
+    line("certificate", kind);
+    for certificate in server.certificate().descriptions() {
+        line(
+            "",
+            format!("{}, SHA-256 {}", certificate.key, certificate.fingerprint),
+        );
+        line(
+            "",
+            format!("public key (SPKI) SHA-256 {}", certificate.spki),
+        );
+    }
     line(
         "state",
         server.store().map_or_else(

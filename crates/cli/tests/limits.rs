@@ -296,6 +296,8 @@ fn connections_of_one_address_are_limited() {
         let quic = timeout(Duration::from_secs(1), H3::connect(server.address())).await;
         assert!(quic.is_err(), "an answer");
         assert!(server.metric(refused) >= 2.0);
+        let line = "a connection from 127.0.0.1 is refused: limits.connections_per_address = 4";
+        server.wait_log(line);
         for h2 in &mut open {
             assert_eq!(h2.get("/").await.unwrap().status, 200);
         }
@@ -308,6 +310,27 @@ fn connections_of_one_address_are_limited() {
     });
     common::eventually("places are free again", || {
         (get(&[&server.url("/")])[0]["status"] == 200).then_some(())
+    });
+}
+
+#[test]
+fn refusals_are_logged_once_a_second_at_most() {
+    let site = site();
+    let server = start(&[site.path()], &["limits.connections=2"]);
+    let begun = Instant::now();
+    client::block_on(async {
+        let mut open = Vec::new();
+        for _ in 0..2 {
+            open.push(H2::connect(server.address()).await.unwrap());
+        }
+        for _ in 0..50 {
+            assert!(H2::connect(server.address()).await.is_err());
+        }
+        let refused = "hikyaku_connections_refused_total{limit=\"connections\"}";
+        assert_eq!(server.metric(refused), 50.0);
+        server.wait_log("limits.connections = 2 are open");
+        let lines = server.log().matches("limits.connections = 2").count() as u64;
+        assert!(lines <= 1 + begun.elapsed().as_secs(), "{}", server.log());
     });
 }
 

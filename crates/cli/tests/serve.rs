@@ -3,7 +3,6 @@
 
 mod common;
 
-use std::io::{Read, Write};
 use std::path::Path;
 
 use bytes::Bytes;
@@ -512,6 +511,7 @@ fn alpn_offers_what_the_pin_allows() {
         ("adaptive", &["h2", "http/1.1"], Some("h2")),
         ("adaptive", &["http/1.1", "h2"], Some("h2")),
         ("adaptive", &["http/1.1"], Some("http/1.1")),
+        ("adaptive", &["http/1.0"], Some("http/1.0")),
         ("adaptive", &[], None),
         ("h1", &["h2", "http/1.1"], Some("http/1.1")),
         ("h2", &["h2", "http/1.1"], Some("h2")),
@@ -651,23 +651,6 @@ fn mptcp_clients_are_served_and_measured() {
     }
     let plain = Server::start(&[site.path(), "--set", "mptcp=false"]);
     assert!(!plain.log().contains("MPTCP"), "{}", plain.log());
-}
-
-#[test]
-fn plain_http_on_the_tls_port_does_no_harm() {
-    let site = Site::new(&[("index.html", PAGE)]);
-    let server = Server::start(&[site.path()]);
-    let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream
-        .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-        .unwrap();
-    let mut answer = Vec::new();
-    // An alert, and the end.
-    let _ = stream.read_to_end(&mut answer);
-    assert!(!answer.starts_with(b"HTTP/"), "{answer:?}");
-    server.wait_metric("hikyaku_handshakes_failed_total{transport=\"tcp\"}", 1.0);
-    assert_eq!(get(&[&server.url("/")])[0]["status"], 200);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod address;
 mod load;
+mod one_or_many;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -90,11 +91,15 @@ impl Default for Config {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TlsConfig {
-    /// PEM file of the certificate chain, leaf first. Default: none, a self-signed
-    /// certificate is made at each start. Re-read when it changes and on SIGHUP.
-    pub cert: Option<PathBuf>,
-    /// PEM file of the certificate's private key. Default: none.
-    pub key: Option<PathBuf>,
+    /// PEM file of the certificate chain, leaf first, or a list of them, for the same names and
+    /// with keys of different kinds. Default: none, a self-signed certificate is made at each
+    /// start. Re-read when they change and on SIGHUP.
+    #[serde(deserialize_with = "one_or_many::deserialize")]
+    pub cert: Vec<PathBuf>,
+    /// PEM file of the certificate's private key, or a list of them in the order of `cert`.
+    /// Default: none.
+    #[serde(deserialize_with = "one_or_many::deserialize")]
+    pub key: Vec<PathBuf>,
     /// Names and addresses of a self-signed certificate, besides localhost. Default `[]`.
     pub names: Vec<String>,
     /// Oldest TLS version on TCP; QUIC always has 1.3. Default `"1.2"`.

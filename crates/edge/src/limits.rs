@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -176,9 +177,45 @@ impl Drop for Admission {
     }
 }
 
+/// Lets something be said at most once a second, however often it happens.
+#[derive(Debug, Default)]
+pub(crate) struct OnceASecond(Mutex<Said>);
+
+#[derive(Debug, Default)]
+struct Said {
+    last: Option<Instant>,
+    unsaid: u64,
+}
+
+impl OnceASecond {
+    /// Whether to say it now: how many times it was left unsaid before.
+    pub(crate) fn say(&self, now: Instant) -> Option<u64> {
+        const SECOND: Duration = Duration::from_secs(1);
+        let mut said = self.0.lock();
+        let since = said.last.map(|last| now.saturating_duration_since(last));
+        if since.is_some_and(|since| since < SECOND) {
+            said.unsaid += 1;
+            return None;
+        }
+        said.last = Some(now);
+        Some(std::mem::take(&mut said.unsaid))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flood_is_one_line_a_second() {
+        let line = OnceASecond::default();
+        let start = Instant::now();
+        let at = |ms| line.say(start + Duration::from_millis(ms));
+        assert_eq!(at(0), Some(0));
+        assert_eq!([at(1), at(2), at(999)], [None; 3]);
+        assert_eq!(at(1000), Some(3));
+        assert_eq!([at(1500), at(2500)], [None, Some(1)]);
+    }
 
     #[test]
     fn places_are_limited_and_come_back() {

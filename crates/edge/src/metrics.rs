@@ -19,6 +19,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::egress::Egress;
 use crate::lines::LineCounts;
 use crate::store::Health;
+use crate::tls::Certificate;
 use histogram::{Histogram, Histograms};
 
 const STATUS_CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -213,6 +214,7 @@ impl Metrics {
     pub(crate) fn encode(
         &self,
         gauges: Gauges,
+        certificate: &Certificate,
         egress: Option<&Egress>,
     ) -> Result<String, fmt::Error> {
         let mut registry = Registry::with_prefix("hikyaku");
@@ -220,6 +222,7 @@ impl Metrics {
         self.register_choice(&mut registry, gauges.clients);
         self.register_health(&mut registry);
         self.register_store(&mut registry);
+        certificate.register(&mut registry);
         if let Some(egress) = egress {
             egress.register(&mut registry);
             self.register_kicks(&mut registry);

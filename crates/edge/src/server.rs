@@ -1,5 +1,6 @@
 //! The server: starting, reloading and stopping it.
 
+mod certificate;
 mod setup;
 
 use std::io;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hikyaku_core::arm::Congestion;
-use quinn::{Endpoint, EndpointConfig, TokioRuntime, VarInt};
+use quinn::{Endpoint, TokioRuntime, VarInt};
 use rustls::crypto::CryptoProvider;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -23,19 +24,18 @@ use crate::config::{Config, ConfigError};
 use crate::egress::{Classes, Egress};
 use crate::listen::{ListenError, Listener, TcpSocket};
 use crate::metrics::add;
-use crate::serve::{MarkedSocket, QuicConfig, QuicError, QuicListener, TcpAcceptor};
+use crate::secrets::{self, NoRandomness, Secrets};
+use crate::serve::{MarkedSocket, QuicConfig, QuicError, QuicKeys, QuicListener, TcpAcceptor};
 use crate::shards::{ShardsError, warn_of_coalescing};
 use crate::shared::{Clock, Shared};
 use crate::store::{self, Store, StoreError, Writer};
-use crate::tls::{self, Certificate, Resumption, Source, TlsError};
+use crate::tls::{self, Certificate, Resumption, TlsError};
+use certificate::watch_certificate;
 pub(crate) use setup::chain;
 use setup::{
     available, certificate_source, check_unchanged, live, load_controls, load_model, open_store,
     raise_descriptor_limit, set_floor, tls_settings,
 };
-
-/// Between looks whether the certificate's files have changed.
-const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Why the server can't start, or a configuration is refused.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +48,8 @@ pub enum ServerError {
     Policy(#[from] hikyaku_core::policy::PolicyError),
     #[error("preparing the certificate")]
     Tls(#[from] TlsError),
+    #[error(transparent)]
+    Secrets(#[from] NoRandomness),
     #[error(transparent)]
     Quic(#[from] QuicError),
     #[error(transparent)]
@@ -85,9 +87,9 @@ pub enum ServerError {
 /// A running server.
 pub struct Server {
     shared: Arc<Shared>,
-    certificate: Arc<Certificate>,
     provider: Arc<CryptoProvider>,
     resumption: Resumption,
+    quic_keys: QuicKeys,
     tcp_tls: Arc<ArcSwap<rustls::ServerConfig>>,
     quic_config: Arc<ArcSwap<QuicConfig>>,
     endpoints: Vec<Endpoint>,
@@ -116,11 +118,6 @@ impl Server {
         let available = available(&config.policy, &controls)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let certificate = Arc::new(Certificate::load(certificate_source(&config), &provider)?);
-        let resumption = Resumption::new()?;
-        let settings = tls_settings(&config, &resumption);
-        let tcp_tls = tls::tcp_config(Arc::clone(&certificate), &provider, &settings)?;
-        let quic_tls = tls::quic_config(Arc::clone(&certificate), &provider, &settings)?;
-        let quic_config = QuicConfig::new(quic_tls, &config)?;
 
         set_floor(&controls, &config.policy);
         let clock = Clock::start();
@@ -131,6 +128,14 @@ impl Server {
             Some(dir) => Some(open_store(dir, &clients, egress.as_deref())?),
             None => None,
         };
+        // Once the store is this process's, so are the keys beside it.
+        let secrets = Arc::new(Secrets::load(state_dir.as_deref())?);
+        let resumption = Resumption::new(Arc::clone(&secrets.tickets));
+        let settings = tls_settings(&config, &resumption);
+        let tcp_tls = tls::tcp_config(Arc::clone(&certificate), &provider, &settings)?;
+        let quic_tls = tls::quic_config(Arc::clone(&certificate), &provider, &settings)?;
+        let quic_keys = QuicKeys::new(&secrets)?;
+        let quic_config = QuicConfig::new(quic_tls, &quic_keys, &config)?;
         let gate = egress.as_ref().and_then(|egress| egress.gate());
         let listeners = Listener::bind_all(&config.listen, config.mptcp, gate)?;
         if config.mptcp && listeners.iter().any(|listener| !listener.mptcp) {
@@ -140,7 +145,15 @@ impl Server {
         let addresses = listeners.iter().map(|listener| listener.address).collect();
         let live = live(config, &certificate, None)?;
         let shards = live.config.shards.clone();
-        let shared = Shared::new(clients, clock, controls, egress, addresses, live);
+        let shared = Shared::new(
+            clients,
+            clock,
+            controls,
+            egress,
+            addresses,
+            certificate,
+            live,
+        );
         let shared = Arc::new(shared);
 
         let mut server = Self {
@@ -150,9 +163,9 @@ impl Server {
                 .and_then(|listener| listener.local_addr().ok()),
             store: state_dir.as_deref().map(Store::file),
             shared,
-            certificate,
             provider,
             resumption,
+            quic_keys,
             tcp_tls: Arc::new(ArcSwap::from_pointee(tcp_tls)),
             quic_config: Arc::new(ArcSwap::from_pointee(quic_config)),
             endpoints: Vec::new(),
@@ -181,12 +194,11 @@ impl Server {
         server
             .services
             .spawn(async move { end.run_until_cancelled(warning).await });
-        server.services.spawn(watch_certificate(
-            Arc::clone(&server.certificate),
-            Arc::clone(&server.provider),
-            Arc::clone(&server.shared),
-            server.end.clone(),
-        ));
+        let rotating = secrets::rotate_in_time(secrets, server.end.clone());
+        server.services.spawn(rotating);
+        let (shared, provider) = (Arc::clone(&server.shared), Arc::clone(&server.provider));
+        let watching = watch_certificate(shared, provider, server.end.clone());
+        server.services.spawn(watching);
         Ok(server)
     }
 
@@ -212,9 +224,11 @@ impl Server {
             self.connections.spawn(acceptor.run());
         }
         let marks = Arc::clone(&self.shared.marks);
-        let socket = MarkedSocket::new(listener.udp, marks).map_err(failed("UDP"))?;
+        let unvalidated = Arc::default();
+        let socket = MarkedSocket::new(listener.udp, marks, Arc::clone(&unvalidated));
+        let socket = socket.map_err(failed("UDP"))?;
         let endpoint = Endpoint::new_with_abstract_socket(
-            EndpointConfig::default(),
+            self.quic_keys.endpoint(),
             Some(self.quic_config.load().endpoint()),
             Arc::new(socket),
             Arc::new(TokioRuntime),
@@ -228,6 +242,7 @@ impl Server {
             tasks: self.connections.clone(),
             stop: self.stop.clone(),
             handshakes: Arc::default(),
+            unvalidated,
         };
         self.endpoints.push(endpoint);
         self.connections.spawn(quic.run());
@@ -256,7 +271,7 @@ impl Server {
 
     /// The certificate in use.
     pub fn certificate(&self) -> &Certificate {
-        &self.certificate
+        &self.shared.certificate
     }
 
     /// Puts another configuration into force. Connections keep going; those that are open
@@ -293,16 +308,16 @@ impl Server {
         let available = available(&config.policy, &self.shared.controls)?;
         let model = load_model(&config)?;
         let settings = tls_settings(&config, &self.resumption);
-        let certificate = || Arc::clone(&self.certificate);
+        let certificate = || Arc::clone(&self.shared.certificate);
         let tcp_tls = tls::tcp_config(certificate(), &self.provider, &settings)?;
         let quic_tls = tls::quic_config(certificate(), &self.provider, &settings)?;
-        let quic_config = QuicConfig::new(quic_tls, &config)?;
+        let quic_config = QuicConfig::new(quic_tls, &self.quic_keys, &config)?;
         let policy = config.policy.clone();
         let classes = Classes::new(&config.classes)?;
         let former = self.shared.live_full();
-        let live = live(config, &self.certificate, Some(&former))?;
+        let live = live(config, &self.shared.certificate, Some(&former))?;
         // The last that can fail; from here on everything is put into force.
-        self.certificate.reload(&self.provider)?;
+        self.shared.certificate.reload(&self.provider)?;
         self.tcp_tls.store(Arc::new(tcp_tls));
         self.quic_config.store(Arc::new(quic_config));
         set_floor(&self.shared.controls, &policy);
@@ -350,43 +365,3 @@ impl Server {
 
 /// How long a stop waits for a reader of the access log that takes nothing.
 const LOG_PATIENCE: Duration = Duration::from_secs(2);
-
-/// Reads the certificate's files again when they have changed.
-async fn watch_certificate(
-    certificate: Arc<Certificate>,
-    provider: Arc<CryptoProvider>,
-    shared: Arc<Shared>,
-    end: CancellationToken,
-) {
-    let mut seen = certificate.modified();
-    while end
-        .run_until_cancelled(tokio::time::sleep(CERTIFICATE_INTERVAL))
-        .await
-        .is_some()
-    {
-        let modified = certificate.modified();
-        let is_self_signed = matches!(certificate.source(), Source::SelfSigned { .. });
-        if modified == seen && !is_self_signed {
-            continue;
-        }
-        let former = certificate.description().fingerprint;
-        match certificate.reload(&provider) {
-            Ok(()) => {
-                let now = certificate.description().fingerprint;
-                if now != former {
-                    shared.metrics.reloads.fetch_add(1, Ordering::Relaxed);
-                    tracing::info!("certificate changed; fingerprint (SHA-256) {now}");
-                }
-            }
-            Err(error) => {
-                // Written half, perhaps: the change is looked at again when it goes on.
-                shared
-                    .metrics
-                    .reloads_failed
-                    .fetch_add(1, Ordering::Relaxed);
-                tracing::warn!("certificate not reloaded, the former stays in use: {error}");
-            }
-        }
-        seen = modified;
-    }
-}

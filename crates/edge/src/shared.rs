@@ -16,13 +16,14 @@ use crate::config::Config;
 use crate::content::Content;
 use crate::egress::Egress;
 use crate::events::{Event, Events};
-use crate::limits::Connections;
+use crate::limits::{Connections, OnceASecond};
 use crate::measure::Socket;
-use crate::metrics::{Metrics, UDP_EVENTS};
+use crate::metrics::{Metrics, Refusal, UDP_EVENTS};
 use crate::qlog::Traces;
 use crate::serve::Marks;
 use crate::shards::Shards;
 use crate::tcp_cc::{Control, Controls};
+use crate::tls::Certificate;
 
 /// What all connections share.
 #[derive(Debug)]
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) clients: Clients,
     pub(crate) connections: Arc<Connections>,
+    refusals: OnceASecond,
     pub(crate) metrics: Metrics,
     pub(crate) events: Events,
     pub(crate) traces: Traces,
@@ -43,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) addresses: Vec<SocketAddr>,
     /// Reloads that the admin API is asked for.
     pub(crate) reloads: Reloads,
+    pub(crate) certificate: Arc<Certificate>,
     live: ArcSwap<Live>,
 }
 
@@ -63,10 +66,12 @@ impl Shared {
         controls: Controls,
         egress: Option<Arc<Egress>>,
         addresses: Vec<SocketAddr>,
+        certificate: Arc<Certificate>,
         live: Live,
     ) -> Self {
         Self {
             connections: Arc::new(Connections::new(&live.config.limits)),
+            refusals: OnceASecond::default(),
             clock,
             clients,
             metrics: Metrics::of(live.access_log.counts()),
@@ -77,6 +82,7 @@ impl Shared {
             egress,
             addresses,
             reloads: Reloads::default(),
+            certificate,
             live: ArcSwap::from_pointee(live),
         }
     }
@@ -175,6 +181,25 @@ impl Shared {
     /// The access log in force.
     pub(crate) fn access_log(&self) -> Arc<AccessLog> {
         Arc::clone(&self.live.load().access_log)
+    }
+
+    /// Counts a connection of `client` that was refused for a limit, and says so at most once a
+    /// second.
+    pub(crate) fn refuse(&self, client: IpAddr, refusal: Refusal) {
+        self.metrics.on_refusal(refusal);
+        let Some(unsaid) = self.refusals.say(Instant::now()) else {
+            return;
+        };
+        let limits = &self.live.load().config.limits;
+        let (key, limit) = match refusal {
+            Refusal::PerAddress => ("connections_per_address", limits.connections_per_address),
+            _ => ("connections", limits.connections),
+        };
+        let client = client.to_canonical();
+        tracing::warn!(
+            "a connection from {client} is refused: limits.{key} = {limit} are open ({unsaid} more \
+             refused since the last such line)"
+        );
     }
 
     /// Learns about UDP to a client.

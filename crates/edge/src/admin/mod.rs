@@ -134,7 +134,10 @@ fn metrics(shared: &Shared) -> Response<Body> {
         clients: shared.clients.len(),
         response_memory: shared.connections.memory(),
     };
-    match shared.metrics.encode(gauges, shared.egress.as_deref()) {
+    match shared
+        .metrics
+        .encode(gauges, &shared.certificate, shared.egress.as_deref())
+    {
         Ok(metrics) => text(
             "application/openmetrics-text; version=1.0.0; charset=utf-8",
             metrics,

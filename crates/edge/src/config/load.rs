@@ -85,8 +85,14 @@ impl Config {
         if self.listen.is_empty() {
             return conflict("`listen` is empty: name at least one ADDRESS:PORT or PORT");
         }
-        if self.tls.cert.is_some() != self.tls.key.is_some() {
+        if self.tls.cert.is_empty() != self.tls.key.is_empty() {
             return conflict("`tls.cert` and `tls.key` belong together: set both or none");
+        }
+        let (certs, keys) = (self.tls.cert.len(), self.tls.key.len());
+        if certs != keys {
+            return Err(ConfigError::Conflict(format!(
+                "`tls.cert` has {certs} files and `tls.key` {keys}: each certificate has a key"
+            )));
         }
         if let Some(name) = self.tls.names.iter().find(|name| !tls::is_valid_name(name)) {
             return Err(ConfigError::Conflict(format!(

@@ -120,7 +120,10 @@ fn keys_that_do_not_fit_together_are_told() {
         ..Config::default()
     };
     let mut half = served();
-    half.tls.cert = Some("cert.pem".into());
+    half.tls.cert = vec!["cert.pem".into()];
+    let mut unequal = served();
+    unequal.tls.cert = vec!["a.pem".into(), "b.pem".into()];
+    unequal.tls.key = vec!["a.key".into()];
     let mut open_admin = served();
     open_admin.admin.listen = AdminAddress(Some(ListenAddress::any(1)));
     let mut class = served();
@@ -145,6 +148,7 @@ fn keys_that_do_not_fit_together_are_told() {
             Some("`listen` is empty"),
         ),
         (half, Some("belong together")),
+        (unequal, Some("`tls.cert` has 2 files and `tls.key` 1")),
         (open_admin, Some("set `admin.token`")),
         (name, Some("`not a name`")),
         (class, Some("class `live` is wrong in `types`")),

@@ -67,6 +67,14 @@ impl Socket {
         Ok(snapshot)
     }
 
+    /// Waits for the client's first bytes, and leaves them to be read.
+    ///
+    /// # Errors
+    /// Those of recv(2).
+    pub(crate) async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.stream.peek(into).await
+    }
+
     /// The token that names its connection to the kernel's MPTCP path managers; `None` of plain TCP, and
     /// of what fell back to it.
     pub(crate) fn mptcp_token(&self) -> Option<u32> {

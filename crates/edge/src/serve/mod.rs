@@ -2,13 +2,16 @@
 
 mod body;
 mod calm;
+mod connection_ids;
 mod executor;
 mod h3;
 mod marked;
 mod pace;
+mod plain;
 mod quic;
 mod tcp;
 mod tls_io;
+mod unvalidated;
 
 use std::sync::Arc;
 
@@ -23,6 +26,7 @@ use crate::measure::Ticket;
 use crate::metrics::add;
 use crate::shared::Live;
 pub(crate) use body::LimitedBody;
+pub(crate) use connection_ids::QuicKeys;
 pub(crate) use marked::{MarkedSocket, Marks};
 pub(crate) use pace::Pacer;
 pub use quic::QuicError;

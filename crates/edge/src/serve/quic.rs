@@ -18,7 +18,9 @@ use quinn::{
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::connection_ids::QuicKeys;
 use super::h3;
+use super::unvalidated::{Handshaking, Unvalidated};
 use crate::config::Config;
 use crate::conn::Conn;
 use crate::content::Peer;
@@ -39,6 +41,8 @@ pub(crate) const CONNECTION_WINDOW: u32 = 2 << 20;
 /// Unidirectional streams of the client: control and QPACK (RFC 9114 §6.2), and some to
 /// spare for greasing.
 const UNI_STREAMS: u32 = 8;
+/// For how long the last packets of a failed handshake may be on their way to the client.
+const LAST_PACKETS: Duration = Duration::from_secs(1);
 
 /// Why the QUIC settings can't be made.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +61,11 @@ impl QuicConfig {
     ///
     /// # Errors
     /// When TLS lacks what QUIC needs, or a limit can't be expressed.
-    pub(crate) fn new(tls: rustls::ServerConfig, config: &Config) -> Result<Self, QuicError> {
+    pub(crate) fn new(
+        tls: rustls::ServerConfig,
+        keys: &QuicKeys,
+        config: &Config,
+    ) -> Result<Self, QuicError> {
         check_min_cwnd(&config.policy)?;
         let crypto =
             QuicServerConfig::try_from(tls).map_err(|error| QuicError(error.to_string()))?;
@@ -66,7 +74,7 @@ impl QuicConfig {
             .try_into()
             .map_err(|_| QuicError("timeouts.idle is too long".to_owned()))?;
         Ok(Self {
-            server: quinn::ServerConfig::with_crypto(Arc::new(crypto)),
+            server: quinn::ServerConfig::new(Arc::new(crypto), keys.tokens()),
             max_idle,
             max_streams: VarInt::from_u32(config.limits.streams),
         })
@@ -123,6 +131,7 @@ pub(crate) struct QuicListener {
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
     pub(crate) handshakes: Arc<AtomicUsize>,
+    pub(crate) unvalidated: Arc<Unvalidated>,
 }
 
 impl QuicListener {
@@ -147,7 +156,7 @@ impl QuicListener {
         let admission = match self.shared.connections.admit(remote.ip()) {
             Ok(admission) => admission,
             Err(refusal) => {
-                self.shared.metrics.on_refusal(refusal);
+                self.shared.refuse(remote.ip(), refusal);
                 // A refusal would make browsers avoid HTTP/3 for days; silence makes them
                 // use TCP.
                 incoming.ignore();
@@ -161,10 +170,14 @@ impl QuicListener {
         let group = || incoming.orig_dst_cid().to_string();
         let trace = self.shared.traces.of_connection(remote, local, group);
         let config = self.config.load().of_connection(&choice, trace.as_ref());
+        let is_proved = incoming.remote_address_validated();
+        let proof = (!is_proved).then(|| self.unvalidated.begin(remote));
         match incoming.accept_with(config) {
             Ok(connecting) => {
+                let handshake = Handshake::new(&self.handshakes, proof);
                 let peer = (remote, local);
-                self.spawn(connecting, peer, choice.congestion, trace, admission);
+                let choice = choice.congestion;
+                self.spawn(connecting, handshake, peer, choice, trace, admission);
             }
             Err(error) => {
                 add(&self.shared.metrics.handshakes_failed_quic, 1);
@@ -176,6 +189,7 @@ impl QuicListener {
     fn spawn(
         &self,
         connecting: Connecting,
+        mut handshake: Handshake,
         (remote, local): (SocketAddr, SocketAddr),
         congestion: Congestion,
         trace: Option<Trace>,
@@ -183,12 +197,14 @@ impl QuicListener {
     ) {
         let shared = Arc::clone(&self.shared);
         let stop = self.stop.clone();
-        self.handshakes.fetch_add(1, Ordering::Relaxed);
-        let handshake = Handshake(Arc::clone(&self.handshakes));
         self.tasks.spawn(async move {
-            match establish(connecting, &shared).await {
+            let established = establish(connecting, &shared).await;
+            let counted = handshake.unvalidated.take();
+            drop(handshake);
+            match established {
                 Ok(established) => {
-                    drop(handshake);
+                    // With early data the handshake is still under way.
+                    let _counted = counted.filter(|_| established.early.is_some());
                     if let Some(trace) = trace {
                         trace.follow(&established.quic);
                     }
@@ -210,6 +226,11 @@ impl QuicListener {
                         shared.udp(remote.ip(), UdpEvent::Broke);
                     }
                     tracing::debug!(client = %remote, "QUIC handshake: {error}");
+                    drop(admission);
+                    if counted.is_some() {
+                        let last = tokio::time::sleep(LAST_PACKETS);
+                        stop.run_until_cancelled(last).await;
+                    }
                 }
             }
         });
@@ -217,11 +238,25 @@ impl QuicListener {
 }
 
 /// A handshake under way.
-struct Handshake(Arc<AtomicUsize>);
+struct Handshake {
+    under_way: Arc<AtomicUsize>,
+    /// `None` where the client has proved its address before.
+    unvalidated: Option<Handshaking>,
+}
+
+impl Handshake {
+    fn new(under_way: &Arc<AtomicUsize>, unvalidated: Option<Handshaking>) -> Self {
+        under_way.fetch_add(1, Ordering::Relaxed);
+        Self {
+            under_way: Arc::clone(under_way),
+            unvalidated,
+        }
+    }
+}
 
 impl Drop for Handshake {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -25,6 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use super::calm::Calm;
 use super::executor::AtOnce;
+use super::plain;
 use super::respond;
 use super::tls_io::{Flush, FlushedByDriver, TlsIo};
 use crate::accept::AcceptFailures;
@@ -79,7 +80,7 @@ impl TcpAcceptor {
     fn accept(&self, stream: TcpStream, remote: SocketAddr) {
         let admission = match self.shared.connections.admit(remote.ip()) {
             Ok(admission) => admission,
-            Err(refusal) => return self.shared.metrics.on_refusal(refusal),
+            Err(refusal) => return self.shared.refuse(remote.ip(), refusal),
         };
         let acceptor = TlsAcceptor::from(self.tls.load_full());
         let shared = Arc::clone(&self.shared);
@@ -124,7 +125,13 @@ async fn serve(
     let congestion = shared.set_congestion(&socket, choice.tcp_control());
     shared.set_pacing(&socket);
     let timeout = shared.live().config.timeouts.handshake;
-    let handshake = acceptor.accept(MeteredIo(Arc::clone(&socket)));
+    let io = MeteredIo(Arc::clone(&socket));
+    let handshake = async {
+        match plain::is_http(&socket).await? {
+            true => Err(plain::refuse(io).await),
+            false => acceptor.accept(io).await,
+        }
+    };
     let tls = match tokio::time::timeout(timeout, handshake).await {
         Ok(Ok(tls)) => tls,
         failed => {

@@ -18,7 +18,7 @@ use crate::shards::Shards;
 use crate::shared::Live;
 use crate::store::{Store, StoreError};
 use crate::tcp_cc::{Controls, Prefix, Setting};
-use crate::tls::{self, Certificate, Resumption, Source};
+use crate::tls::{self, Certificate, Pair, Resumption, Source};
 use crate::transport;
 
 /// The model that is built in (`docs/model.md`).
@@ -57,24 +57,23 @@ pub(super) fn tls_settings(config: &Config, resumption: &Resumption) -> tls::Set
 }
 
 pub(super) fn certificate_source(config: &Config) -> Source {
-    match (&config.tls.cert, &config.tls.key) {
-        (Some(cert), Some(key)) => Source::Files {
+    let pairs = config.tls.cert.iter().zip(&config.tls.key);
+    let pairs: Vec<_> = pairs
+        .map(|(cert, key)| Pair {
             cert: cert.clone(),
             key: key.clone(),
-        },
-        _ => Source::SelfSigned {
-            names: tls::default_names()
-                .into_iter()
-                .chain(config.tls.names.iter().cloned())
-                .chain(
-                    config
-                        .shards
-                        .hosts
-                        .iter()
-                        .map(|host| host.name().to_owned()),
-                )
-                .collect(),
-        },
+        })
+        .collect();
+    if !pairs.is_empty() {
+        return Source::Files(pairs);
+    }
+    let shards = config.shards.hosts.iter();
+    Source::SelfSigned {
+        names: tls::default_names()
+            .into_iter()
+            .chain(config.tls.names.iter().cloned())
+            .chain(shards.map(|host| host.name().to_owned()))
+            .collect(),
     }
 }
 

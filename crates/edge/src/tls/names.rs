@@ -50,6 +50,17 @@ impl Names {
         })
     }
 
+    /// Whether both hold the same.
+    pub(super) fn are(&self, other: &Self) -> bool {
+        let sorted = |names: &Self| {
+            let mut all = names.to_strings();
+            all.sort_unstable();
+            all.dedup();
+            all
+        };
+        sorted(self) == sorted(other)
+    }
+
     pub(super) fn to_strings(&self) -> Vec<String> {
         let addresses = self.addresses.iter().map(ToString::to_string);
         self.dns.iter().cloned().chain(addresses).collect()

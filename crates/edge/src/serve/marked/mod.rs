@@ -24,9 +24,11 @@ use tokio_util::sync::ReusableBoxFuture;
 
 pub(crate) use self::marks::Marks;
 use self::unsegmented::Unsegmented;
+use super::unvalidated::Unvalidated;
 use crate::sys::{self, Datagrams};
 
-/// A UDP socket for quinn that obeys [`Marks`].
+/// A UDP socket for quinn that obeys [`Marks`], and sends no more to an address than [`Unvalidated`]
+/// lets it.
 ///
 /// What cannot be sent with its mark goes without: a mark is never a reason to lose packets.
 #[derive(Debug)]
@@ -34,6 +36,7 @@ pub(crate) struct MarkedSocket {
     io: UdpSocket,
     state: UdpSocketState,
     marks: Arc<Marks>,
+    unvalidated: Arc<Unvalidated>,
     unsegmented: Unsegmented,
     /// Transmits that went without their mark.
     unmarked: AtomicU64,
@@ -45,11 +48,16 @@ impl MarkedSocket {
     ///
     /// # Errors
     /// When its options can't be set, or outside of a tokio runtime.
-    pub(crate) fn new(socket: std::net::UdpSocket, marks: Arc<Marks>) -> io::Result<Self> {
+    pub(crate) fn new(
+        socket: std::net::UdpSocket,
+        marks: Arc<Marks>,
+        unvalidated: Arc<Unvalidated>,
+    ) -> io::Result<Self> {
         Ok(Self {
             state: UdpSocketState::new((&socket).into())?,
             io: UdpSocket::from_std(socket)?,
             marks,
+            unvalidated,
             unsegmented: Unsegmented::default(),
             unmarked: AtomicU64::new(0),
         })
@@ -59,6 +67,29 @@ impl MarkedSocket {
     #[cfg(test)]
     fn unmarked(&self) -> u64 {
         self.unmarked.load(Ordering::Relaxed)
+    }
+
+    /// Sends what may be sent to the address now; the rest counts as sent, too.
+    fn send_within(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let Some(part) = self.unvalidated.within(transmit) else {
+            return Ok(());
+        };
+        self.send(&part)
+            .inspect_err(|_| self.unvalidated.unsent(&part))
+    }
+
+    /// Counts what has come, and sends what has waited for it.
+    fn count(&self, bytes: &[u8], meta: &RecvMeta) {
+        let bytes = bytes.get(..meta.len).unwrap_or_default();
+        if let Some(withheld) = self.unvalidated.received(meta.addr, bytes, meta.stride) {
+            let sent = self
+                .io
+                .try_io(Interest::WRITABLE, || self.send(&withheld.transmit()));
+            if let Err(error) = sent {
+                // As if the network had lost it.
+                tracing::debug!(client = %meta.addr, "sending what has waited: {error}");
+            }
+        }
     }
 
     fn send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
@@ -154,7 +185,8 @@ impl AsyncUdpSocket for MarkedSocket {
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        self.io.try_io(Interest::WRITABLE, || self.send(transmit))
+        self.io
+            .try_io(Interest::WRITABLE, || self.send_within(transmit))
     }
 
     fn poll_recv(
@@ -169,6 +201,9 @@ impl AsyncUdpSocket for MarkedSocket {
                 self.state.recv((&self.io).into(), bufs, meta)
             });
             if let Ok(count) = received {
+                for (bytes, meta) in bufs.iter().zip(meta.iter()).take(count) {
+                    self.count(bytes, meta);
+                }
                 return Poll::Ready(Ok(count));
             }
         }

@@ -190,7 +190,7 @@ impl Ground {
         };
         let socket = self.server.enter(bind).unwrap();
         let _runtime = self.runtime.enter();
-        let socket = MarkedSocket::new(socket, Arc::clone(&self.marks)).unwrap();
+        let socket = MarkedSocket::new(socket, Arc::clone(&self.marks), Arc::default()).unwrap();
         Marked {
             socket: Arc::new(socket),
             runtime: &self.runtime,
