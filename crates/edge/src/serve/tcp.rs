@@ -161,7 +161,7 @@ async fn serve(
         Some(_) => socket.mptcp_token().map_or(Mptcp::None, Mptcp::Token),
         None => Mptcp::None,
     };
-    let conn = Conn::open(shared, peer, congestion, pacer, mptcp);
+    let conn = Conn::open(shared, peer, congestion, pacer, mptcp, true);
     if version == Version::H2 {
         socket.set_notsent_lowat(H2_UNSENT)?;
     }
