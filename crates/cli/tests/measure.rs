@@ -40,8 +40,7 @@ fn number(value: &Value, key: &str) -> u64 {
 #[test]
 fn the_access_log_tells_what_each_transfer_took() {
     let site = Site::with_big_file(BIG);
-    // The two sessions on TCP are no sign of blocked UDP here.
-    let server = start(&site, &["--set", "policy.udp.never_came_sessions=3"]);
+    let server = start(&site, &[]);
     for http in Http::ALL {
         // The second request keeps the connection open until the first is acknowledged.
         let (big, small) = (server.url("/big.bin?a=b"), server.url("/nowhere"));
@@ -294,7 +293,8 @@ fn events_are_delivered_as_they_happen() {
         }
     };
     assert_eq!(next("content-type: "), "text/event-stream");
-    get(&["--http", "2", &server.url("/?watched")]);
+    let browser = ["-H", "sec-fetch-site: none"];
+    get(&[&browser[..], &["--http", "2", &server.url("/?watched")]].concat());
     next("event: udp");
     let udp: Value = serde_json::from_str(&next("data: ")).unwrap();
     assert_eq!(udp["client"], "127.0.0.1", "{udp}");
