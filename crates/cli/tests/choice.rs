@@ -12,13 +12,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hikyaku_core::units::{LossRate, Rate};
+use hikyaku_core::units::{ByteSize, LossRate, Rate};
 use hikyaku_lab::link::{CLIENT_V4, LinkPair, SERVER_V4, Topology};
 use hikyaku_netsim::{LinkConfig, Loss, QueueLimit};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use common::{BINARY, skip, this_test};
+use common::{BINARY, has, skip, this_test};
 
 /// Versions alone are chosen.
 const PLAIN_CUBIC: [&str; 2] = ["policy.congestion=cubic", "policy.min_cwnd=off"];
@@ -46,6 +46,7 @@ impl Lab {
         let topology = Topology::create().unwrap();
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("page"), vec![b'x'; 1_000_000]).unwrap();
+        fs::write(dir.path().join("small"), [b'x'; 45]).unwrap();
         let server = serve(&topology, dir.path(), settings);
         Some(Self {
             topology,
@@ -128,6 +129,16 @@ impl Lab {
         });
         assert_eq!(last["status"], 200, "{last}");
         last["http"].as_str().unwrap().parse().unwrap()
+    }
+
+    /// Loads 45 bytes thirty times over one connection of HTTP/2, one after the other, by somebody else's
+    /// client.
+    fn load_small_ones(&self) {
+        let urls = format!("https://{SERVER_V4}:8443/small?[1-30]");
+        let mut curl = Command::new("curl");
+        curl.args(["-q", "-s", "-k", "--http2", "-o", "/dev/null", &urls]);
+        let output = self.topology.client().output(&mut curl).unwrap().unwrap();
+        assert!(output.status.success(), "{output:?}");
     }
 
     fn explain(&self) -> Value {
@@ -238,4 +249,23 @@ fn throttled_udp_is_left_within_two_sessions() {
     assert_eq!(decision["version"], "h2", "{decision:#}");
     assert_eq!(decision["advertised_for"], Value::Null, "{decision:#}");
     assert_eq!(lab.visit(), 2);
+}
+
+#[test]
+fn requests_one_after_the_other_are_outcomes_of_their_own() {
+    if !has(&this_test(), "curl") {
+        return;
+    }
+    let Some(mut lab) = Lab::start(&["policy.version=h2"]) else {
+        return;
+    };
+    lab.link(10, 0.0);
+    lab.load_small_ones();
+    let explained = lab.explain();
+    let level = &explained["levels"][0];
+    let size: ByteSize = serde_json::from_value(level["size"].clone()).unwrap();
+    assert!((44..=45).contains(&size.bytes()), "{level:#}");
+    let outcomes = level["tcp"]["outcomes"].as_array().unwrap();
+    let counted = outcomes.iter().filter_map(|of| of["responses"].as_f64());
+    assert!(counted.sum::<f64>() > 10.0, "{level:#}");
 }

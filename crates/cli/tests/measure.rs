@@ -40,8 +40,7 @@ fn number(value: &Value, key: &str) -> u64 {
 #[test]
 fn the_access_log_tells_what_each_transfer_took() {
     let site = Site::with_big_file(BIG);
-    // The two sessions on TCP are no sign of blocked UDP here.
-    let server = start(&site, &["--set", "policy.udp.never_came_sessions=3"]);
+    let server = start(&site, &[]);
     for http in Http::ALL {
         // The second request keeps the connection open until the first is acknowledged.
         let (big, small) = (server.url("/big.bin?a=b"), server.url("/nowhere"));
@@ -294,7 +293,8 @@ fn events_are_delivered_as_they_happen() {
         }
     };
     assert_eq!(next("content-type: "), "text/event-stream");
-    get(&["--http", "2", &server.url("/?watched")]);
+    let browser = ["-H", "sec-fetch-site: none"];
+    get(&[&browser[..], &["--http", "2", &server.url("/?watched")]].concat());
     next("event: udp");
     let udp: Value = serde_json::from_str(&next("data: ")).unwrap();
     assert_eq!(udp["client"], "127.0.0.1", "{udp}");
@@ -353,62 +353,6 @@ fn a_change_to_http2_clears_on_http3_and_is_silent_on_http2() {
         assert_eq!(over_h2.header("alt-svc"), None);
         assert_eq!(over_h3.header("alt-svc"), Some("clear"));
     });
-}
-
-#[test]
-fn what_never_comes_is_no_longer_advertised_until_the_next_probe() {
-    let site = Site::new(&[("index.html", b"start")]);
-    let probe = [
-        "--set",
-        "policy.udp.probe_min=3s",
-        "--set",
-        "policy.udp.probe_max=1h",
-    ];
-    let server = start(&site, &probe);
-    let session = || {
-        let url = server.url("/");
-        let args = ["--http", "auto", "--alt-svc", "ignore", &url, &url];
-        let records = get(&args);
-        let alt_svc = |index: usize| records[index]["alt_svc"].as_str().map(str::to_owned);
-        assert_eq!(records[1]["reused"], true, "{records:?}");
-        alt_svc(1)
-    };
-    let ended = "hikyaku_udp_events_total{event=\"session_ended\"}";
-    for count in 1..=2 {
-        let alt_svc = session().unwrap_or_else(|| panic!("session {count}"));
-        assert!(!alt_svc.contains("ma=0"), "{alt_svc}");
-        server.wait_metric(ended, f64::from(count));
-    }
-    let withdrawn = session();
-    assert_eq!(withdrawn.as_deref(), Some("clear"), "after two sessions");
-    let explained = server.admin_json("/v1/clients/127.0.0.1");
-    assert_eq!(
-        explained["decision"]["reason_code"], "udp_never_came",
-        "{explained:#}"
-    );
-    common::eventually("a probe", || session().filter(|alt_svc| alt_svc != "clear"));
-    // It comes at last, and is believed.
-    let records = get(&["--http", "3", &server.url("/")]);
-    assert_eq!(records[0]["status"], 200, "{records:?}");
-    let explained = server.admin_json("/v1/clients/127.0.0.1");
-    // Which version is then the faster one is another matter.
-    assert_ne!(
-        explained["decision"]["reason_code"], "udp_never_came",
-        "{explained:#}"
-    );
-}
-
-#[test]
-fn clients_that_ask_once_are_no_sign_of_blocked_udp() {
-    let site = Site::new(&[("index.html", b"start")]);
-    let server = start(&site, &[]);
-    for count in 0..6 {
-        let records = get(&["--http", "2", &server.url("/")]);
-        assert!(
-            records[0]["alt_svc"].is_string(),
-            "session {count}: {records:?}"
-        );
-    }
 }
 
 #[test]

@@ -306,6 +306,9 @@ impl Estimate {
         window: Window,
     ) {
         self.touch(now, policy);
+        if outcome.arm.version == Version::H3 {
+            self.udp.on_delivered(self.at);
+        }
         let log_size = (outcome.size.max(1) as f32).ln();
         self.size_weight = (self.size_weight + 1.0).min(window.outcomes);
         let (mean, size) = (self.size.exp(), log_size.exp());

@@ -52,7 +52,8 @@ pub struct Outcome {
     pub arm: Arm,
     /// Size of the response's body in bytes.
     pub size: u64,
-    /// From the request's arrival until the last byte was acknowledged.
+    /// From the request's arrival until the last byte was acknowledged, without the time for which the
+    /// receiver held the acknowledgement back.
     pub duration: Duration,
     /// Other responses ran beside it on the connection. The time then says nothing of the arm, and only
     /// the size is learnt.
@@ -60,6 +61,9 @@ pub struct Outcome {
 }
 
 /// What the edge sees of UDP between a client and itself.
+///
+/// Nothing counts that anybody could have sent from a forged address (RFC 9000 §8.1), and on TCP only what
+/// clients do that follow advertisements: browsers, but not scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UdpEvent {
     /// A response on a TCP connection carried `Alt-Svc: h3`.
@@ -69,7 +73,7 @@ pub enum UdpEvent {
     SessionEnded,
     /// A QUIC handshake completed.
     Arrived,
-    /// A QUIC connection died with data in flight, or its handshake began and never completed.
+    /// A QUIC connection died with data in flight, or the handshake of a validated address never completed.
     Broke,
     /// A request came over TCP. Counts only soon after `Broke`.
     BackOnTcp,

@@ -39,6 +39,8 @@ pub enum UdpState {
     Working {
         /// Since when.
         since: Secs,
+        /// When QUIC was last seen to work.
+        seen: Secs,
     },
     /// A QUIC connection broke lately, or a probe of what was broken has just arrived.
     Suspect {
@@ -129,7 +131,7 @@ impl UdpHealth {
             };
         }
         match self.state {
-            UdpState::Working { since } if self.unanswered == 0 => Verdict::Works { since },
+            UdpState::Working { since, .. } if self.unanswered == 0 => Verdict::Works { since },
             UdpState::Working { .. } | UdpState::Suspect { .. } => Verdict::Doubtful,
             _ => Verdict::Unproven,
         }
@@ -137,6 +139,24 @@ impl UdpHealth {
 
     pub(crate) const fn is_throttled(&self) -> bool {
         matches!(self.state, UdpState::Throttled { .. })
+    }
+
+    /// Whether an event was ever taken, so that the client may have been advertised HTTP/3.
+    pub(crate) fn is_touched(&self) -> bool {
+        *self != Self::default()
+    }
+
+    /// Takes note that QUIC carried a response: as good as another connection that arrives.
+    pub(crate) fn on_delivered(&mut self, now: Secs) {
+        if let UdpState::Working { seen, .. } = &mut self.state {
+            *seen = now.max(*seen);
+            self.unanswered = 0;
+        }
+    }
+
+    /// Whether QUIC was seen to work so lately that who does not come over it is not kept from it.
+    fn came_lately(&self, now: Secs) -> bool {
+        matches!(self.state, UdpState::Working { seen, .. } if now.since(seen) < LATELY)
     }
 
     /// Whether HTTP/3 was advertised within the time of a probe's session.
@@ -179,26 +199,29 @@ impl UdpHealth {
     }
 
     fn on_advertised(&mut self, now: Secs, policy: &UdpPolicy) {
-        if self.failure().is_none() {
-            self.offered = now;
+        // While HTTP/3 is withheld, what a connection still says is no probe; nor does a second response of
+        // a probe's session prolong it.
+        if self
+            .failure()
+            .is_some_and(|failure| now < failure.next_probe)
+        {
             return;
         }
-        // A second response of a probe's session does not prolong the probe.
-        if !self.offered_lately(now) {
-            self.offered = now;
-            self.plan_probe(now, policy);
-        }
+        self.offered = now;
+        self.plan_probe(now, policy);
     }
 
     fn on_session_ended(&mut self, now: Secs, policy: &UdpPolicy) {
-        if self.offered == Secs::default() {
-            return;
+        if self.offered != Secs::default() {
+            self.count_unanswered(now, policy);
         }
-        self.count_unanswered(now, policy);
     }
 
     fn count_unanswered(&mut self, now: Secs, policy: &UdpPolicy) {
         self.offered = Secs::default();
+        if self.came_lately(now) {
+            return;
+        }
         self.unanswered = self.unanswered.saturating_add(1);
         if self.failure().is_some() {
             self.failed_probes = self.failed_probes.saturating_add(1);
@@ -218,9 +241,9 @@ impl UdpHealth {
             UdpState::Throttled { .. } => return,
             UdpState::Broken { .. } => UdpState::Suspect { since: now },
             UdpState::Suspect { since } if now.since(since) < TRIAL => UdpState::Suspect { since },
-            UdpState::Working { since } => UdpState::Working { since },
+            UdpState::Working { since, .. } => UdpState::Working { since, seen: now },
             UdpState::Unknown | UdpState::Suspect { .. } | UdpState::NeverCame { .. } => {
-                UdpState::Working { since: now }
+                UdpState::works_since(now)
             }
         };
         self.offered = Secs::default();
@@ -228,6 +251,7 @@ impl UdpHealth {
     }
 
     fn on_broke(&mut self, now: Secs, policy: &UdpPolicy) {
+        let probed = self.offered_lately(now);
         self.offered = Secs::default();
         match self.state {
             UdpState::Unknown | UdpState::Working { .. } => {
@@ -236,10 +260,11 @@ impl UdpHealth {
             UdpState::Suspect { since } if now.since(since) > SUSPICION => {
                 self.state = UdpState::Suspect { since: now };
             }
-            UdpState::NeverCame { .. } => {
+            UdpState::NeverCame { .. } if probed => {
                 self.failed_probes = self.failed_probes.saturating_add(1);
                 self.plan_probe(now, policy);
             }
+            UdpState::NeverCame { .. } => {}
             UdpState::Suspect { .. } | UdpState::Broken { .. } | UdpState::Throttled { .. } => {
                 self.fail(now, policy);
             }
@@ -259,6 +284,7 @@ impl UdpHealth {
             UdpState::Broken { since, .. } => since,
             _ => now,
         };
+        self.offered = Secs::default();
         self.state = UdpState::Broken {
             since,
             next_probe: now.saturating_add(policy.probe_min),
@@ -282,6 +308,19 @@ impl UdpHealth {
     }
 }
 
+impl UdpState {
+    /// QUIC was first seen to work at `now`.
+    const fn works_since(now: Secs) -> Self {
+        Self::Working {
+            since: now,
+            seen: now,
+        }
+    }
+}
+
+/// How long it tells against blocked UDP that QUIC was seen to work. Some of those behind one address
+/// cannot speak it, have it switched off, or keep a connection that they have.
+const LATELY: Duration = Duration::from_secs(3600);
 /// How long a probe's session may last until HTTP/3 is withdrawn again.
 const PROBE_SESSION: Duration = Duration::from_secs(15 * 60);
 /// After a break QUIC must last this long to count as working again.

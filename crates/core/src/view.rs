@@ -50,6 +50,8 @@ pub struct PathView {
     pub udp: Verdict,
     /// The prefix that `udp` is known of, if it is not the client's own.
     pub udp_prefix: Option<Prefix>,
+    /// Whether the client itself was advertised HTTP/3, as far as is known, so that it may hold on to it.
+    pub advertised: bool,
     /// The version that the client is kept on.
     pub choice: Option<Choice>,
     /// The congestion controls that it is kept on.
@@ -147,6 +149,7 @@ impl Knowledge {
             size: faded.first(&own, Estimate::response_size),
             udp,
             udp_prefix,
+            advertised: own.udp.is_touched(),
             choice: own.choice,
             congestion: own.congestion,
             outcome: faded.outcomes(&own),

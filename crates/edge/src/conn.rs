@@ -1,5 +1,7 @@
 //! What the server keeps of one connection, whatever its transport.
 
+mod choice;
+mod follower;
 mod route;
 
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +12,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use hikyaku_core::arm::{Congestion, Transport, Version};
 use hikyaku_core::connections::Connections;
-use hikyaku_core::decide::{AltSvc, Decision};
+use hikyaku_core::decide::Decision;
 use hikyaku_core::sample::{Observation, UdpEvent};
 use hikyaku_core::units::Rate;
 use http::{HeaderMap, HeaderValue, header};
@@ -26,6 +28,7 @@ use crate::mptcp::Mptcp;
 use crate::serve::Pacer;
 use crate::shared::Shared;
 use crate::transport::TransportChoice;
+use choice::Choice;
 
 /// A decision is taken anew when a request comes and it is older than this, since other
 /// connections of the client, or of its neighbours, may have taught something.
@@ -45,6 +48,11 @@ pub(crate) struct Conn {
     advertised_after: AtomicU64,
     /// The client is known to be on TCP now.
     seen_on_tcp: AtomicBool,
+    /// The client follows advertisements of HTTP/3, as far as its requests show.
+    follows: AtomicBool,
+    /// The client has shown that it receives at its address (RFC 9000 §8.1). Before, somebody else may have
+    /// sent what came, and nothing is learnt.
+    validated: AtomicBool,
     /// Where the kernel does not hold it to `policy.max_pacing_rate`.
     pacer: Option<Arc<Pacer>>,
     /// Where there are egress paths.
@@ -53,20 +61,10 @@ pub(crate) struct Conn {
     account: Arc<Account>,
 }
 
-/// A decision, ready to be applied.
-#[derive(Debug)]
-struct Choice {
-    decision: Decision,
-    header: Option<HeaderValue>,
-    action: AltSvcAction,
-    at: Instant,
-    /// Of the client when it was decided.
-    epoch: u64,
-}
-
 impl Conn {
     /// Opens the account of a connection whose handshake is complete and that uses `congestion`, and
-    /// decides. `pacer` is for those that the kernel does not pace.
+    /// decides. `pacer` is for those that the kernel does not pace. Unless the client's address is
+    /// `validated`, nothing is learnt until [`Conn::validate`].
     pub(crate) fn open(
         shared: Arc<Shared>,
         peer: Peer,
@@ -74,10 +72,14 @@ impl Conn {
         pacer: Option<Arc<Pacer>>,
         mptcp: Mptcp,
         account: Arc<Account>,
+        validated: bool,
     ) -> Arc<Self> {
         let version = peer.version;
         let epoch = shared.clients.epoch(peer.remote.ip());
-        let decision = shared.clients.decide(peer.remote.ip());
+        let decision = match validated {
+            true => shared.clients.decide(peer.remote.ip()),
+            false => shared.clients.preview(peer.remote.ip()),
+        };
         let ledger = match shared.egress {
             Some(_) => Ledger::watched(),
             None => Ledger::default(),
@@ -102,6 +104,8 @@ impl Conn {
             opened: Instant::now(),
             advertised_after: AtomicU64::new(0),
             seen_on_tcp: AtomicBool::new(false),
+            follows: AtomicBool::new(false),
+            validated: AtomicBool::new(validated),
             pacer,
             route,
             account,
@@ -110,6 +114,25 @@ impl Conn {
             conn.udp(UdpEvent::Arrived);
         }
         conn
+    }
+
+    /// Takes note that the QUIC client receives at its address, as its handshake is complete.
+    pub(crate) fn validate(&self) {
+        if !self.validated.swap(true, Ordering::Relaxed) {
+            self.decide();
+            self.udp(UdpEvent::Arrived);
+        }
+    }
+
+    fn is_validated(&self) -> bool {
+        self.validated.load(Ordering::Relaxed)
+    }
+
+    /// Takes note of what a request's fields show of the client.
+    pub(crate) fn meet(&self, headers: &HeaderMap) {
+        if !self.follows.load(Ordering::Relaxed) && follower::follows_alt_svc(headers) {
+            self.follows.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The client's address.
@@ -201,7 +224,8 @@ impl Conn {
             headers.insert(header::ALT_SVC, value);
         }
         self.shared.metrics.on_alt_svc(choice.action);
-        if self.peer.version == Version::H3 {
+        // That a client which follows no advertisement stays on TCP says nothing of UDP.
+        if self.peer.version == Version::H3 || !self.follows.load(Ordering::Relaxed) {
             return;
         }
         if !self.seen_on_tcp.swap(true, Ordering::Relaxed) {
@@ -226,6 +250,9 @@ impl Conn {
 
     /// Learns from observations of this connection, and decides anew if there are any.
     pub(crate) fn observe(&self, observations: impl Iterator<Item = Observation>) {
+        if !self.is_validated() {
+            return;
+        }
         let mut any = false;
         for observation in observations {
             self.shared.clients.observe(self.client(), &observation);
@@ -238,7 +265,9 @@ impl Conn {
 
     /// Learns about UDP to this client.
     pub(crate) fn udp(&self, event: UdpEvent) {
-        self.shared.udp(self.client(), event);
+        if self.is_validated() {
+            self.shared.udp(self.client(), event);
+        }
     }
 
     /// Reports an exchange that ended at `end`: acknowledged, or given up.
@@ -319,7 +348,10 @@ impl Conn {
 
     fn decide(&self) {
         let clients = &self.shared.clients;
-        let decision = clients.decide(self.client());
+        let decision = match self.is_validated() {
+            true => clients.decide(self.client()),
+            false => clients.preview(self.client()),
+        };
         let former = self.choice.load();
         let congestion = |decision: &Decision| {
             let choices = [decision.congestion.tcp, decision.congestion.quic];
@@ -355,29 +387,6 @@ impl Drop for Conn {
         // A client that asked for nothing after the advertisement had no cause to come.
         if advertised_after > 0 && self.ledger.requests() >= advertised_after {
             self.udp(UdpEvent::SessionEnded);
-        }
-    }
-}
-
-impl Choice {
-    fn new(decision: Decision, peer: &Peer, epoch: u64) -> Self {
-        let on_h3 = peer.version == Version::H3;
-        let (header, action) = match decision.alt_svc {
-            AltSvc::Advertise { ma } => {
-                let value = format!("h3=\":{}\"; ma={}", peer.local.port(), ma.as_secs().max(1));
-                (HeaderValue::try_from(value).ok(), AltSvcAction::Advertise)
-            }
-            AltSvc::Withhold if !on_h3 => (None, AltSvcAction::Withhold),
-            AltSvc::Withhold | AltSvc::Clear => {
-                (Some(HeaderValue::from_static("clear")), AltSvcAction::Clear)
-            }
-        };
-        Self {
-            decision,
-            header,
-            action,
-            at: Instant::now(),
-            epoch,
         }
     }
 }

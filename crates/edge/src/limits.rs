@@ -123,6 +123,14 @@ impl Connections {
             .unwrap_or_default()
     }
 
+    /// Connections of `address` that are not served yet.
+    pub(crate) fn beginning(&self, address: IpAddr) -> usize {
+        let address = address.to_canonical();
+        let addresses = self.shard(address).lock();
+        let places = addresses.get(&address);
+        places.map_or(0, |places| places.count - places.served.len())
+    }
+
     /// Connections that are open.
     pub(crate) fn count(&self) -> usize {
         self.total.load(Ordering::Relaxed)
@@ -239,6 +247,8 @@ mod tests {
             connections.admit(address(3)).unwrap_err(),
             Refusal::Connections
         );
+        assert_eq!(connections.beginning(address(1)), 2);
+        assert_eq!(connections.beginning(address(3)), 0);
         drop(first);
         assert_eq!(connections.count(), 2);
         let _fourth = connections.admit(address(1)).unwrap();

@@ -56,7 +56,10 @@ pub fn decide(
                 now.into(),
             ),
         },
-        Version::H1 | Version::H2 if group == Group::Udp => AltSvc::Clear,
+        // Who only has such neighbours was never told of HTTP/3, and need not forget it.
+        Version::H1 | Version::H2 if group == Group::Udp && rules.may_hold_advertisement() => {
+            AltSvc::Clear
+        }
         Version::H1 | Version::H2 => AltSvc::Withhold,
     };
     Decision {
@@ -122,6 +125,10 @@ impl Rules<'_> {
                 self.quic_loss().map(withdraw)
             }
         }
+    }
+
+    fn may_hold_advertisement(&self) -> bool {
+        self.view.udp_prefix.is_none() || self.view.advertised
     }
 
     /// UDP is not probed for a client that would get HTTP/2 anyway. Throttling always is: what HTTP/3

@@ -69,10 +69,10 @@ impl Estimate {
         to.fixed(self.outcome.var.sqrt(), SD_SCALE);
         to.fixed(self.size, LOG_SCALE);
         to.f32(self.size_weight);
-        let (kind, since, next_probe) = udp_parts(self.udp.state);
+        let (kind, since, then) = udp_parts(self.udp.state);
         to.u8(kind);
         to.u32(since.get());
-        to.u32(next_probe.get());
+        to.u32(then.get());
         to.u8(self.udp.unanswered);
         to.u8(self.udp.failed_probes);
         to.u8(self.udp.throttled_clients);
@@ -143,10 +143,15 @@ fn read_outcomes(from: &mut Reader<'_>) -> Result<Outcomes, DecodeError> {
 }
 
 fn read_udp(from: &mut Reader<'_>) -> Result<UdpHealth, DecodeError> {
-    let (kind, since, next_probe) = (from.u8(), from.secs(), from.secs());
+    let (kind, since, then) = (from.u8(), from.secs(), from.secs());
+    let next_probe = then;
     let state = match kind {
         0 => UdpState::Unknown,
-        1 => UdpState::Working { since },
+        // Older records have no second time there.
+        1 => UdpState::Working {
+            since,
+            seen: then.max(since),
+        },
         2 => UdpState::Suspect { since },
         3 => UdpState::NeverCame { next_probe },
         4 => UdpState::Broken { since, next_probe },
@@ -166,11 +171,12 @@ fn read_udp(from: &mut Reader<'_>) -> Result<UdpHealth, DecodeError> {
     })
 }
 
+/// A number for the state, since when it is so, and when it is probed next or was last seen.
 fn udp_parts(state: UdpState) -> (u8, Secs, Secs) {
     let none = Secs::default();
     match state {
         UdpState::Unknown => (0, none, none),
-        UdpState::Working { since } => (1, since, none),
+        UdpState::Working { since, seen } => (1, since, seen),
         UdpState::Suspect { since } => (2, since, none),
         UdpState::NeverCame { next_probe } => (3, none, next_probe),
         UdpState::Broken { since, next_probe } => (4, since, next_probe),

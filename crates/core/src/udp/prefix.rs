@@ -26,8 +26,8 @@ impl UdpHealth {
     /// Takes an event of a client in this prefix, whose own health it changed from `before` to `after`.
     ///
     /// The prefix counts a client that gave up on QUIC as one unanswered session, and a client whose UDP
-    /// broke as one break; a QUIC connection of any client clears a suspicion. While the prefix is being
-    /// probed, the probing client speaks for it.
+    /// broke as one break; a QUIC connection of any client clears a suspicion. Once it is given up, only
+    /// the client that took its probe speaks for it.
     pub fn on_client_event(
         &mut self,
         event: UdpEvent,
@@ -37,19 +37,23 @@ impl UdpHealth {
         policy: &UdpPolicy,
     ) {
         let secs = Secs::from(now);
-        let probing = self.failure().is_some() && self.offered_lately(secs);
+        // The client that took the probe answers for it.
+        let probing =
+            self.failure().is_some() && self.offered_lately(secs) && before.offered >= self.offered;
+        let fails = self.failure().is_some();
         let newly = |state: fn(&UdpState) -> bool| state(&after.state) && !state(&before.state);
         match event {
-            UdpEvent::Advertised if self.failure().is_some() => self.on_advertised(secs, policy),
+            UdpEvent::Advertised if fails => self.on_advertised(secs, policy),
             UdpEvent::Advertised => {}
             UdpEvent::SessionEnded => {
-                if probing || newly(|s| matches!(s, UdpState::NeverCame { .. })) {
+                let gave_up = newly(|s| matches!(s, UdpState::NeverCame { .. }));
+                if probing || gave_up && !fails {
                     self.count_unanswered(secs, policy);
                 }
             }
             UdpEvent::Arrived => {
                 if let UdpState::Suspect { .. } = self.state {
-                    self.state = UdpState::Working { since: secs };
+                    self.state = UdpState::works_since(secs);
                 }
                 self.on_arrived(secs);
             }

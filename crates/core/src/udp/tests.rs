@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use proptest::prelude::*;
+
 use super::{
     Failure, FailureKind, RateVerdict, Secs, Timestamp, UdpEvent, UdpHealth, UdpPolicy, UdpState,
     Verdict,
@@ -19,6 +21,10 @@ fn secs(secs: u64) -> Secs {
     Secs::new((START + secs) as u32)
 }
 
+fn working(since: u64) -> UdpState {
+    UdpState::works_since(secs(since))
+}
+
 fn after(events: &[(u64, UdpEvent)]) -> UdpHealth {
     let mut health = UdpHealth::default();
     for &(time, event) in events {
@@ -29,7 +35,6 @@ fn after(events: &[(u64, UdpEvent)]) -> UdpHealth {
 
 #[test]
 fn clients_move_between_states() {
-    let working = |since| UdpState::Working { since: secs(since) };
     let suspect = |since| UdpState::Suspect { since: secs(since) };
     let never_came = |probe| UdpState::NeverCame {
         next_probe: secs(probe),
@@ -56,7 +61,10 @@ fn clients_move_between_states() {
         (
             "keeps the first time",
             &[(0, Arrived), (99, Arrived)],
-            working(0),
+            UdpState::Working {
+                since: secs(0),
+                seen: secs(99),
+            },
         ),
         ("broke once", &[(0, Arrived), (50, Broke)], suspect(50)),
         (
@@ -136,6 +144,42 @@ fn clients_move_between_states() {
             never_came(HOUR + 29),
         ),
         (
+            "others behind the address came lately",
+            &[
+                (0, Arrived),
+                (60, Advertised),
+                (70, SessionEnded),
+                (80, Advertised),
+                (90, SessionEnded),
+            ],
+            working(0),
+        ),
+        (
+            "an advertisement while HTTP/3 is withheld is no probe",
+            &[
+                (0, Advertised),
+                (9, SessionEnded),
+                (20, Advertised),
+                (29, SessionEnded),
+                (30, Advertised),
+                (39, SessionEnded),
+                (40, Advertised),
+                (49, SessionEnded),
+            ],
+            never_came(HOUR + 29),
+        ),
+        (
+            "a break while HTTP/3 is withheld is no probe",
+            &[
+                (0, Advertised),
+                (9, SessionEnded),
+                (20, Advertised),
+                (29, SessionEnded),
+                (30, Broke),
+            ],
+            never_came(HOUR + 29),
+        ),
+        (
             "a session is counted once",
             &[
                 (0, Advertised),
@@ -190,12 +234,7 @@ fn a_probe_that_arrives_ends_the_failure() {
     let mut health = never_came();
     health.on_event(Advertised, at(2 * HOUR), &UdpPolicy::default());
     health.on_event(Arrived, at(2 * HOUR + 1), &UdpPolicy::default());
-    assert_eq!(
-        health.state(),
-        UdpState::Working {
-            since: secs(2 * HOUR + 1)
-        }
-    );
+    assert_eq!(health.state(), working(2 * HOUR + 1));
     assert_eq!(health.unanswered, 0);
 }
 
@@ -225,32 +264,54 @@ fn verdicts() {
         ("works", &[(5, Arrived)], works(5)),
         (
             "did not come last time",
-            &[(5, Arrived), (6, Advertised), (7, SessionEnded)],
+            &[
+                (5, Arrived),
+                (5 + HOUR, Advertised),
+                (6 + HOUR, SessionEnded),
+            ],
             Verdict::Doubtful,
+        ),
+        (
+            "did not come, but others did",
+            &[(5, Arrived), (6, Advertised), (7, SessionEnded)],
+            works(5),
+        ),
+        (
+            "what was advertised before it failed is no probe",
+            &[(0, Broke), (1, Advertised), (2, BackOnTcp)],
+            Verdict::Failed(Failure {
+                kind: FailureKind::Broken,
+                since: secs(2),
+                next_probe: secs(HOUR + 2),
+            }),
         ),
         (
             "came again",
             &[
                 (5, Arrived),
-                (6, Advertised),
-                (7, SessionEnded),
-                (8, Arrived),
+                (5 + HOUR, Advertised),
+                (6 + HOUR, SessionEnded),
+                (7 + HOUR, Arrived),
             ],
             works(5),
         ),
         ("broke once", &[(5, Arrived), (6, Broke)], Verdict::Doubtful),
     ];
     for (name, events, want) in cases {
-        assert_eq!(after(events).verdict(at(MINUTE)), *want, "{name}");
+        assert_eq!(
+            after(events).verdict(at(8 + HOUR - MINUTE)),
+            *want,
+            "{name}"
+        );
     }
     // A client that used to work and stops coming is given up like a new one.
     let mut lost = after(&[(0, Arrived)]);
-    for n in 1..=3 {
+    for n in 1..=2 {
         lost.on_event(Advertised, at(n * HOUR), &UdpPolicy::default());
         lost.on_event(SessionEnded, at(n * HOUR + 60), &UdpPolicy::default());
     }
     assert!(matches!(
-        lost.verdict(at(3 * HOUR + 61)),
+        lost.verdict(at(2 * HOUR + 61)),
         Verdict::Failed(_)
     ));
 }
@@ -332,12 +393,103 @@ fn two_clients_that_never_came_condemn_it() {
     );
     network.event(3, Advertised, 3 * HOUR + 40);
     network.event(3, Arrived, 3 * HOUR + 41);
+    assert_eq!(network.prefix.state(), working(3 * HOUR + 41));
+}
+
+/// Has a client give up on QUIC within 20 s.
+fn give_up(network: &mut Network, client: usize, time: u64) {
+    for n in 0..2 {
+        network.event(client, Advertised, time + 10 * n);
+        network.event(client, SessionEnded, time + 10 * n + 9);
+    }
+}
+
+#[test]
+fn only_a_probe_puts_the_next_one_off() {
+    let mut network = Network::default();
+    // All four were advertised HTTP/3 before the first two gave up.
+    for client in 0..4 {
+        give_up(&mut network, client, client as u64);
+    }
+    let next_probe = |network: &Network| match network.prefix.state() {
+        UdpState::NeverCame { next_probe } => next_probe,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(next_probe(&network), secs(HOUR + 20));
+
+    // A connection from before the probe, of a client that did not take it, is no answer to it.
+    network.clients[2] = UdpHealth::default();
+    network.event(2, Advertised, HOUR);
+    network.clients[3] = UdpHealth::default();
+    network.event(3, Advertised, HOUR + 20);
+    let planned = next_probe(&network);
+    assert_eq!(planned, secs(2 * HOUR + 20));
+    network.event(2, SessionEnded, HOUR + 30);
+    assert_eq!(next_probe(&network), planned, "the other's session");
+    network.event(3, SessionEnded, HOUR + 40);
+    assert_eq!(next_probe(&network), secs(3 * HOUR + 40), "the prober's");
+}
+
+#[test]
+fn neighbours_that_use_quic_speak_for_those_that_cannot() {
+    let mut network = Network::default();
+    network.event(3, Arrived, 0);
+    for client in 0..3 {
+        give_up(&mut network, client, MINUTE);
+    }
     assert_eq!(
-        network.prefix.state(),
-        UdpState::Working {
-            since: secs(3 * HOUR + 41)
-        }
+        network.prefix.verdict(at(10 * MINUTE)),
+        Verdict::Works { since: secs(0) }
     );
+    let cannot = &network.clients[0];
+    assert!(matches!(cannot.state(), UdpState::NeverCame { .. }));
+}
+
+#[test]
+fn a_nat_with_a_browser_that_has_no_quic_keeps_http3() {
+    // One QUIC connection every 40 minutes, or one that is kept and carries a response as often; sessions
+    // of the browser without QUIC every minute.
+    for kept in [false, true] {
+        let (mut nat, policy) = (UdpHealth::default(), UdpPolicy::default());
+        for minute in 0..24 * 60 {
+            let now = at(minute * MINUTE);
+            match minute % 40 {
+                0 if kept && minute > 0 => nat.on_delivered(now.into()),
+                0 => nat.on_event(Arrived, now, &policy),
+                _ => {}
+            }
+            nat.on_event(Advertised, now, &policy);
+            nat.on_event(SessionEnded, at(minute * MINUTE + 9), &policy);
+            let verdict = nat.verdict(now);
+            assert!(
+                matches!(verdict, Verdict::Works { .. }),
+                "minute {minute}: {verdict:?}"
+            );
+        }
+    }
+}
+
+proptest! {
+    /// Whatever comes, the next probe is no farther off than the probes that were taken call for.
+    #[test]
+    fn the_next_probe_is_as_far_off_as_the_last_ones_failed(
+        events in proptest::collection::vec((0..5usize, 0..3 * HOUR), 0..60)
+    ) {
+        let policy = UdpPolicy::default();
+        let (mut health, mut time, mut probes) = (UdpHealth::default(), 0, 0);
+        for (event, pause) in events {
+            time += pause;
+            let event = [Advertised, SessionEnded, Arrived, Broke, BackOnTcp][event];
+            let due = matches!(health.verdict(at(time)), Verdict::Probe(_));
+            probes += u32::from(due && event == Advertised);
+            health.on_event(event, at(time), &policy);
+            if let Verdict::Failed(failure) = health.verdict(at(time)) {
+                let most = policy.probe_min.saturating_mul(1 << probes.min(16));
+                let wait = failure.next_probe.since(at(time).into());
+                prop_assert!(wait <= most.min(policy.probe_max), "{wait:?} after {probes}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -352,12 +504,7 @@ fn two_clients_that_broke_condemn_it_until_quic_lasts() {
     network.event(2, Arrived, 2 * HOUR + 1);
     assert_eq!(network.prefix.verdict(at(2 * HOUR + 2)), Verdict::Doubtful);
     network.event(3, Arrived, 2 * HOUR + 9);
-    assert_eq!(
-        network.prefix.state(),
-        UdpState::Working {
-            since: secs(2 * HOUR + 9)
-        }
-    );
+    assert_eq!(network.prefix.state(), working(2 * HOUR + 9));
 }
 
 #[test]

@@ -107,7 +107,7 @@ impl UdpHealth {
 
     fn end_throttling(&mut self, now: Secs) {
         if self.is_throttled() {
-            self.state = UdpState::Working { since: now };
+            self.state = UdpState::works_since(now);
             self.offered = Secs::default();
             self.failed_probes = 0;
         }

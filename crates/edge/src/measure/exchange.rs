@@ -82,6 +82,8 @@ struct State {
     load: Load,
     requests: u64,
     idle_since: Option<Instant>,
+    /// When the first exchange was opened while none was, since the meter last asked.
+    opened: Option<Instant>,
     busy_since: Option<Instant>,
     starving_since: Option<Instant>,
     starved: Duration,
@@ -129,12 +131,14 @@ impl Ledger {
 
     /// Opens an exchange.
     pub(crate) fn open<B>(self: &Arc<Self>, request: &Request<B>) -> Ticket {
+        let exchange = Exchange::of(request);
         let mut state = self.state.lock();
         state.idle_since = None;
         state.load.in_flight += 1;
         state.load.waiting += 1;
         state.requests += 1;
         if state.load.in_flight == 1 {
+            state.opened.get_or_insert(exchange.started);
             // The meter may have nothing to wait for until now.
             self.meter.wake();
         }
@@ -144,7 +148,7 @@ impl Ledger {
         drop(state);
         Ticket {
             ledger: Arc::clone(self),
-            exchange: Some(Exchange::of(request)),
+            exchange: Some(exchange),
             waiting: true,
             outstanding: None,
         }
@@ -189,6 +193,11 @@ impl Ledger {
         let mut state = self.state.lock();
         into.append(&mut state.written);
         state.load
+    }
+
+    /// When an exchange was first opened while no other was, since the last call.
+    pub(crate) fn take_opened(&self) -> Option<Instant> {
+        self.state.lock().opened.take()
     }
 
     /// Waits until nothing is under way, moving what ends to `into`.

@@ -7,6 +7,7 @@
 
 mod diag;
 mod exchange;
+mod held;
 mod info;
 mod io;
 mod patience;

@@ -24,6 +24,8 @@ pub(crate) struct Reporter {
     /// See [`Reporter::keep_best_rate`]: since the last sample, and in the interval before.
     best_rates: [Option<(Rate, bool)>; 2],
     busy: Option<Busy>,
+    /// Responses may have come one after the other in what looks like one busy period.
+    blurred: bool,
 }
 
 /// A time in which the connection always had a response under way: its responses share
@@ -45,6 +47,7 @@ impl Reporter {
             sampled_at: now,
             best_rates: [None; 2],
             busy: None,
+            blurred: false,
         }
     }
 
@@ -87,6 +90,12 @@ impl Reporter {
         busy.until = busy.until.max(end);
         busy.bytes += exchange.bytes;
         busy.whole &= acknowledged && self.switched_at.is_none_or(|at| at <= exchange.started);
+    }
+
+    /// Takes note that the responses under way cannot be told apart from those before, so that the time
+    /// of all of them says nothing.
+    pub(crate) fn blur(&mut self) {
+        self.blurred = true;
     }
 
     /// What there is to observe now; `idle` when no response is under way, `over` at the
@@ -133,9 +142,10 @@ impl Reporter {
     }
 
     fn outcome(&mut self) -> Option<Outcome> {
+        let blurred = std::mem::take(&mut self.blurred);
         let busy = self.busy.take()?;
         let duration = busy.until.saturating_duration_since(busy.since);
-        (busy.whole && busy.bytes > 0 && !duration.is_zero()).then_some(Outcome {
+        (busy.whole && !blurred && busy.bytes > 0 && !duration.is_zero()).then_some(Outcome {
             arm: self.arm,
             size: busy.bytes,
             duration,
@@ -276,6 +286,13 @@ mod tests {
         assert_eq!(outcome(&mut reporter, true), None, "told once");
         reporter.on_exchange(&exchange(700, 1000), at(800), false);
         assert_eq!(outcome(&mut reporter, true), None, "given up");
+
+        reporter.blur();
+        reporter.on_exchange(&exchange(820, 1000), at(840), true);
+        assert_eq!(outcome(&mut reporter, true), None, "not told apart");
+        reporter.on_exchange(&exchange(850, 1000), at(870), true);
+        let next = outcome(&mut reporter, true).map(|outcome| outcome.size);
+        assert_eq!(next, Some(1000), "only those");
 
         reporter.switched(Congestion::Bbr, at(1000));
         reporter.on_exchange(&exchange(900, 1000), at(1100), true);

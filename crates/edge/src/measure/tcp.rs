@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use hikyaku_core::arm::Arm;
 use tokio::time::Sleep;
 
+use super::held::HeldAck;
 use super::report::Reporter;
 use super::route::{Look, RouteReporter};
 use super::subflows::SubflowWatcher;
@@ -52,6 +53,9 @@ pub(crate) struct TcpMeter {
     subflows: Option<SubflowWatcher>,
     timer: Option<Pin<Box<Sleep>>>,
     looked: Instant,
+    /// When a request that followed a response was last told apart from one beside it.
+    separated: Option<Instant>,
+    held: HeldAck,
     snapshot: Snapshot,
     departed: Departed,
     reporter: Reporter,
@@ -78,12 +82,17 @@ impl TcpMeter {
             subflows: None,
             timer: None,
             looked: now,
+            separated: None,
+            held: HeldAck::default(),
         }
     }
 
     /// To be polled by the connection's task after the connection itself.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
         self.load = self.conn.ledger.take(cx, &mut self.arrived);
+        if let Some(opened) = self.conn.ledger.take_opened() {
+            self.separate(opened);
+        }
         self.await_acknowledgement();
         if self.conn.route().is_some() {
             self.steer();
@@ -101,8 +110,26 @@ impl TcpMeter {
             if timer.as_mut().poll(cx).is_pending() {
                 return;
             }
-            self.look(Instant::now());
+            self.look(Instant::now(), None);
         }
+    }
+
+    /// Tells a request that followed the last response, and acknowledges it, from one beside it: the
+    /// connection was idle in between, though nothing was acknowledged before.
+    fn separate(&mut self, opened: Instant) {
+        let Some((_, last)) = self.awaiting.back() else {
+            return;
+        };
+        // A client that asked sooner had not seen the response.
+        if opened < last.written + self.snapshot.min_rtt {
+            return;
+        }
+        let [shortest, _] = ACK_INTERVAL;
+        if self.separated.is_some_and(|at| opened < at + shortest) {
+            return self.reporter.blur();
+        }
+        self.separated = Some(opened);
+        self.look(Instant::now(), Some(opened));
     }
 
     /// To be called when the connection is over.
@@ -118,13 +145,13 @@ impl TcpMeter {
             *end = end.saturating_sub(GOODBYE);
         }
         let patience = Instant::now() + CLOSE_PATIENCE;
-        self.look(Instant::now());
+        self.look(Instant::now(), None);
         while let Some(interval) = self.interval()
             && !self.snapshot.closed
             && self.looked < patience
         {
             tokio::time::sleep(interval).await;
-            self.look(Instant::now());
+            self.look(Instant::now(), None);
         }
         let now = Instant::now();
         for (_, mut exchange) in std::mem::take(&mut self.awaiting) {
@@ -165,12 +192,32 @@ impl TcpMeter {
         }
     }
 
-    fn look(&mut self, now: Instant) {
+    /// Looks at the socket. What the client asked for at `asked`, if that is why, is of another busy
+    /// period than what it has acknowledged.
+    fn look(&mut self, now: Instant, asked: Option<Instant>) {
         let former = std::mem::replace(&mut self.looked, now);
         self.refresh();
         // The kernel counts in ticks of some milliseconds; before the last look it was not.
-        let acked_at = now.checked_sub(self.snapshot.since_ack).unwrap_or(now);
-        let acked_at = acked_at.max(former);
+        let last_ack = now.checked_sub(self.snapshot.since_ack).unwrap_or(now);
+        let acked_at = last_ack.max(former).min(asked.unwrap_or(now));
+        self.end_acknowledged(acked_at);
+        if let Some((_, exchange)) = self.awaiting.front() {
+            let (written, _) = self.socket.written();
+            let since = exchange.written.max(last_ack);
+            self.held.look(since, written, &self.snapshot);
+        }
+        let sending = self.load.is_sending() || !self.awaiting.is_empty();
+        self.patience.look(now, self.snapshot.acked, sending);
+        self.look_at_route(now, acked_at);
+        let over = self.is_idle() || asked.is_some() && self.awaiting.is_empty();
+        let observations = self.reporter.observations(now, &self.snapshot, over, false);
+        self.conn.observe(observations);
+        self.follow(now);
+    }
+
+    fn end_acknowledged(&mut self, acked_at: Instant) {
+        let arrived = self.held.arrived_by(&self.snapshot);
+        let acked_at = arrived.map_or(acked_at, |arrived| arrived.min(acked_at));
         while let Some((_, exchange)) = self
             .awaiting
             .pop_front_if(|(end, _)| *end <= self.snapshot.acked)
@@ -178,13 +225,6 @@ impl TcpMeter {
             let at = acked_at.max(exchange.written);
             self.end(&exchange, at);
         }
-        let idle = self.is_idle();
-        let sending = self.load.is_sending() || !self.awaiting.is_empty();
-        self.patience.look(now, self.snapshot.acked, sending);
-        self.look_at_route(now, acked_at);
-        let observations = self.reporter.observations(now, &self.snapshot, idle, false);
-        self.conn.observe(observations);
-        self.follow(now);
     }
 
     fn is_idle(&self) -> bool {

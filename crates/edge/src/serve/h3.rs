@@ -38,17 +38,17 @@ type Sending = RequestStream<SendStream, Payload>;
 const GRACE_REQUESTS: usize = 1 << 20;
 
 /// Serves a connection until it ends, or until the server stops and its requests are
-/// answered.
+/// answered. `complete` tells whether its handshake is.
 pub(super) async fn serve(
     conn: Arc<Conn>,
     quic: quinn::Connection,
-    early: Option<quinn::ZeroRttAccepted>,
+    complete: Arc<AtomicBool>,
     stop: CancellationToken,
 ) -> Result<(), ConnectionError> {
     let acknowledged = Arc::new(Acknowledged::default());
     let handler = Handler {
         acknowledged: Arc::clone(&acknowledged),
-        handshake: Handshake::watch(early),
+        complete,
         conn: Arc::clone(&conn),
     };
     let mut meter = QuicMeter::new(Arc::clone(&conn), quic.clone(), Arc::clone(&acknowledged));
@@ -138,7 +138,8 @@ enum Event {
 struct Handler {
     conn: Arc<Conn>,
     acknowledged: Arc<Acknowledged>,
-    handshake: Handshake,
+    /// The handshake is, so that no request may have been replayed any more (RFC 8470).
+    complete: Arc<AtomicBool>,
 }
 
 impl Handler {
@@ -172,7 +173,7 @@ impl Handler {
         receiving: Receiving,
         ticket: &mut Ticket,
     ) -> Response<Body> {
-        if !self.handshake.is_complete() && !is_safe(request.method()) {
+        if !self.complete.load(Ordering::Relaxed) && !is_safe(request.method()) {
             // RFC 8470 §5.2: the client asks again when the handshake is complete.
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::TOO_EARLY;
@@ -261,27 +262,6 @@ async fn send(
         sending.send_trailers(trailers).await?;
     }
     Ok(sending.finish().await?)
-}
-
-/// Whether requests may have been replayed (RFC 8470).
-struct Handshake(Arc<AtomicBool>);
-
-impl Handshake {
-    fn watch(early: Option<quinn::ZeroRttAccepted>) -> Self {
-        let complete = Arc::new(AtomicBool::new(early.is_none()));
-        if let Some(accepted) = early {
-            let complete = Arc::clone(&complete);
-            tokio::spawn(async move {
-                accepted.await;
-                complete.store(true, Ordering::Relaxed);
-            });
-        }
-        Self(complete)
-    }
-
-    fn is_complete(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// The length of a response's content, where it is known and does not stand there already.

@@ -41,6 +41,7 @@ pub(crate) async fn respond(
     ticket: &mut Ticket,
 ) -> Response<Body> {
     let live = conn.shared.live_full();
+    conn.meet(request.headers());
     let path = conn.route().map(|_| request.uri().clone());
     let mut response = match check(&request, conn.peer.version) {
         Err((status, reason)) => refusal(status, reason),

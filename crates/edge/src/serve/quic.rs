@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -43,6 +43,9 @@ pub(crate) const CONNECTION_WINDOW: u32 = 2 << 20;
 const UNI_STREAMS: u32 = 8;
 /// For how long the last packets of a failed handshake may be on their way to the client.
 const LAST_PACKETS: Duration = Duration::from_secs(1);
+
+/// Connections of one address before the end of their handshake from which on it has to be proven.
+const RETRY_ABOVE_OF_ADDRESS: usize = 32;
 
 /// Why the QUIC settings can't be made.
 #[derive(Debug, thiserror::Error)]
@@ -146,8 +149,7 @@ impl QuicListener {
     fn accept(&self, incoming: Incoming) {
         let remote = incoming.remote_address();
         let limits = &self.shared.live().config.limits;
-        let under_way = self.handshakes.load(Ordering::Relaxed);
-        if under_way >= limits.quic_retry_above && incoming.may_retry() {
+        if incoming.may_retry() && self.asks_for_proof(remote, limits.quic_retry_above) {
             add(&self.shared.metrics.quic_retries, 1);
             // Fails only where `may_retry` would have been false.
             let _ = incoming.retry();
@@ -170,14 +172,20 @@ impl QuicListener {
         let group = || incoming.orig_dst_cid().to_string();
         let trace = self.shared.traces.of_connection(remote, local, group);
         let config = self.config.load().of_connection(&choice, trace.as_ref());
-        let is_proved = incoming.remote_address_validated();
-        let proof = (!is_proved).then(|| self.unvalidated.begin(remote));
+        let validated = incoming.remote_address_validated();
+        let unvalidated = (!validated).then(|| self.unvalidated.begin(remote));
         match incoming.accept_with(config) {
             Ok(connecting) => {
-                let handshake = Handshake::new(&self.handshakes, proof);
-                let peer = (remote, local);
-                let choice = choice.congestion;
-                self.spawn(connecting, handshake, peer, choice, trace, admission);
+                let begun = Begun {
+                    connecting,
+                    remote,
+                    local,
+                    validated,
+                    congestion: choice.congestion,
+                    trace,
+                };
+                let under_way = UnderWay::new(&self.handshakes, unvalidated);
+                self.spawn(begun, under_way, admission);
             }
             Err(error) => {
                 add(&self.shared.metrics.handshakes_failed_quic, 1);
@@ -186,77 +194,134 @@ impl QuicListener {
         }
     }
 
-    fn spawn(
-        &self,
-        connecting: Connecting,
-        mut handshake: Handshake,
-        (remote, local): (SocketAddr, SocketAddr),
-        congestion: Congestion,
-        trace: Option<Trace>,
-        mut admission: Admission,
-    ) {
+    /// Whether a client has to prove its address before anything is kept of its connection: with so many
+    /// handshakes under way in all, or some of its address. Forged packets must not take the places of
+    /// the client that has it.
+    fn asks_for_proof(&self, remote: SocketAddr, retry_above: usize) -> bool {
+        let connections = &self.shared.connections;
+        self.handshakes.load(Ordering::Relaxed) >= retry_above
+            || connections.beginning(remote.ip()) >= RETRY_ABOVE_OF_ADDRESS
+    }
+
+    fn spawn(&self, begun: Begun, mut under_way: UnderWay, mut admission: Admission) {
         let shared = Arc::clone(&self.shared);
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
-            let established = establish(connecting, &shared).await;
-            let counted = handshake.unvalidated.take();
-            drop(handshake);
-            match established {
-                Ok(established) => {
-                    // With early data the handshake is still under way.
-                    let _counted = counted.filter(|_| established.early.is_some());
-                    if let Some(trace) = trace {
-                        trace.follow(&established.quic);
-                    }
-                    let peer = Peer {
-                        remote,
-                        local,
-                        version: Version::H3,
-                        server_name: established.server_name.clone(),
-                    };
-                    let account = admission.account(SEND_WINDOW, &shared.live().config.limits);
-                    let pacer = Some(Arc::default());
-                    let conn = Conn::open(shared, peer, congestion, pacer, Mptcp::None, account);
-                    admission.serves(LiveConnection::quic(&conn, established.quic.clone()));
-                    serve(conn, established, stop).await;
-                }
+            let established = match establish(begun.connecting, &shared).await {
+                Ok(established) => established,
                 Err(error) => {
-                    add(&shared.metrics.handshakes_failed_quic, 1);
-                    if error.kind() == io::ErrorKind::TimedOut {
-                        shared.udp(remote.ip(), UdpEvent::Broke);
-                    }
-                    tracing::debug!(client = %remote, "QUIC handshake: {error}");
-                    drop(admission);
-                    if counted.is_some() {
+                    failed(&shared, begun.remote, begun.validated, &error);
+                    let unvalidated = under_way.unvalidated.take();
+                    drop((admission, under_way));
+                    if unvalidated.is_some() {
                         let last = tokio::time::sleep(LAST_PACKETS);
                         stop.run_until_cancelled(last).await;
                     }
+                    return;
                 }
+            };
+            if let Some(trace) = begun.trace {
+                trace.follow(&established.quic);
+            }
+            let peer = Peer {
+                remote: begun.remote,
+                local: begun.local,
+                version: Version::H3,
+                server_name: established.server_name,
+            };
+            let pacer = Some(Arc::default());
+            let validated = begun.validated || established.early.is_none();
+            let account = admission.account(SEND_WINDOW, &shared.live().config.limits);
+            let conn = Conn::open(
+                shared,
+                peer,
+                begun.congestion,
+                pacer,
+                Mptcp::None,
+                account,
+                validated,
+            );
+            let quic = established.quic;
+            admission.serves(LiveConnection::quic(&conn, quic.clone()));
+            let complete = completion(&conn, &quic, established.early, under_way);
+            if let Err(error) = h3::serve(conn, quic, complete, stop).await {
+                tracing::debug!(client = %begun.remote, "HTTP/3 connection: {error}");
             }
         });
     }
 }
 
+/// A connection whose handshake has begun.
+struct Begun {
+    connecting: Connecting,
+    remote: SocketAddr,
+    local: SocketAddr,
+    /// The client has proven its address by a token (RFC 9000 §8.1.2).
+    validated: bool,
+    congestion: Congestion,
+    trace: Option<Trace>,
+}
+
+/// Takes note of a handshake that failed. Without a proof of the address, somebody else may have begun it.
+fn failed(shared: &Shared, remote: SocketAddr, validated: bool, error: &io::Error) {
+    add(&shared.metrics.handshakes_failed_quic, 1);
+    if validated && error.kind() == io::ErrorKind::TimedOut {
+        shared.udp(remote.ip(), UdpEvent::Broke);
+    }
+    tracing::debug!(client = %remote, "QUIC handshake: {error}");
+}
+
+/// Tells when the handshake is complete: before, requests may have been replayed (RFC 8470), from any
+/// address. One that takes too long ends the connection.
+fn completion(
+    conn: &Arc<Conn>,
+    quic: &quinn::Connection,
+    early: Option<quinn::ZeroRttAccepted>,
+    under_way: UnderWay,
+) -> Arc<AtomicBool> {
+    let complete = Arc::new(AtomicBool::new(early.is_none()));
+    let Some(early) = early else {
+        return complete;
+    };
+    let (conn, quic, told) = (Arc::clone(conn), quic.clone(), Arc::clone(&complete));
+    tokio::spawn(async move {
+        let timeout = conn.shared.live().config.timeouts.handshake;
+        match tokio::time::timeout(timeout, early).await {
+            Ok(true) => {
+                conn.validate();
+                told.store(true, Ordering::Relaxed);
+            }
+            Ok(false) => {}
+            Err(_) => {
+                add(&conn.shared.metrics.handshakes_failed_quic, 1);
+                quic.close(VarInt::from_u32(0), b"the handshake took too long");
+            }
+        }
+        drop(under_way);
+    });
+    complete
+}
+
 /// A handshake under way.
-struct Handshake {
-    under_way: Arc<AtomicUsize>,
+struct UnderWay {
+    handshakes: Arc<AtomicUsize>,
     /// `None` where the client has proved its address before.
     unvalidated: Option<Handshaking>,
 }
 
-impl Handshake {
-    fn new(under_way: &Arc<AtomicUsize>, unvalidated: Option<Handshaking>) -> Self {
-        under_way.fetch_add(1, Ordering::Relaxed);
+impl UnderWay {
+    fn new(handshakes: &Arc<AtomicUsize>, unvalidated: Option<Handshaking>) -> Self {
+        handshakes.fetch_add(1, Ordering::Relaxed);
         Self {
-            under_way: Arc::clone(under_way),
+            handshakes: Arc::clone(handshakes),
             unvalidated,
         }
     }
 }
 
-impl Drop for Handshake {
+impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.handshakes.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -290,11 +355,4 @@ async fn establish(mut connecting: Connecting, shared: &Shared) -> io::Result<Es
         server_name,
         early,
     })
-}
-
-async fn serve(conn: Arc<Conn>, established: Established, stop: CancellationToken) {
-    let client = conn.peer.remote;
-    if let Err(error) = h3::serve(conn, established.quic, established.early, stop).await {
-        tracing::debug!(%client, "HTTP/3 connection: {error}");
-    }
 }

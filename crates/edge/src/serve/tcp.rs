@@ -158,7 +158,7 @@ async fn serve(
         None => Mptcp::None,
     };
     let account = admission.account(HELD, &shared.live().config.limits);
-    let conn = Conn::open(shared, peer, congestion, pacer, mptcp, account);
+    let conn = Conn::open(shared, peer, congestion, pacer, mptcp, account, true);
     if version == Version::H2 {
         socket.set_notsent_lowat(H2_UNSENT)?;
     }

@@ -25,8 +25,8 @@ pub struct GetArgs {
 
     /// What to do with an Alt-Svc header that offers HTTP/3: `follow` waits for the QUIC
     /// handshake and sends the following requests there, `race` connects in the background
-    /// and switches when it is up, as browsers do, `ignore` stays. Only with `--http auto`
-    /// [default: follow]
+    /// and switches when it is up, as browsers do, `ignore` stays. Who does not ignore it says
+    /// so by `sec-fetch-site: none`, as browsers do. Only with `--http auto` [default: follow]
     #[arg(long, value_name = "MODE", value_enum)]
     pub alt_svc: Option<AltSvcMode>,
 

@@ -177,6 +177,10 @@ fn template(args: &GetArgs) -> Result<Template, GetError> {
     let mut headers = HeaderMap::new();
     headers.insert(USER_AGENT, HeaderValue::from_static(USER_AGENT_VALUE));
     headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+    if alt_svc(args) != AltSvcMode::Ignore {
+        // As browsers say with each request, so that a server knows whom its advertisements reach.
+        headers.insert("sec-fetch-site", HeaderValue::from_static("none"));
+    }
     let mut given = HeaderMap::new();
     for field in &args.headers {
         let (name, value) = parse_field(field)?;
@@ -285,6 +289,8 @@ mod tests {
         let pinned = settings("https://a.test --http 2 --data x").unwrap();
         assert_eq!(pinned.alt_svc, AltSvcMode::Ignore);
         assert_eq!(pinned.template.method, Method::POST);
+        let follows = |of: &Settings| of.template.headers.contains_key("sec-fetch-site");
+        assert_eq!([&plain, &page, &pinned].map(follows), [true, true, false]);
     }
 
     #[test]

@@ -179,6 +179,7 @@ prop_compose! {
                 _ => Verdict::Works { since: ago(client % 100_000) },
             },
             udp_prefix: None,
+            advertised: false,
             open_rate: open.map(Rate::from_bits_per_sec),
             congestion: ByTransport {
                 tcp: Congestion::ALL.get(kept.0).copied(),

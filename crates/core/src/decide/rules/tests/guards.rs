@@ -1,11 +1,13 @@
 //! The rules before the comparison.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::{BAD, EVEN, GOOD, ago, all, known, now, on, outcomes, over_cubic, policy, unknown};
 use crate::arm::Version;
 use crate::decide::{AltSvc, Group, Reason, decide};
 use crate::estimate::LossCount;
+use crate::key::Prefix;
 use crate::model::tests::synthetic;
 use crate::policy::{Plain, PolicyConfig, VersionPolicy};
 use crate::udp::{Failure, FailureKind, Verdict};
@@ -268,6 +270,37 @@ fn each_guard_in_turn() {
             *version == Version::H3,
             "{name}"
         );
+    }
+}
+
+#[test]
+fn only_who_may_hold_an_advertisement_is_told_to_forget_it() {
+    let failure = Failure {
+        kind: FailureKind::NeverCame { sessions: 2 },
+        since: ago(600),
+        next_probe: Secs::from(now()).saturating_add(Duration::from_secs(3000)),
+    };
+    let neighbours = Prefix::around(IpAddr::from([192, 0, 2, 0]), 24);
+    // name, of the prefix, advertised before, Alt-Svc
+    let cases = [
+        ("its own failure", None, true, AltSvc::Clear),
+        (
+            "a newcomer's neighbours",
+            neighbours,
+            false,
+            AltSvc::Withhold,
+        ),
+        ("its neighbours", neighbours, true, AltSvc::Clear),
+    ];
+    for (name, udp_prefix, advertised, want) in cases {
+        let view = PathView {
+            udp: Verdict::Failed(failure),
+            udp_prefix,
+            advertised,
+            ..unknown()
+        };
+        let decision = decide(&view, &synthetic(), &policy(), &all(), now(), 1);
+        assert_eq!(decision.alt_svc, want, "{name}");
     }
 }
 

@@ -1,0 +1,44 @@
+//! What a decision says of HTTP/3, in the words of HTTP.
+
+use std::time::Instant;
+
+use hikyaku_core::arm::Version;
+use hikyaku_core::decide::{AltSvc, Decision};
+use http::HeaderValue;
+
+use crate::content::Peer;
+use crate::metrics::AltSvcAction;
+
+/// A decision, ready to be applied.
+#[derive(Debug)]
+pub(super) struct Choice {
+    pub(super) decision: Decision,
+    pub(super) header: Option<HeaderValue>,
+    pub(super) action: AltSvcAction,
+    pub(super) at: Instant,
+    /// Of the client when it was decided.
+    pub(super) epoch: u64,
+}
+
+impl Choice {
+    pub(super) fn new(decision: Decision, peer: &Peer, epoch: u64) -> Self {
+        let on_h3 = peer.version == Version::H3;
+        let (header, action) = match decision.alt_svc {
+            AltSvc::Advertise { ma } => {
+                let value = format!("h3=\":{}\"; ma={}", peer.local.port(), ma.as_secs().max(1));
+                (HeaderValue::try_from(value).ok(), AltSvcAction::Advertise)
+            }
+            AltSvc::Withhold if !on_h3 => (None, AltSvcAction::Withhold),
+            AltSvc::Withhold | AltSvc::Clear => {
+                (Some(HeaderValue::from_static("clear")), AltSvcAction::Clear)
+            }
+        };
+        Self {
+            decision,
+            header,
+            action,
+            at: Instant::now(),
+            epoch,
+        }
+    }
+}
