@@ -17,7 +17,7 @@ use hikyaku_core::arm::Version;
 use hikyaku_core::units::ByteSize;
 use hikyaku_edge::content::files::{CacheRule, Coding, Symlinks};
 use hikyaku_edge::content::{
-    Body, Content, ErrorReason, Files, FilesConfig, Peer, ReadError, RequestBody,
+    Body, Content, ErrorReason, Files, FilesConfig, Peer, ReadError, RequestBody, omit_content,
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
@@ -54,9 +54,7 @@ impl Server {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        self.content
-            .respond(request.body(no_body()).unwrap(), &peer())
-            .await
+        respond(&self.content, request.body(no_body()).unwrap()).await
     }
 
     async fn get(&self, uri: &str, headers: &[(&str, &str)]) -> Answer {
@@ -75,7 +73,7 @@ impl Server {
                     let content = Arc::clone(&content);
                     async move {
                         let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
-                        Ok::<_, std::convert::Infallible>(content.respond(request, &peer()).await)
+                        Ok::<_, std::convert::Infallible>(respond(&content, request).await)
                     }
                 });
                 tokio::spawn(async move {
@@ -89,6 +87,14 @@ impl Server {
         });
         address
     }
+}
+
+/// As the server does for every content.
+async fn respond(content: &Content, request: Request<RequestBody>) -> Response<Body> {
+    let method = request.method().clone();
+    let mut response = content.respond(request, &peer()).await;
+    omit_content(&method, &mut response);
+    response
 }
 
 /// A response that was received to its end.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt, stream};
+use hikyaku_core::units::ByteSize;
 use hikyaku_edge::content::proxy::{BodyError, UpstreamHttp};
 use hikyaku_edge::content::{BoxError, Proxy, ProxyConfig};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -877,7 +878,9 @@ fn unusable_settings_are_told_with_the_reason() {
         ),
     ];
     for (url, config, want) in cases {
-        let error = Proxy::new(url, &config).unwrap_err().to_string();
+        let error = Proxy::new(url, &config, ByteSize::from_kib(64))
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with(want), "{url}: {error}");
     }
 }

@@ -63,9 +63,25 @@ pub(super) enum SendError {
     Exchange(#[source] hyper::Error),
     #[error("switching protocols: it was not asked to")]
     UnaskedUpgrade,
+    #[error("reading the response's headers: they are larger than limits.header_size")]
+    HeadersTooLarge,
+    #[error("reading the response: it has a transfer coding other than chunked")]
+    TransferCoding,
 }
 
 impl SendError {
+    /// What an exchange failed of.
+    pub(super) fn exchange(error: hyper::Error) -> Self {
+        let of_http2 = cause::<h2::Error>(&error);
+        let is_oversized = |error: &h2::Error| {
+            error.is_library() && error.reason() == Some(h2::Reason::REFUSED_STREAM)
+        };
+        if error.is_parse_too_large() || of_http2.is_some_and(is_oversized) {
+            return Self::HeadersTooLarge;
+        }
+        Self::Exchange(error)
+    }
+
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::ConnectTimeout(_) | Self::ResponseTimeout(_) => StatusCode::GATEWAY_TIMEOUT,
@@ -77,9 +93,20 @@ impl SendError {
     }
 }
 
+/// Whether an upstream of HTTP/2 has not looked at the request (RFC 9113 §8.7).
+pub(super) fn is_refused(error: &hyper::Error) -> bool {
+    cause::<h2::Error>(error).is_some_and(|error| {
+        error.is_remote() && error.reason() == Some(h2::Reason::REFUSED_STREAM)
+    })
+}
+
 fn is_too_large(error: &hyper::Error) -> bool {
+    cause::<LengthLimitError>(error).is_some()
+}
+
+fn cause<E: Error + 'static>(error: &hyper::Error) -> Option<&E> {
     std::iter::successors(error.source(), |error| (*error).source())
-        .any(<dyn Error>::is::<LengthLimitError>)
+        .find_map(<dyn Error>::downcast_ref)
 }
 
 /// Why a response's body from the upstream ended early.
