@@ -313,6 +313,32 @@ fn early_hints_of_an_upstream_reach_the_client() {
     }
 }
 
+/// The content is sent once 100 has come.
+#[test]
+fn an_expectation_over_http_3_is_answered() {
+    let upstream = Upstream::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    let server = Server::start(&["--upstream", &upstream.url()]);
+    client::block_on(async {
+        let mut h3 = H3::connect(server.address()).await.unwrap();
+        let request = Request::put(server.url("/")).header("expect", "100-continue");
+        let request = request.body(()).unwrap();
+        let mut stream = h3.requests.send_request(request).await.unwrap();
+        assert_eq!(stream.recv_response().await.unwrap().status(), 100);
+        stream
+            .send_data(Bytes::from("content").into())
+            .await
+            .unwrap();
+        stream.finish().await.unwrap();
+        assert_eq!(stream.recv_response().await.unwrap().status(), 200);
+        h3.close().await;
+    });
+    let seen = upstream.last();
+    assert!(
+        seen.contains("content") && !seen.contains("expect"),
+        "{seen}"
+    );
+}
+
 /// Requests that follow each other at once get their own interim responses, in order.
 #[test]
 fn early_hints_stay_in_order_on_a_pipelined_connection() {

@@ -1,6 +1,6 @@
 //! Interim responses (1xx, RFC 9110 §15.2), which come before a request's response.
 
-use http::Response;
+use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 
 /// Passes interim responses to the client of one request.
@@ -20,6 +20,13 @@ impl Interim {
     /// left out.
     pub fn send(&self, head: Response<()>) {
         let _ = self.0.try_send(head);
+    }
+
+    /// Has the client send the content that it holds back (RFC 9110 §15.2.1).
+    pub(super) fn send_continue(&self) {
+        let mut head = Response::new(());
+        *head.status_mut() = StatusCode::CONTINUE;
+        self.send(head);
     }
 }
 

@@ -59,10 +59,7 @@ fn check_target<B>(request: &Request<B>) -> Result<(), Fault> {
 /// There is exactly one host, and it is well-formed (RFC 9112 §3.2); HTTP/1.0 needs none.
 /// HTTP/2 and 3 may repeat `:authority` in `Host` (RFC 9113 §8.3.1).
 fn check_host<B>(request: &Request<B>, version: Version) -> Result<(), Fault> {
-    let authority = request
-        .uri()
-        .authority()
-        .map(|authority| authority.as_str());
+    let authority = request.uri().authority().map(http::uri::Authority::as_str);
     let mut fields = request.headers().get_all(header::HOST).iter();
     let host = fields.next();
     let missing = host.is_none() && authority.is_none();

@@ -12,6 +12,7 @@ mod cache;
 mod conditional;
 mod config;
 mod listing;
+mod media_type;
 mod negotiate;
 mod path;
 mod range;

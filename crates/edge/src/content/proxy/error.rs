@@ -65,6 +65,8 @@ pub(super) enum SendError {
     UnaskedUpgrade,
     #[error("reading the response's headers: they are larger than limits.header_size")]
     HeadersTooLarge,
+    #[error("reading the response: malformed, or its headers larger than limits.header_size")]
+    Malformed(#[source] hyper::Error),
     #[error("reading the response: it has a transfer coding other than chunked")]
     TransferCoding,
 }
@@ -72,12 +74,15 @@ pub(super) enum SendError {
 impl SendError {
     /// What an exchange failed of.
     pub(super) fn exchange(error: hyper::Error) -> Self {
-        let of_http2 = cause::<h2::Error>(&error);
-        let is_oversized = |error: &h2::Error| {
-            error.is_library() && error.reason() == Some(h2::Reason::REFUSED_STREAM)
-        };
-        if error.is_parse_too_large() || of_http2.is_some_and(is_oversized) {
+        if error.is_parse_too_large() {
             return Self::HeadersTooLarge;
+        }
+        // h2 has one reason for both.
+        let is_malformed = |error: &h2::Error| {
+            error.is_library() && error.reason() == Some(h2::Reason::PROTOCOL_ERROR)
+        };
+        if cause::<h2::Error>(&error).is_some_and(is_malformed) {
+            return Self::Malformed(error);
         }
         Self::Exchange(error)
     }

@@ -39,6 +39,12 @@ pub(super) fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
     (is_asked && !is_http).then(|| value.clone())
 }
 
+/// Whether the client waits for 100 before it sends the content (RFC 9110 §10.1.1). On
+/// HTTP/1.1 hyper answers it, when the content is asked for.
+pub(super) fn expects_continue(headers: &HeaderMap, version: Version) -> bool {
+    version != Version::H1 && lists(headers, &header::EXPECT, "100-continue")
+}
+
 /// Says that the connection is to become, or becomes, another protocol's.
 pub(super) fn set_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
     headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
@@ -79,8 +85,7 @@ pub(super) fn prepare_request(
 ) {
     let headers = &mut request.headers;
     strip_hop_by_hop(headers);
-    // The server answers it when the body is asked for: by then the upstream has
-    // taken the request.
+    // This server answers it.
     headers.remove(header::EXPECT);
     join_cookies(headers);
     if !trusts_forwarded {

@@ -106,16 +106,19 @@ impl Proxy {
         }
         let host = headers::requested_host(&parts)?;
         let client = parts.extensions.remove::<OnUpgrade>();
-        let upgrade = headers::upgrade_of(&parts.headers)
-            .filter(|_| peer.version == Version::H1 && self.pool.has_upgrades())
-            .zip(client);
+        let has_upgrades = peer.version == Version::H1 && self.pool.has_upgrades();
+        let upgrade = headers::upgrade_of(&parts.headers).filter(|_| has_upgrades);
+        let upgrade = upgrade.zip(client);
+        let interim = parts.extensions.remove::<Interim>();
+        if headers::expects_continue(&parts.headers, peer.version) {
+            interim.iter().for_each(Interim::send_continue);
+        }
         headers::prepare_request(&mut parts, host.as_ref(), peer, self.trusts_forwarded);
         let client = upgrade.map(|(protocol, client)| {
             headers::set_upgrade(&mut parts.headers, protocol);
             client
         });
         let target = self.target(&parts.uri, host)?;
-        let interim = parts.extensions.remove::<Interim>();
         let body = upload::settle(body, &parts.method, peer.version);
         let body = body.await.map_err(Refusal::Content)?;
         let activity = Activity::new();
