@@ -209,3 +209,23 @@ async fn a_response_is_read_to_its_end_although_the_request_cannot_be_written() 
         assert_eq!(read(response).await.len(), 50_000, "{round}");
     }
 }
+
+/// The upstream does not read the content at all.
+#[tokio::test]
+async fn an_answer_that_comes_early_passes_from_every_kind_of_upstream() {
+    for kind in Kind::ALL {
+        let upstream = Upstream::start(kind, |_| async {
+            let mut response = Response::new(full("n".repeat(20_000)));
+            *response.status_mut() = StatusCode::PAYLOAD_TOO_LARGE;
+            response
+        })
+        .await;
+        let edge = upstream.edge(&ProxyConfig::default());
+        for round in 0..10 {
+            let made = Arc::new(AtomicUsize::new(0));
+            let response = edge.send(post("/", counted(64, 1 << 20, made))).await;
+            assert_eq!(response.status(), 413, "{kind:?}, {round}");
+            assert_eq!(read(response).await.len(), 20_000, "{kind:?}, {round}");
+        }
+    }
+}
