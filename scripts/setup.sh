@@ -37,6 +37,8 @@ readonly TESTS=(
     ip:iproute2
     setpriv:util-linux
     ss:iproute2
+    # Which the server's media types are compared with.
+    /etc/mime.types:media-types
     nginx:nginx
     openssl:openssl
     # BGP daemons beside which the egress agents are tested, and what their guide shows.

@@ -143,7 +143,8 @@ pub struct Limits {
     pub quic_retry_above: usize,
     /// Requests at once on one connection of HTTP/2 or HTTP/3. Default 128.
     pub streams: u32,
-    /// Size of a request's header section. Default `64KiB`.
+    /// Size of a header section, of requests and of upstreams' responses: name, value and
+    /// 32 bytes for each field (RFC 9113 §6.5.2). Default `64KiB`.
     pub header_size: ByteSize,
     /// Size of a request's body. Default `1GiB`.
     pub body_size: ByteSize,

@@ -16,6 +16,7 @@ pub mod content;
 mod egress;
 mod events;
 mod globs;
+mod header_size;
 mod limits;
 pub mod lines;
 mod listen;

@@ -6,6 +6,8 @@
 
 mod body;
 pub mod files;
+mod interim;
+mod omit;
 pub mod proxy;
 
 use std::fmt;
@@ -19,6 +21,8 @@ use http_body_util::combinators::UnsyncBoxBody;
 
 pub use body::Body;
 pub use files::{Files, FilesConfig, FilesError, ReadError};
+pub use interim::Interim;
+pub use omit::omit_content;
 pub use proxy::{Proxy, ProxyConfig, ProxyError};
 
 /// Why a body ended early.
@@ -59,7 +63,8 @@ impl Content {
     /// Answers a request. Never fails: an error becomes a response, with its
     /// [`ErrorReason`] in the extensions where the log should tell more.
     ///
-    /// A `HEAD` request's response has the headers of `GET` and an empty body.
+    /// The response may have content that its method or status forbids, until
+    /// [`omit_content`] has taken it.
     pub async fn respond(&self, request: Request<RequestBody>, peer: &Peer) -> Response<Body> {
         match self {
             Self::Files(files) => files.respond(&request.into_parts().0).await,
@@ -67,6 +72,11 @@ impl Content {
             // about with each request for a file, too.
             Self::Proxy(proxy) => Box::pin(proxy.respond(request, peer)).await,
         }
+    }
+
+    /// Whether there may be interim responses (1xx) before a response.
+    pub(crate) const fn has_interim_responses(&self) -> bool {
+        matches!(self, Self::Proxy(_))
     }
 }
 

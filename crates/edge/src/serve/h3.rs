@@ -17,17 +17,17 @@ use hikyaku_core::sample::UdpEvent;
 use hikyaku_h3::{Connection, Payload, SendStream};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
-use http_body_util::{BodyExt, Empty};
 use quinn::VarInt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::interim::{Coming, Next};
 use super::{executor, respond};
 use crate::conn::Conn;
-use crate::content::{Body, BoxError, RequestBody};
+use crate::content::{Body, BoxError, Interim, RequestBody};
 use crate::measure::{Acknowledged, QuicMeter, Ticket};
 use crate::metrics::Refusal;
-use receive::{Receiver, Receiving, has_body};
+use receive::{Receiver, Receiving};
 use stop::{Step, Stopping};
 
 type Resolver = RequestResolver<Connection, Payload>;
@@ -153,7 +153,9 @@ impl Handler {
         };
         let mut ticket = self.conn.ledger.open(&request);
         let (mut sending, receiving) = stream.split();
-        let response = self.respond(request, receiving, &mut ticket).await;
+        let response = self
+            .respond(request, receiving, &mut sending, &mut ticket)
+            .await;
         match send(&mut sending, response, &mut ticket).await {
             Ok(()) => self.complete(&sending, ticket),
             Err(Unsent::Content(error)) => {
@@ -171,6 +173,7 @@ impl Handler {
         &self,
         request: Request<()>,
         receiving: Receiving,
+        sending: &mut Sending,
         ticket: &mut Ticket,
     ) -> Response<Body> {
         if !self.complete.load(Ordering::Relaxed) && !is_safe(request.method()) {
@@ -182,15 +185,8 @@ impl Handler {
         }
         let is_head = request.method() == Method::HEAD;
         let receiver = Receiver::new(receiving, &request);
-        let (body, _unread) = if has_body(&request) {
-            (RequestBody::new(receiver), None)
-        } else {
-            (
-                RequestBody::new(Empty::new().map_err(Into::into)),
-                Some(receiver),
-            )
-        };
-        let mut response = respond(&self.conn, request.map(|()| body), ticket).await;
+        let request = request.map(|()| RequestBody::new(receiver));
+        let mut response = self.answer(request, sending, ticket).await;
         // hyper does these for HTTP/1.1 and 2.
         if !is_head && let Some(length) = announced_length(&response) {
             response
@@ -201,6 +197,33 @@ impl Handler {
             response.headers_mut().insert(header::DATE, date());
         }
         response
+    }
+
+    /// Lets the content answer, and passes interim responses on.
+    async fn answer(
+        &self,
+        mut request: Request<RequestBody>,
+        sending: &mut Sending,
+        ticket: &mut Ticket,
+    ) -> Response<Body> {
+        let content = &self.conn.shared.live_full().content;
+        if !content.has_interim_responses() {
+            return respond(&self.conn, request, ticket).await;
+        }
+        let (interim, heads) = Interim::channel();
+        request.extensions_mut().insert(interim);
+        let responding = pin!(respond(&self.conn, request, ticket));
+        let mut coming = Coming::new(heads, responding);
+        loop {
+            match coming.next().await {
+                Next::Interim(head) => {
+                    if let Err(error) = sending.send_response(head).await {
+                        tracing::debug!("HTTP/3 interim response: {error}");
+                    }
+                }
+                Next::Response(response) => return response,
+            }
+        }
     }
 
     fn complete(&self, sending: &Sending, ticket: Ticket) {

@@ -2,9 +2,11 @@
 
 mod body;
 mod calm;
+mod check;
 mod connection_ids;
 mod executor;
 mod h3;
+mod interim;
 mod marked;
 mod pace;
 mod plain;
@@ -16,16 +18,17 @@ mod unvalidated;
 use std::sync::Arc;
 
 use hikyaku_core::arm::Version;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body as _;
 
 use crate::budget;
 use crate::conn::Conn;
-use crate::content::{Body, ErrorReason, RequestBody};
+use crate::content::{Body, ErrorReason, RequestBody, omit_content};
 use crate::measure::Ticket;
 use crate::metrics::add;
 use crate::shared::Live;
 pub(crate) use body::LimitedBody;
+use check::check;
 pub(crate) use connection_ids::QuicKeys;
 pub(crate) use marked::{MarkedSocket, Marks};
 pub(crate) use pace::Pacer;
@@ -43,8 +46,10 @@ pub(crate) async fn respond(
     let live = conn.shared.live_full();
     conn.meet(request.headers());
     let path = conn.route().map(|_| request.uri().clone());
-    let mut response = match check(&request, conn.peer.version) {
-        Err((status, reason)) => refusal(status, reason),
+    let method = request.method().clone();
+    let header_size = live.config.limits.header_size.into();
+    let mut response = match check(&request, conn.peer.version, header_size) {
+        Err((status, reason)) => malformed(conn.peer.version, status, reason),
         Ok(()) => {
             let (request, outcome) = LimitedBody::limit(request, &live.config);
             match request {
@@ -59,6 +64,7 @@ pub(crate) async fn respond(
             }
         }
     };
+    omit_content(&method, &mut response);
     let headers = response.headers_mut();
     headers
         .entry(header::SERVER)
@@ -93,25 +99,14 @@ async fn answer(conn: &Conn, live: &Live, mut request: Request<RequestBody>) -> 
     response
 }
 
-/// What makes a request unanswerable whatever is served.
-fn check<B>(request: &Request<B>, version: Version) -> Result<(), (StatusCode, &'static str)> {
-    if request.method() == Method::CONNECT {
-        return Err((StatusCode::METHOD_NOT_ALLOWED, "CONNECT is not offered"));
+/// Refuses what is malformed. On HTTP/1.1 nothing after it can be trusted to be a request.
+fn malformed(version: Version, status: StatusCode, reason: &str) -> Response<Body> {
+    let mut response = refusal(status, reason);
+    if version == Version::H1 {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
     }
-    let hosts = request.headers().get_all(header::HOST).iter().count();
-    let has_authority = request.uri().authority().is_some();
-    // RFC 9112 §3.2; HTTP/1.0 knows no Host.
-    let missing = hosts == 0 && !has_authority && request.version() != http::Version::HTTP_10;
-    if hosts > 1 || missing {
-        return Err((
-            StatusCode::BAD_REQUEST,
-            match version {
-                Version::H1 => "a request needs exactly one Host header",
-                _ => "a request needs exactly one :authority or Host",
-            },
-        ));
-    }
-    Ok(())
+    response
 }
 
 fn refusal(status: StatusCode, reason: &str) -> Response<Body> {

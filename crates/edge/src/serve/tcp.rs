@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -25,13 +25,15 @@ use tokio_util::task::TaskTracker;
 
 use super::calm::Calm;
 use super::executor::AtOnce;
+use super::interim::{Coming, InterimWriter, Next, WithInterim};
 use super::plain;
 use super::respond;
 use super::tls_io::{Flush, FlushedByDriver, TlsIo};
 use crate::accept::AcceptFailures;
 use crate::config::Config;
 use crate::conn::Conn;
-use crate::content::{Peer, RequestBody};
+use crate::content::{Interim, Peer, RequestBody};
+use crate::header_size::HeaderSize;
 use crate::limits::Admission;
 use crate::live::LiveConnection;
 use crate::measure::{MeteredIo, Socket, TcpMeter, TrackedBody};
@@ -189,7 +191,7 @@ async fn serve(
     .await
 }
 
-type H1Io = TokioIo<TlsIo<MeteredIo>>;
+type H1Io = TokioIo<WithInterim<TlsIo<MeteredIo>>>;
 type H2Io = TokioIo<Calm<FlushedByDriver<MeteredIo>>>;
 type Driving = Pin<Box<dyn DriveHttp + Send>>;
 
@@ -202,31 +204,34 @@ trait DriveHttp {
 
 fn http2(tls: Calm<FlushedByDriver<MeteredIo>>, conn: &Arc<Conn>, config: &Config) -> Driving {
     let conn = Arc::clone(conn);
-    let header_size = u32::try_from(config.limits.header_size.bytes()).unwrap_or(u32::MAX);
+    let header_size = HeaderSize::from(config.limits.header_size);
     let connection = http2::Builder::new(AtOnce)
         .timer(TokioTimer::new())
         .max_concurrent_streams(config.limits.streams)
-        .max_header_list_size(header_size)
+        .max_header_list_size(header_size.list_size())
         .max_send_buf_size(H2_SEND_BUFFER)
         .initial_stream_window_size(H2_STREAM_WINDOW)
         .initial_connection_window_size(H2_CONNECTION_WINDOW)
         .serve_connection(
             TokioIo::new(tls),
-            service_fn(move |request| answer(Arc::clone(&conn), request)),
+            service_fn(move |request| answer(Arc::clone(&conn), request, None)),
         );
     Box::pin(connection)
 }
 
 fn http1(tls: TlsIo<MeteredIo>, conn: &Arc<Conn>, config: &Config) -> Driving {
     let conn = Arc::clone(conn);
-    let header_size = usize::try_from(config.limits.header_size.bytes()).unwrap_or(usize::MAX);
+    let header_size = HeaderSize::from(config.limits.header_size);
+    let (tls, writer) = WithInterim::new(tls);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(config.timeouts.header)
-        .max_header_size(header_size)
+        .max_headers(header_size.fields())
+        .max_header_size(header_size.head_size())
+        .max_buf_size(header_size.buffer())
         .serve_connection(
             TokioIo::new(tls),
-            service_fn(move |request| answer(Arc::clone(&conn), request)),
+            service_fn(move |request| answer(Arc::clone(&conn), request, Some(writer.clone()))),
         )
         .with_upgrades();
     Box::pin(connection)
@@ -270,10 +275,30 @@ where
 async fn answer(
     conn: Arc<Conn>,
     request: Request<Incoming>,
+    writer: Option<InterimWriter>,
 ) -> Result<Response<TrackedBody>, Infallible> {
     let mut ticket = conn.ledger.open(&request);
-    let request = request.map(|body| RequestBody::new(body.map_err(Into::into)));
-    let response = respond(&conn, request, &mut ticket).await;
+    let mut request = request.map(|body| RequestBody::new(body.map_err(Into::into)));
+    // HTTP/1.0 has none (RFC 9110 §15.2).
+    let writer = writer.filter(|_| {
+        request.version() == http::Version::HTTP_11
+            && conn.shared.live().content.has_interim_responses()
+    });
+    let response = match writer {
+        Some(writer) => {
+            let (interim, heads) = Interim::channel();
+            request.extensions_mut().insert(interim);
+            let responding = pin!(respond(&conn, request, &mut ticket));
+            let mut coming = Coming::new(heads, responding);
+            loop {
+                match coming.next().await {
+                    Next::Interim(head) => writer.send(head).await,
+                    Next::Response(response) => break response,
+                }
+            }
+        }
+        None => respond(&conn, request, &mut ticket).await,
+    };
     let max_chunk = match conn.peer.version {
         Version::H2 => H2_CHUNK,
         _ => usize::MAX,

@@ -206,7 +206,7 @@ pub(super) fn live(
         (Some(root), _) => Files::open(root, &config.files)
             .map(Content::Files)
             .map_err(|error| failed(root.display().to_string())(Box::new(error)))?,
-        (None, Some(upstream)) => Proxy::new(upstream, &config.proxy)
+        (None, Some(upstream)) => Proxy::new(upstream, &config.proxy, config.limits.header_size)
             .map(Content::Proxy)
             .map_err(|error| failed(upstream.clone())(Box::new(error)))?,
         (None, None) => {

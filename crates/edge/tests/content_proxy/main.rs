@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod connections;
 mod support;
 
 use std::future::pending;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt, stream};
+use hikyaku_core::units::ByteSize;
 use hikyaku_edge::content::proxy::{BodyError, UpstreamHttp};
 use hikyaku_edge::content::{BoxError, Proxy, ProxyConfig};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -618,45 +620,6 @@ async fn a_slow_client_is_not_the_upstreams_fault() {
 }
 
 #[tokio::test]
-async fn a_request_is_repeated_only_where_that_does_no_harm() {
-    type Ask = fn() -> Request<hikyaku_edge::content::RequestBody>;
-    let cases: [(&str, Ask, u16, usize); 3] = [
-        ("safe", || get("/"), 200, 3),
-        ("not safe", || post("/", no_body()), 502, 2),
-        ("with content", || post("/", full("x")), 502, 2),
-    ];
-    for (name, ask, status, seen) in cases {
-        let requests = Arc::new(AtomicUsize::new(0));
-        let upstream = dies_of_its_second_request(Arc::clone(&requests)).await;
-        let edge = Edge::new(&format!("http://{upstream}"), &ProxyConfig::default());
-        assert_eq!(edge.get("/").await.status(), 200, "{name}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        assert_eq!(edge.send(ask()).await.status(), status, "{name}");
-        assert_eq!(requests.load(Relaxed), seen, "{name}");
-    }
-}
-
-/// Its first connection answers once, takes a second request and closes.
-async fn dies_of_its_second_request(requests: Arc<AtomicUsize>) -> std::net::SocketAddr {
-    raw_upstream(move |mut stream, number| {
-        let requests = Arc::clone(&requests);
-        async move {
-            let mut answered = 0;
-            while stream.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {
-                requests.fetch_add(1, Relaxed);
-                if number == 0 && answered == 1 {
-                    return;
-                }
-                answered += 1;
-                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
-                let _ = stream.write_all(answer).await;
-            }
-        }
-    })
-    .await
-}
-
-#[tokio::test]
 async fn a_connection_closed_while_idle_costs_no_request() {
     let closes = raw_upstream(|mut stream, _| async move {
         let _ = stream.read(&mut [0; 1024]).await;
@@ -877,7 +840,9 @@ fn unusable_settings_are_told_with_the_reason() {
         ),
     ];
     for (url, config, want) in cases {
-        let error = Proxy::new(url, &config).unwrap_err().to_string();
+        let error = Proxy::new(url, &config, ByteSize::from_kib(64))
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with(want), "{url}: {error}");
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hikyaku_core::arm::Version;
+use hikyaku_core::units::ByteSize;
 use hikyaku_edge::content::{
     Body, BoxError, Content, ErrorReason, Peer, Proxy, ProxyConfig, RequestBody,
 };
@@ -218,7 +219,7 @@ pub(crate) struct Edge {
 
 impl Edge {
     pub(crate) fn new(url: &str, config: &ProxyConfig) -> Self {
-        let proxy = Proxy::new(url, config).unwrap();
+        let proxy = Proxy::new(url, config, ByteSize::from_kib(64)).unwrap();
         Self {
             content: Arc::new(Content::Proxy(proxy)),
         }

@@ -162,7 +162,13 @@ async fn http3(
         Ok(())
     };
     let head = answer(upload, async {
-        response.recv_response().await.map_err(waiting)
+        loop {
+            let head = response.recv_response().await.map_err(waiting)?;
+            // Any number of interim responses comes before (RFC 9114 §4.1).
+            if !head.status().is_informational() {
+                return Ok(head);
+            }
+        }
     })
     .await?;
     let (head, ()) = head.into_parts();

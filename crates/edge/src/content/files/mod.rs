@@ -12,6 +12,7 @@ mod cache;
 mod conditional;
 mod config;
 mod listing;
+mod media_type;
 mod negotiate;
 mod path;
 mod range;
@@ -80,16 +81,12 @@ impl Files {
             Method::OPTIONS => return allow(StatusCode::NO_CONTENT),
             _ => return allow(StatusCode::METHOD_NOT_ALLOWED),
         }
-        let mut response = match self.find(request.uri.path()).await {
+        match self.find(request.uri.path()).await {
             Ok(Found::File(file)) => send(file.select(&request.headers), request),
             Ok(Found::Unslashed(directory)) => redirect(&directory, request.uri.query()),
             Ok(Found::Directory(target, directory)) => self.list(target, directory).await,
             Err(error) => self.refuse(&error).await,
-        };
-        if request.method == Method::HEAD {
-            strip_body(&mut response);
         }
-        response
     }
 
     async fn find(&self, path: &str) -> Result<Found, FindError> {
@@ -291,19 +288,6 @@ fn failed(status: StatusCode, error: &dyn std::error::Error) -> Response<Body> {
         .extensions_mut()
         .insert(ErrorReason::from_error(error));
     response
-}
-
-/// What `HEAD` has of a `GET`'s response: all but the body, whose length is told.
-fn strip_body(response: &mut Response<Body>) {
-    let body = std::mem::take(response.body_mut());
-    if !response.headers().contains_key(header::CONTENT_LENGTH)
-        && response.status() != StatusCode::NOT_MODIFIED
-        && let Some(len) = http_body::Body::size_hint(&body).exact()
-    {
-        response
-            .headers_mut()
-            .insert(header::CONTENT_LENGTH, len.into());
-    }
 }
 
 fn copy_header(from: &HeaderMap, to: &mut HeaderMap, name: HeaderName) {

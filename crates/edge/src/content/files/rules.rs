@@ -8,6 +8,7 @@ use http::HeaderValue;
 
 use super::FilesError;
 use super::config::{CacheRule, FilesConfig};
+use super::media_type;
 use crate::globs::path_glob;
 
 /// The parts of the configuration that prepare a file for sending.
@@ -42,20 +43,20 @@ impl Rules {
         })
     }
 
-    /// The media type by the name's extension. Text is taken for UTF-8.
+    /// The media type by the name's extension. Text that cannot name its encoding itself is
+    /// taken for UTF-8.
     pub(super) fn content_type(&self, path: &Path) -> HeaderValue {
         let extension = path.extension().and_then(|extension| extension.to_str());
         let extension = extension.unwrap_or_default().to_ascii_lowercase();
         if let Some(value) = self.types.get(&extension) {
             return value.clone();
         }
-        let guess = mime_guess::from_ext(&extension).first_raw();
-        let guess = guess.unwrap_or("application/octet-stream");
-        if !guess.starts_with("text/") && guess != "application/javascript" {
-            return HeaderValue::from_static(guess);
+        let known = media_type::of_extension(&extension);
+        if !media_type::needs_charset(known) {
+            return HeaderValue::from_static(known);
         }
-        HeaderValue::try_from(format!("{guess}; charset=utf-8"))
-            .unwrap_or(HeaderValue::from_static(guess))
+        HeaderValue::try_from(format!("{known}; charset=utf-8"))
+            .unwrap_or(HeaderValue::from_static(known))
     }
 
     /// `Cache-Control` of the first rule that matches.
@@ -108,8 +109,10 @@ mod tests {
         })
         .unwrap();
         let cases = [
-            ("a.css", "text/css; charset=utf-8"),
-            ("a.CSS", "text/css; charset=utf-8"),
+            ("a.css", "text/css"),
+            ("a.CSS", "text/css"),
+            ("a.htm", "text/html"),
+            ("a.ts", "video/mp2t"),
             ("a.js", "text/javascript; charset=utf-8"),
             ("a.txt", "text/plain; charset=utf-8"),
             ("a.json", "application/json"),

@@ -1,18 +1,10 @@
-//! Bodies that are watched for standing still.
+//! Requests and responses that are watched for standing still.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Poll, ready};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
-use tokio::time::{Instant, Sleep};
-
-use super::error::BodyError;
-use crate::content::{BoxError, RequestBody};
+use tokio::time::Instant;
 
 /// When something last moved, and whether it is the client's turn.
 #[derive(Debug)]
@@ -20,6 +12,7 @@ pub(super) struct Activity {
     started: Instant,
     last_ms: AtomicU64,
     waits_for_client: AtomicBool,
+    uploads: AtomicUsize,
 }
 
 impl Activity {
@@ -28,6 +21,7 @@ impl Activity {
             started: Instant::now(),
             last_ms: AtomicU64::new(0),
             waits_for_client: AtomicBool::new(false),
+            uploads: AtomicUsize::new(0),
         })
     }
 
@@ -35,6 +29,25 @@ impl Activity {
         let elapsed = self.started.elapsed().as_millis();
         let elapsed = u64::try_from(elapsed).unwrap_or(u64::MAX);
         self.last_ms.store(elapsed, Relaxed);
+    }
+
+    pub(super) fn waits_for_client(&self, waits: bool) {
+        self.waits_for_client.store(waits, Relaxed);
+    }
+
+    pub(super) fn upload_begins(&self) {
+        self.uploads.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn upload_ends(&self) {
+        self.uploads.fetch_sub(1, Relaxed);
+        self.waits_for_client(false);
+        self.touch();
+    }
+
+    /// Whether the request's body is still being sent.
+    pub(super) fn is_uploading(&self) -> bool {
+        self.uploads.load(Relaxed) > 0
     }
 
     /// Returns once nothing has moved for `limit`. Time in which it is the
@@ -49,125 +62,10 @@ impl Activity {
         }
     }
 
-    fn last(&self) -> Instant {
+    pub(super) fn last(&self) -> Instant {
         if self.waits_for_client.load(Relaxed) {
             self.touch();
         }
         self.started + Duration::from_millis(self.last_ms.load(Relaxed))
-    }
-}
-
-/// A request's body on its way to the upstream.
-#[derive(Debug)]
-pub(super) struct Upload {
-    body: RequestBody,
-    activity: Arc<Activity>,
-}
-
-impl Upload {
-    pub(super) const fn new(body: RequestBody, activity: Arc<Activity>) -> Self {
-        Self { body, activity }
-    }
-}
-
-impl Body for Upload {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(cx);
-        self.activity
-            .waits_for_client
-            .store(frame.is_pending(), Relaxed);
-        if frame.is_ready() {
-            self.activity.touch();
-        }
-        frame
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for Upload {
-    fn drop(&mut self) {
-        self.activity.waits_for_client.store(false, Relaxed);
-        self.activity.touch();
-    }
-}
-
-/// A response's body on its way to the client. It fails when the upstream sends
-/// nothing for a time in which it was waited for, and nothing was sent to it.
-#[derive(Debug)]
-pub(super) struct Download {
-    body: Incoming,
-    request: Arc<Activity>,
-    limit: Duration,
-    timer: Option<Pin<Box<Sleep>>>,
-    is_waiting: bool,
-}
-
-impl Download {
-    pub(super) const fn new(body: Incoming, request: Arc<Activity>, limit: Duration) -> Self {
-        Self {
-            body,
-            request,
-            limit,
-            timer: None,
-            is_waiting: false,
-        }
-    }
-
-    /// Runs from the first time that there was nothing to send.
-    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let now = Instant::now();
-        let timer = self
-            .timer
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(now + self.limit)));
-        if !self.is_waiting {
-            self.is_waiting = true;
-            timer.as_mut().reset(now + self.limit);
-        }
-        loop {
-            ready!(timer.as_mut().poll(cx));
-            let deadline = self.request.last() + self.limit;
-            if deadline <= Instant::now() {
-                return Poll::Ready(());
-            }
-            timer.as_mut().reset(deadline);
-        }
-    }
-}
-
-impl Body for Download {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
-            self.is_waiting = false;
-            return Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Upstream)));
-        }
-        ready!(self.poll_idle(cx));
-        Poll::Ready(Some(Err(BodyError::Idle { limit: self.limit })))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

@@ -36,7 +36,8 @@ pub struct ProxyConfig {
     /// connection (WebSocket) is given up. Default `60s`.
     #[serde(with = "hikyaku_core::units::duration")]
     pub idle_timeout: Duration,
-    /// Time that an unused connection to the upstream is kept. Default `30s`.
+    /// Time that an unused connection to the upstream is kept; less where the upstream
+    /// says so (`Keep-Alive: timeout=N`). Default `30s`.
     #[serde(with = "hikyaku_core::units::duration")]
     pub keep_alive: Duration,
     /// Unused HTTP/1.1 connections to the upstream that are kept. Default 128.

@@ -6,35 +6,51 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
 
-use super::activity::Upload;
 use super::config::{ProxyConfig, UpstreamHttp};
 use super::error::{ProxyError, SendError};
+use super::read_on::ReadOn;
 use super::tls::Tls;
+use super::upload::Upload;
 use super::upstream::Upstream;
+use crate::header_size::HeaderSize;
 
 /// Makes connections to one upstream.
 pub(super) struct Connector {
     pub(super) upstream: Upstream,
     pub(super) timeout: Duration,
     tls: Option<Tls>,
+    header_size: HeaderSize,
 }
 
 /// Takes requests for one connection.
 pub(super) enum Sender {
     /// One request at a time.
-    Http1(http1::SendRequest<Upload>),
+    Http1(Http1),
     /// Any number; clones share the connection.
     Http2(http2::SendRequest<Upload>),
 }
 
+/// A connection of HTTP/1.1.
+pub(super) struct Http1 {
+    pub(super) sender: http1::SendRequest<Upload>,
+    /// What drives it.
+    pub(super) task: AbortHandle,
+}
+
 impl Connector {
-    pub(super) fn new(upstream: Upstream, config: &ProxyConfig) -> Result<Self, ProxyError> {
+    pub(super) fn new(
+        upstream: Upstream,
+        config: &ProxyConfig,
+        header_size: HeaderSize,
+    ) -> Result<Self, ProxyError> {
         let tls = upstream.is_tls.then(|| Tls::new(&upstream, config));
         Ok(Self {
             tls: tls.transpose()?,
             timeout: config.connect_timeout,
             upstream,
+            header_size,
         })
     }
 
@@ -42,15 +58,15 @@ impl Connector {
     pub(super) async fn connect(&self) -> Result<Sender, SendError> {
         let is_http2 = self.upstream.http == UpstreamHttp::Http2;
         match &self.tls {
-            None if is_http2 => http2(self.tcp().await?).await,
-            None => http1(self.tcp().await?).await,
+            None if is_http2 => self.http2(self.tcp().await?).await,
+            None => self.http1(self.tcp().await?).await,
             Some(tls) => {
                 let connecting = tls.negotiating.connect(tls.name.clone(), self.tcp().await?);
                 let stream = connecting.await.map_err(SendError::Tls)?;
                 if is_http2 || stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-                    http2(stream).await
+                    self.http2(stream).await
                 } else {
-                    http1(stream).await
+                    self.http1(stream).await
                 }
             }
         }
@@ -59,10 +75,10 @@ impl Connector {
     /// Connects with HTTP/1.1 in any case.
     pub(super) async fn connect_http1(&self) -> Result<Sender, SendError> {
         let Some(tls) = &self.tls else {
-            return http1(self.tcp().await?).await;
+            return self.http1(self.tcp().await?).await;
         };
         let connecting = tls.http1.connect(tls.name.clone(), self.tcp().await?);
-        http1(connecting.await.map_err(SendError::Tls)?).await
+        self.http1(connecting.await.map_err(SendError::Tls)?).await
     }
 
     async fn tcp(&self) -> Result<TcpStream, SendError> {
@@ -72,38 +88,46 @@ impl Connector {
         stream.set_nodelay(true).map_err(SendError::Connect)?;
         Ok(stream)
     }
-}
 
-async fn http1(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-) -> Result<Sender, SendError> {
-    let handshake = http1::Builder::new().handshake(TokioIo::new(stream));
-    let (sender, connection) = handshake.await.map_err(SendError::Handshake)?;
-    tokio::spawn(async move {
-        if let Err(error) = connection.with_upgrades().await {
-            tracing::debug!(%error, "connection to the upstream");
-        }
-    });
-    Ok(Sender::Http1(sender))
-}
+    async fn http1(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<Sender, SendError> {
+        let handshake = http1::Builder::new()
+            .max_headers(self.header_size.fields())
+            .max_header_size(self.header_size.head_size())
+            .max_buf_size(self.header_size.buffer())
+            .handshake(TokioIo::new(ReadOn::new(stream)));
+        let (sender, connection) = handshake.await.map_err(SendError::Handshake)?;
+        let task = tokio::spawn(async move {
+            if let Err(error) = connection.with_upgrades().await {
+                tracing::debug!(%error, "connection to the upstream");
+            }
+        });
+        let task = task.abort_handle();
+        Ok(Sender::Http1(Http1 { sender, task }))
+    }
 
-async fn http2(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-) -> Result<Sender, SendError> {
-    let handshake = http2::Builder::new(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .keep_alive_interval(PING_INTERVAL)
-        .keep_alive_timeout(PING_TIMEOUT)
-        .handshake(TokioIo::new(stream));
-    let (sender, connection) = handshake.await.map_err(SendError::Handshake)?;
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "connection to the upstream");
-        }
-    });
-    Ok(Sender::Http2(sender))
+    async fn http2(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<Sender, SendError> {
+        let handshake = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .max_header_list_size(self.header_size.list_size())
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_TIMEOUT)
+            .handshake(TokioIo::new(stream));
+        let (sender, connection) = handshake.await.map_err(SendError::Handshake)?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "connection to the upstream");
+            }
+        });
+        Ok(Sender::Http2(sender))
+    }
 }
 
 /// Bytes that an upstream may send ahead of a slow client.

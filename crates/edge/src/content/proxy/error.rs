@@ -63,9 +63,30 @@ pub(super) enum SendError {
     Exchange(#[source] hyper::Error),
     #[error("switching protocols: it was not asked to")]
     UnaskedUpgrade,
+    #[error("reading the response's headers: they are larger than limits.header_size")]
+    HeadersTooLarge,
+    #[error("reading the response: malformed, or its headers larger than limits.header_size")]
+    Malformed(#[source] hyper::Error),
+    #[error("reading the response: it has a transfer coding other than chunked")]
+    TransferCoding,
 }
 
 impl SendError {
+    /// What an exchange failed of.
+    pub(super) fn exchange(error: hyper::Error) -> Self {
+        if error.is_parse_too_large() {
+            return Self::HeadersTooLarge;
+        }
+        // h2 has one reason for both.
+        let is_malformed = |error: &h2::Error| {
+            error.is_library() && error.reason() == Some(h2::Reason::PROTOCOL_ERROR)
+        };
+        if cause::<h2::Error>(&error).is_some_and(is_malformed) {
+            return Self::Malformed(error);
+        }
+        Self::Exchange(error)
+    }
+
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::ConnectTimeout(_) | Self::ResponseTimeout(_) => StatusCode::GATEWAY_TIMEOUT,
@@ -77,9 +98,20 @@ impl SendError {
     }
 }
 
+/// Whether an upstream of HTTP/2 has not looked at the request (RFC 9113 §8.7).
+pub(super) fn is_refused(error: &hyper::Error) -> bool {
+    cause::<h2::Error>(error).is_some_and(|error| {
+        error.is_remote() && error.reason() == Some(h2::Reason::REFUSED_STREAM)
+    })
+}
+
 fn is_too_large(error: &hyper::Error) -> bool {
+    cause::<LengthLimitError>(error).is_some()
+}
+
+fn cause<E: Error + 'static>(error: &hyper::Error) -> Option<&E> {
     std::iter::successors(error.source(), |error| (*error).source())
-        .any(<dyn Error>::is::<LengthLimitError>)
+        .find_map(<dyn Error>::downcast_ref)
 }
 
 /// Why a response's body from the upstream ended early.

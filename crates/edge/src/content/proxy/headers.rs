@@ -6,7 +6,7 @@ use hikyaku_core::arm::Version;
 use http::header::{self, HeaderName};
 use http::request::Parts;
 use http::uri::Authority;
-use http::{HeaderMap, HeaderValue, response};
+use http::{HeaderMap, HeaderValue};
 
 use crate::content::Peer;
 
@@ -37,6 +37,12 @@ pub(super) fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
     let is_asked = lists(headers, &header::CONNECTION, "upgrade");
     let is_http = lists(headers, &header::UPGRADE, "h2c");
     (is_asked && !is_http).then(|| value.clone())
+}
+
+/// Whether the client waits for 100 before it sends the content (RFC 9110 §10.1.1). On
+/// HTTP/1.1 hyper answers it, when the content is asked for.
+pub(super) fn expects_continue(headers: &HeaderMap, version: Version) -> bool {
+    version != Version::H1 && lists(headers, &header::EXPECT, "100-continue")
 }
 
 /// Says that the connection is to become, or becomes, another protocol's.
@@ -79,8 +85,7 @@ pub(super) fn prepare_request(
 ) {
     let headers = &mut request.headers;
     strip_hop_by_hop(headers);
-    // The server answers it when the body is asked for: by then the upstream has
-    // taken the request.
+    // This server answers it.
     headers.remove(header::EXPECT);
     join_cookies(headers);
     if !trusts_forwarded {
@@ -111,19 +116,17 @@ pub(super) fn prepare_request(
     append_element(headers, &header::VIA, received);
 }
 
-/// Makes an upstream's response fit for the client.
-pub(super) fn prepare_response(response: &mut response::Parts) {
-    let received = match response.version {
-        http::Version::HTTP_2 => "2 hikyaku",
-        http::Version::HTTP_10 => "1.0 hikyaku",
-        _ => "1.1 hikyaku",
-    };
-    strip_hop_by_hop(&mut response.headers);
-    // Where else the origin is served is this server's to say.
-    response.headers.remove(header::ALT_SVC);
-    append_element(&mut response.headers, &header::VIA, received);
-    // The version of the answer is that of the client's connection.
-    response.version = http::Version::HTTP_11;
+/// Takes the whitespace from the start and end of field values, which HTTP/1.1 allows around
+/// them and HTTP/2 and 3 forbid (RFC 9113 §8.2.1, RFC 9114 §4.2).
+pub(super) fn trim_values(headers: &mut HeaderMap) {
+    for value in headers.values_mut() {
+        let trimmed = value.as_bytes().trim_ascii();
+        if trimmed.len() != value.len()
+            && let Ok(trimmed) = HeaderValue::from_bytes(trimmed)
+        {
+            *value = trimmed;
+        }
+    }
 }
 
 /// One element of `Forwarded` (RFC 7239 §4). An IPv6 address has brackets and
@@ -166,7 +169,7 @@ fn join_cookies(headers: &mut HeaderMap) {
 }
 
 /// Adds an element to a list, in one field with those that are there.
-fn append_element(headers: &mut HeaderMap, name: &HeaderName, element: &str) {
+pub(super) fn append_element(headers: &mut HeaderMap, name: &HeaderName, element: &str) {
     let mut list = Vec::new();
     for field in headers.get_all(name) {
         list.extend_from_slice(field.as_bytes());
@@ -183,7 +186,10 @@ fn lists(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
 }
 
 /// Elements of a list, without their parameters.
-fn elements<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+pub(super) fn elements<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> impl Iterator<Item = &'a str> {
     headers
         .get_all(name)
         .iter()
@@ -421,22 +427,5 @@ mod tests {
         for (fields, want) in cases {
             assert_eq!(upgrade_of(&headers(fields)).is_some(), *want, "{fields:?}");
         }
-    }
-
-    #[test]
-    fn an_upstreams_alt_svc_does_not_pass() {
-        let (mut parts, ()) = http::Response::new(()).into_parts();
-        parts.version = http::Version::HTTP_10;
-        parts.headers = headers(&[
-            ("alt-svc", "h3=\":443\""),
-            ("connection", "close"),
-            ("a", "1"),
-        ]);
-        prepare_response(&mut parts);
-        assert_eq!(
-            parts.headers,
-            headers(&[("a", "1"), ("via", "1.0 hikyaku")])
-        );
-        assert_eq!(parts.version, http::Version::HTTP_11);
     }
 }

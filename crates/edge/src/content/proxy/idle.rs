@@ -3,83 +3,87 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use hyper::client::conn::http1::SendRequest;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::activity::Upload;
+use super::connect::Http1;
 
 /// Unused connections, the one used last at the end: it is taken first, so that
 /// those beyond the usual need grow old.
 pub(super) struct Idle {
-    senders: Mutex<Vec<Waiting>>,
+    connections: Mutex<Vec<Waiting>>,
     most: usize,
     keep_alive: Duration,
 }
 
 struct Waiting {
-    sender: SendRequest<Upload>,
-    since: Instant,
+    connection: Http1,
+    until: Instant,
 }
 
 impl Idle {
     /// Keeps at most `most` connections, and each no longer than `keep_alive`.
     pub(super) fn new(most: usize, keep_alive: Duration) -> Arc<Self> {
         Arc::new(Self {
-            senders: Mutex::default(),
+            connections: Mutex::default(),
             most,
             keep_alive,
         })
     }
 
-    pub(super) fn take(&self) -> Option<SendRequest<Upload>> {
-        let mut senders = self.senders.lock();
-        while let Some(waiting) = senders.pop() {
-            if waiting.sender.is_ready() && waiting.since.elapsed() < self.keep_alive {
-                return Some(waiting.sender);
+    pub(super) fn take(&self) -> Option<Http1> {
+        let mut connections = self.connections.lock();
+        while let Some(waiting) = connections.pop() {
+            if waiting.connection.sender.is_ready() && Instant::now() < waiting.until {
+                return Some(waiting.connection);
             }
         }
         None
     }
 
-    /// Keeps a connection once its response has been read to the end.
-    pub(super) fn keep(self: &Arc<Self>, mut sender: SendRequest<Upload>) {
+    /// Keeps a connection once its response has been read to the end, and then no
+    /// longer than the upstream `allows`, where it says so.
+    pub(super) fn keep(self: &Arc<Self>, mut connection: Http1, allows: Option<Duration>) {
+        let time = allows.map_or(self.keep_alive, |allows| allows.min(self.keep_alive));
+        if time.is_zero() {
+            return;
+        }
         let idle = Arc::downgrade(self);
         tokio::spawn(async move {
-            if sender.ready().await.is_ok()
+            if connection.sender.ready().await.is_ok()
                 && let Some(idle) = idle.upgrade()
             {
-                idle.put(sender);
+                let until = Instant::now() + time;
+                idle.put(Waiting { connection, until });
             }
         });
     }
 
-    fn put(self: &Arc<Self>, sender: SendRequest<Upload>) {
-        let since = Instant::now();
-        let mut senders = self.senders.lock();
-        if senders.len() >= self.most {
+    fn put(self: &Arc<Self>, waiting: Waiting) {
+        let mut connections = self.connections.lock();
+        if connections.len() >= self.most {
             return;
         }
-        senders.push(Waiting { sender, since });
-        if senders.len() == 1 {
-            tokio::spawn(expire(Arc::downgrade(self), self.keep_alive));
+        let until = waiting.until;
+        connections.push(waiting);
+        if connections.len() == 1 {
+            tokio::spawn(expire(Arc::downgrade(self), until));
         }
     }
 
-    /// Closes what is too old, and tells whether anything is left.
-    fn purge(&self) -> bool {
-        let mut senders = self.senders.lock();
-        senders.retain(|waiting| waiting.since.elapsed() < self.keep_alive);
-        !senders.is_empty()
+    /// Closes what is too old; the time at which the next will be, if there is one.
+    fn purge(&self) -> Option<Instant> {
+        let mut connections = self.connections.lock();
+        connections.retain(|waiting| Instant::now() < waiting.until);
+        connections.iter().map(|waiting| waiting.until).min()
     }
 }
 
 /// Runs while there are idle connections.
-async fn expire(idle: Weak<Idle>, keep_alive: Duration) {
-    loop {
-        tokio::time::sleep(keep_alive).await;
-        if !idle.upgrade().is_some_and(|idle| idle.purge()) {
-            return;
-        }
+async fn expire(idle: Weak<Idle>, first: Instant) {
+    let mut next = Some(first);
+    while let Some(until) = next {
+        tokio::time::sleep_until(until).await;
+        next = idle.upgrade().and_then(|idle| idle.purge());
     }
 }

@@ -7,13 +7,18 @@
 mod activity;
 mod config;
 mod connect;
+mod download;
 mod error;
 mod headers;
 mod idle;
 mod outgoing;
 mod pool;
+mod read_on;
+mod response;
 mod tls;
+mod trailers;
 mod tunnel;
+mod upload;
 mod upstream;
 
 use std::sync::Arc;
@@ -22,18 +27,21 @@ use std::time::Duration;
 use http::uri::Authority;
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body::Body as _;
-use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 
-use super::{Body, ErrorReason, Peer, RequestBody, status_response};
-use activity::{Activity, Download};
+use super::{Body, BoxError, ErrorReason, Interim, Peer, RequestBody, status_response};
+use activity::Activity;
 use connect::Connector;
+use download::Download;
 use error::SendError;
 use headers::InvalidHost;
 use hikyaku_core::arm::Version;
+use hikyaku_core::units::ByteSize;
 use outgoing::{Outgoing, Route};
-use pool::Pool;
+use pool::{Answer, Pool};
 use upstream::Upstream;
+
+use crate::header_size::HeaderSize;
 
 pub use config::{ProxyConfig, UpstreamHttp};
 pub use error::{BodyError, ProxyError};
@@ -46,23 +54,28 @@ pub struct Proxy {
     preserves_host: bool,
     trusts_forwarded: bool,
     idle_timeout: Duration,
+    header_size: HeaderSize,
 }
 
 impl Proxy {
     /// Prepares for an upstream: `http://`, `https://` or `h2c://` (HTTP/2 in the
     /// clear), a host, and optionally a port and a path before all paths. Does
-    /// not connect.
+    /// not connect. Responses whose header section is larger than `header_size`
+    /// are refused.
     ///
     /// # Errors
     /// Where the URL cannot be used, or certificate authorities cannot be read.
-    pub fn new(url: &str, config: &ProxyConfig) -> Result<Self, ProxyError> {
+    pub fn new(url: &str, config: &ProxyConfig, header_size: ByteSize) -> Result<Self, ProxyError> {
         let upstream = Upstream::parse(url, config)?;
+        let header_size = header_size.into();
+        let connector = Connector::new(upstream.clone(), config, header_size)?;
         Ok(Self {
-            pool: Pool::new(Connector::new(upstream.clone(), config)?, config),
+            pool: Pool::new(connector, config),
             upstream,
             preserves_host: config.preserve_host,
             trusts_forwarded: config.trust_forwarded,
             idle_timeout: config.idle_timeout,
+            header_size,
         })
     }
 
@@ -93,24 +106,31 @@ impl Proxy {
         }
         let host = headers::requested_host(&parts)?;
         let client = parts.extensions.remove::<OnUpgrade>();
-        let upgrade = headers::upgrade_of(&parts.headers)
-            .filter(|_| peer.version == Version::H1 && self.pool.has_upgrades())
-            .zip(client);
+        let has_upgrades = peer.version == Version::H1 && self.pool.has_upgrades();
+        let upgrade = headers::upgrade_of(&parts.headers).filter(|_| has_upgrades);
+        let upgrade = upgrade.zip(client);
+        let interim = parts.extensions.remove::<Interim>();
+        if headers::expects_continue(&parts.headers, peer.version) {
+            interim.iter().for_each(Interim::send_continue);
+        }
         headers::prepare_request(&mut parts, host.as_ref(), peer, self.trusts_forwarded);
         let client = upgrade.map(|(protocol, client)| {
             headers::set_upgrade(&mut parts.headers, protocol);
             client
         });
         let target = self.target(&parts.uri, host)?;
+        let body = upload::settle(body, &parts.method, peer.version);
+        let body = body.await.map_err(Refusal::Content)?;
         let activity = Activity::new();
         let route = Route {
             target,
             is_upgrade: client.is_some(),
             activity: Arc::clone(&activity),
+            interim,
         };
-        let response = self.pool.send(Outgoing::new(parts, body, route)).await;
-        response
-            .and_then(|response| self.pass(response, activity, client))
+        let answer = self.pool.send(Outgoing::new(parts, body, route)).await;
+        answer
+            .and_then(|answer| self.pass(answer, activity, client))
             .map_err(|source| Refusal::Upstream {
                 authority: self.upstream.authority.clone(),
                 source,
@@ -129,38 +149,36 @@ impl Proxy {
 
     fn pass(
         &self,
-        mut response: Response<Incoming>,
+        answer: Answer,
         activity: Arc<Activity>,
         client: Option<OnUpgrade>,
     ) -> Result<Response<Body>, SendError> {
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            let client = client.ok_or(SendError::UnaskedUpgrade)?;
-            let upstream = hyper::upgrade::on(&mut response);
-            tokio::spawn(tunnel::run(client, upstream, self.idle_timeout));
-            return Ok(switched(response));
-        }
+        let Answer {
+            mut response,
+            connection,
+        } = answer;
+        let upstream = hyper::upgrade::on(&mut response);
         let (mut parts, body) = response.into_parts();
-        headers::prepare_response(&mut parts);
         parts.extensions.clear();
-        let body = if body.is_end_stream() {
+        let protocol = headers::upgrade_of(&parts.headers);
+        response::prepare(&mut parts, self.header_size)?;
+        if parts.status == StatusCode::SWITCHING_PROTOCOLS {
+            let client = client.ok_or(SendError::UnaskedUpgrade)?;
+            tokio::spawn(tunnel::run(client, upstream, self.idle_timeout));
+            if let Some(protocol) = protocol {
+                headers::set_upgrade(&mut parts.headers, protocol);
+            }
+            return Ok(Response::from_parts(parts, Body::empty()));
+        }
+        let is_complete = body.is_end_stream();
+        let download = Download::new(body, activity, connection, self.idle_timeout);
+        let body = if is_complete {
             Body::empty()
         } else {
-            Body::boxed(Download::new(body, activity, self.idle_timeout))
+            Body::boxed(download)
         };
         Ok(Response::from_parts(parts, body))
     }
-}
-
-/// The response after which the connection is another protocol's.
-fn switched(response: Response<Incoming>) -> Response<Body> {
-    let (mut parts, _) = response.into_parts();
-    let protocol = headers::upgrade_of(&parts.headers);
-    headers::prepare_response(&mut parts);
-    if let Some(protocol) = protocol {
-        headers::set_upgrade(&mut parts.headers, protocol);
-    }
-    parts.extensions.clear();
-    Response::from_parts(parts, Body::empty())
 }
 
 /// Why a request is answered here and not by the upstream.
@@ -172,6 +190,8 @@ enum Refusal {
     Host(#[from] InvalidHost),
     #[error("making the upstream's URL")]
     Target(#[source] http::uri::InvalidUriParts),
+    #[error("reading the request's content")]
+    Content(#[source] BoxError),
     #[error("upstream {authority}")]
     Upstream {
         authority: Authority,
@@ -184,7 +204,7 @@ impl Refusal {
     fn status(&self) -> StatusCode {
         match self {
             Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Host(_) | Self::Target(_) => StatusCode::BAD_REQUEST,
+            Self::Host(_) | Self::Target(_) | Self::Content(_) => StatusCode::BAD_REQUEST,
             Self::Upstream { source, .. } => source.status(),
         }
     }

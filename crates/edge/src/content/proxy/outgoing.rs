@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use http::request::Parts;
-use http::{HeaderValue, Request, Uri, Version, header};
+use http::{HeaderValue, Method, Request, Uri, Version, header};
 use http_body::Body as _;
-use http_body_util::{BodyExt, Empty};
 
-use super::activity::{Activity, Upload};
-use crate::content::RequestBody;
+use super::activity::Activity;
+use super::response;
+use super::upload::Upload;
+use crate::content::{Interim, RequestBody};
 
 /// A request that can go over a connection of either version.
 pub(super) struct Outgoing {
@@ -23,6 +24,8 @@ pub(super) struct Route {
     /// Whether it asks for another protocol, which HTTP/1.1 alone has.
     pub(super) is_upgrade: bool,
     pub(super) activity: Arc<Activity>,
+    /// What passes interim responses on, where the client can have them.
+    pub(super) interim: Option<Interim>,
 }
 
 impl Outgoing {
@@ -37,21 +40,28 @@ impl Outgoing {
         }
     }
 
-    /// A copy, where doing the request twice does no harm.
-    pub(super) fn repeatable(&self) -> Option<Self> {
-        let is_safe = self.request.method().is_safe() && self.request.body().is_end_stream();
-        if !is_safe || self.route.is_upgrade {
+    /// A copy for a second attempt. Not of an upgrade, which takes the client with it.
+    pub(super) fn second(&self) -> Option<Self> {
+        if self.route.is_upgrade {
             return None;
         }
-        let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
-        let body = Upload::new(body, Arc::clone(&self.route.activity));
-        let mut request = Request::new(body);
+        let mut request = Request::new(self.request.body().second());
         request.method_mut().clone_from(self.request.method());
         request.headers_mut().clone_from(self.request.headers());
         Some(Self {
             request,
             route: Arc::clone(&self.route),
         })
+    }
+
+    /// Whether the upstream may do the request twice without harm (RFC 9110 §9.2.2).
+    pub(super) fn is_idempotent(&self) -> bool {
+        self.request.method().is_idempotent()
+    }
+
+    /// Begins the second attempt, where the content can be sent again.
+    pub(super) fn restart(mut self) -> Option<Self> {
+        self.request.body_mut().restart().then_some(self)
     }
 
     /// Target and connection headers of HTTP/1.1 (RFC 9112 §3.2.1, RFC 9110 §10.1.4).
@@ -70,6 +80,35 @@ impl Outgoing {
         if headers.contains_key(header::TE) {
             headers.insert(header::CONNECTION, HeaderValue::from_static("te"));
         }
+        self.frame_http1();
+        if let Some(interim) = self.route.interim.clone() {
+            hyper::ext::on_informational(&mut self.request, move |head| {
+                if let Some(head) = response::interim(head.status(), head.headers()) {
+                    interim.send(head);
+                }
+            });
+        }
+    }
+
+    /// Says where the content ends, also with methods that seldom have any; and that there
+    /// is none, with those that have some by definition (RFC 9110 §8.6, RFC 9112 §6.1).
+    fn frame_http1(&mut self) {
+        let body = self.request.body();
+        let (is_empty, is_known) = (body.is_end_stream(), body.size_hint().exact().is_some());
+        let wants_content = matches!(
+            *self.request.method(),
+            Method::POST | Method::PUT | Method::PATCH
+        );
+        let headers = self.request.headers_mut();
+        if headers.contains_key(header::CONTENT_LENGTH) {
+            return;
+        }
+        if !is_empty && !is_known {
+            let chunked = HeaderValue::from_static("chunked");
+            headers.insert(header::TRANSFER_ENCODING, chunked);
+        } else if is_empty && wants_content {
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
     }
 
     /// Target of HTTP/2, whose `:authority` stands for `Host` (RFC 9113 §8.3.1).
@@ -78,5 +117,6 @@ impl Outgoing {
         let headers = self.request.headers_mut();
         headers.remove(header::HOST);
         headers.remove(header::CONNECTION);
+        headers.remove(header::TRANSFER_ENCODING);
     }
 }

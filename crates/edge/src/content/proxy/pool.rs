@@ -7,13 +7,15 @@ use std::time::Duration;
 use http::Response;
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
+use tokio::task::AbortHandle;
 
-use super::activity::Upload;
 use super::config::{ProxyConfig, UpstreamHttp};
 use super::connect::{Connector, Sender};
-use super::error::SendError;
+use super::error::{SendError, is_refused};
 use super::idle::Idle;
 use super::outgoing::{Outgoing, Route};
+use super::response::keep_alive;
+use super::upload::Upload;
 
 /// Sends requests over connections to one upstream, kept ones before new ones.
 ///
@@ -52,26 +54,28 @@ impl Pool {
         self.connector.upstream.http != UpstreamHttp::Http2
     }
 
-    /// Gives the head of the upstream's response, its body still to be read.
+    /// Returns the head of the upstream's response, its body still to be read.
     ///
     /// A request that a kept connection did not take, because the upstream had
     /// just closed it, goes over another one. One that it did take is repeated,
-    /// once, only if it is safe and has no content (RFC 9110 §9.2.2).
-    pub(super) async fn send(
-        &self,
-        mut outgoing: Outgoing,
-    ) -> Result<Response<Incoming>, SendError> {
-        let mut repeat = outgoing.repeatable();
+    /// once, if it is idempotent (RFC 9110 §9.2.2) or the upstream refused to look
+    /// at it, and as long as what was sent of its content is still known.
+    pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<Answer, SendError> {
+        let mut second = outgoing.second();
         loop {
+            let is_idempotent = outgoing.is_idempotent();
             let (sender, is_new) = self.sender(outgoing.route.is_upgrade).await?;
             outgoing = match self.exchange(sender, outgoing).await {
-                Ok(response) => return Ok(response),
+                Ok(answer) => return Ok(answer),
                 Err(Failure::Unsent(unsent, _)) if !is_new => *unsent,
-                Err(Failure::Unsent(_, error)) => return Err(SendError::Exchange(error)),
-                Err(Failure::Sent(error)) if is_new || error.is_user() => {
-                    return Err(SendError::Exchange(error));
+                Err(Failure::Unsent(_, error)) => return Err(SendError::exchange(error)),
+                Err(Failure::Sent(error)) => {
+                    let is_stale = !is_new && !error.is_user() && !error.is_parse();
+                    let may_repeat = is_stale && is_idempotent || is_refused(&error);
+                    let second = second.take().filter(|_| may_repeat);
+                    let second = second.and_then(Outgoing::restart);
+                    second.ok_or_else(|| SendError::exchange(error))?
                 }
-                Err(Failure::Sent(error)) => repeat.take().ok_or(SendError::Exchange(error))?,
                 Err(Failure::TimedOut) => {
                     return Err(SendError::ResponseTimeout(self.response_timeout));
                 }
@@ -125,29 +129,33 @@ impl Pool {
         Ok(Some((sender, true)))
     }
 
-    async fn exchange(
-        &self,
-        sender: Sender,
-        mut outgoing: Outgoing,
-    ) -> Result<Response<Incoming>, Failure> {
+    async fn exchange(&self, sender: Sender, mut outgoing: Outgoing) -> Result<Answer, Failure> {
         let route = Arc::clone(&outgoing.route);
         let is_http2 = matches!(sender, Sender::Http2(_));
-        let result = match sender {
-            Sender::Http1(mut sender) => {
+        let (result, connection) = match sender {
+            Sender::Http1(mut http1) => {
                 outgoing.aim_http1();
-                let sending = sender.try_send_request(outgoing.request);
+                let sending = http1.sender.try_send_request(outgoing.request);
                 let result = self.unless_stalled(&route, sending).await?;
-                self.idle.keep(sender);
-                result
+                let connection = http1.task.clone();
+                let response = result.as_ref().ok();
+                let allows = response.and_then(|response| keep_alive(response.headers()));
+                self.idle.keep(http1, allows);
+                (result, Some(connection))
             }
             Sender::Http2(mut sender) => {
                 outgoing.aim_http2();
                 let sending = sender.try_send_request(outgoing.request);
-                self.unless_stalled(&route, sending).await?
+                (self.unless_stalled(&route, sending).await?, None)
             }
         };
         let mut error = match result {
-            Ok(response) => return Ok(response),
+            Ok(response) => {
+                return Ok(Answer {
+                    response,
+                    connection,
+                });
+            }
             Err(error) => error,
         };
         let Some(request) = error.take_message() else {
@@ -172,6 +180,13 @@ impl Pool {
             () = route.activity.stalled(self.response_timeout) => Err(Failure::TimedOut),
         }
     }
+}
+
+/// The head of an upstream's response.
+pub(super) struct Answer {
+    pub(super) response: Response<Incoming>,
+    /// What drives the connection of HTTP/1.1 that it came on.
+    pub(super) connection: Option<AbortHandle>,
 }
 
 /// How an exchange failed.

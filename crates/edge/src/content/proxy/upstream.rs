@@ -73,7 +73,8 @@ impl Upstream {
     /// The path and query that the upstream is asked for.
     pub(super) fn path_of(&self, requested: &Uri) -> Option<PathAndQuery> {
         let path = requested.path_and_query();
-        if self.prefix.is_empty() {
+        let is_of_server = requested.path() == "*";
+        if self.prefix.is_empty() || is_of_server {
             return Some(path.cloned().unwrap_or(PathAndQuery::from_static("/")));
         }
         let path = path.map_or("/", PathAndQuery::as_str);
@@ -149,6 +150,7 @@ mod tests {
             ("http://a/b", "/x?y=%2F", "/b/x?y=%2F"),
             ("http://a/b/", "/", "/b/"),
             ("http://a", "*", "*"),
+            ("http://a/b", "*", "*"),
             ("http://a", "https://h/x//..%2f?z", "/x//..%2f?z"),
         ];
         for (url, requested, want) in cases {

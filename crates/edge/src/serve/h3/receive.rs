@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Buf, Bytes};
 use h3::server::RequestStream;
 use hikyaku_h3::{Payload, RecvStream};
-use http::{Method, Request, header};
+use http::{Request, header};
 use http_body::{Frame, SizeHint};
 
 use crate::content::BoxError;
@@ -14,18 +14,13 @@ use crate::content::BoxError;
 /// The receiving side of a request's stream.
 pub(super) type Receiving = RequestStream<RecvStream, Payload>;
 
-/// Whether a request has content. One that asks for content and announces none is taken to
-/// have none, so that an upstream is not sent an empty, chunked body.
-pub(super) fn has_body<B>(request: &Request<B>) -> bool {
-    !matches!(*request.method(), Method::GET | Method::HEAD)
-        || request.headers().contains_key(header::CONTENT_LENGTH)
-}
-
 /// A request's body.
 pub(super) struct Receiver {
     stream: Receiving,
     /// What `Content-Length` says is still to come.
     expected: Option<u64>,
+    /// What came with the request's head.
+    first: Option<Result<Bytes, BoxError>>,
     state: ReceiverState,
 }
 
@@ -36,6 +31,8 @@ enum ReceiverState {
     End,
 }
 
+const LENGTH: &str = "the body's length is not its Content-Length";
+
 /// How often `h3` may say that a body is over before it is believed: it says so for every
 /// empty DATA frame, too.
 const ENDS: usize = 16;
@@ -44,10 +41,30 @@ impl Receiver {
     pub(super) fn new<B>(stream: Receiving, request: &Request<B>) -> Self {
         let length = request.headers().get(header::CONTENT_LENGTH);
         let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
-        Self {
+        let mut receiver = Self {
             stream,
             expected: length,
+            first: None,
             state: ReceiverState::Data,
+        };
+        receiver.look_for_end();
+        receiver
+    }
+
+    /// Most requests end with their head, and are then known to have no content.
+    fn look_for_end(&mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        match self.poll_data(&mut cx) {
+            Poll::Ready(Ok(None)) if self.expected.is_none_or(|expected| expected == 0) => {
+                self.state = ReceiverState::Trailers;
+                if let Poll::Ready(Ok(None)) = self.stream.poll_recv_trailers(&mut cx) {
+                    self.state = ReceiverState::End;
+                }
+            }
+            Poll::Ready(Ok(None)) => self.first = Some(Err(LENGTH.into())),
+            Poll::Ready(Ok(Some(data))) => self.first = Some(Ok(data)),
+            Poll::Ready(Err(error)) => self.first = Some(Err(error)),
+            Poll::Pending => {}
         }
     }
 
@@ -70,8 +87,7 @@ impl Receiver {
             None => (expected == 0).then_some(0),
         };
         self.expected = left;
-        left.map(drop)
-            .ok_or_else(|| "the body's length is not its Content-Length".into())
+        left.map(drop).ok_or_else(|| LENGTH.into())
     }
 }
 
@@ -84,7 +100,10 @@ impl http_body::Body for Receiver {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if self.state == ReceiverState::Data {
-            let data = ready!(self.poll_data(cx))?;
+            let data = match self.first.take() {
+                Some(first) => Some(first?),
+                None => ready!(self.poll_data(cx))?,
+            };
             self.count(data.as_ref().map(Bytes::len))?;
             match data {
                 Some(data) => return Poll::Ready(Some(Ok(Frame::data(data)))),
