@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::units::ByteSize;
+use hikyaku_core::units::{ByteSize, Rate};
 use serde::Deserialize;
 
 use crate::content::{FilesConfig, ProxyConfig};
@@ -139,6 +139,9 @@ pub struct Limits {
     pub header_size: ByteSize,
     /// Size of a request's body. Default `1GiB`.
     pub body_size: ByteSize,
+    /// Rate at which a client takes content at least, averaged over `timeouts.send_max`.
+    /// Default `8kbps`, which is 1 kB/s.
+    pub min_send_rate: Rate,
     /// Clients that are remembered; the ones not seen for longest are forgotten.
     /// Default 1000000 (at most 256 bytes each).
     pub clients: usize,
@@ -153,6 +156,7 @@ impl Default for Limits {
             streams: 128,
             header_size: ByteSize::from_kib(64),
             body_size: ByteSize::from_mib(1024),
+            min_send_rate: Rate::from_bits_per_sec(8000),
             clients: 1_000_000,
         }
     }
@@ -171,9 +175,19 @@ pub struct Timeouts {
     /// Without a byte of a request's body. Default `30s`.
     #[serde(with = "hikyaku_core::units::duration")]
     pub body: Duration,
-    /// Without the client taking or acknowledging a byte of a response. Default `30s`.
+    /// Without the client taking a byte of content, when it has taken none before. Default
+    /// `30s`.
     #[serde(with = "hikyaku_core::units::duration")]
     pub send: Duration,
+    /// Without the client taking a byte of content, however much it has taken before: each
+    /// byte buys the time in which `limits.min_send_rate` carries it. Never below `send`.
+    /// Default `10m`.
+    #[serde(with = "hikyaku_core::units::duration")]
+    pub send_max: Duration,
+    /// For the rest of a request's body after an early answer, which is read and discarded so
+    /// that the client gets the answer (RFC 9112 §9.6). Default `30s`.
+    #[serde(with = "hikyaku_core::units::duration")]
+    pub linger: Duration,
     /// For a connection without requests. Default `75s` on TCP; QUIC closes after 30 s
     /// at most, since NATs forget UDP flows by then.
     #[serde(with = "hikyaku_core::units::duration")]
@@ -190,6 +204,8 @@ impl Default for Timeouts {
             header: Duration::from_secs(15),
             body: Duration::from_secs(30),
             send: Duration::from_secs(30),
+            send_max: Duration::from_secs(600),
+            linger: Duration::from_secs(30),
             idle: Duration::from_secs(75),
             drain: Duration::from_secs(30),
         }

@@ -15,20 +15,23 @@ mod report;
 mod route;
 mod stall;
 mod subflows;
+mod taken;
 mod tcp;
+mod tracked;
 mod watcher;
 
 use std::time::Duration;
 
 use hikyaku_core::units::Rate;
 
-pub(crate) use exchange::{Exchange, Ledger, Load, Ticket, TrackedBody};
+pub(crate) use exchange::{Exchange, Ledger, Load, Ticket};
 pub(crate) use io::{MeteredIo, Socket};
-pub(crate) use patience::Patience;
+pub(crate) use patience::{Patience, Terms};
 pub(crate) use quic::{Acknowledged, QuicMeter};
 pub(crate) use stall::{Flight, Signal, Stall};
 pub(crate) use subflows::SubflowFlight;
 pub(crate) use tcp::TcpMeter;
+pub(crate) use tracked::TrackedBody;
 
 /// A transport's own account of a connection, since its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

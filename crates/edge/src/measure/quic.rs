@@ -16,17 +16,18 @@ use tokio::time::Sleep;
 
 use super::report::Reporter;
 use super::route::{Look, RouteReporter};
+use super::taken::Streamed;
 use super::watcher::Watcher;
-use super::{Exchange, Flight, Load, Patience, Signal, Snapshot};
+use super::{Exchange, Flight, Load, Patience, Signal, Snapshot, Terms};
 use crate::conn::Conn;
-use crate::serve::{CONNECTION_WINDOW, Marks};
+use crate::serve::{CONNECTION_WINDOW, Marks, max_idle};
 use crate::transport::TransportChoice;
 
 /// Tells when the peer has acknowledged a stream to its end (or stopped it).
 pub(crate) type Stopped =
     Pin<Box<dyn Future<Output = Result<Option<quinn::VarInt>, StoppedError>> + Send + Sync>>;
 
-/// Between reports while responses are under way.
+/// Between reports while responses are under way, at most.
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
 /// Shortest time between two looks at the counters.
 const MIN_INTERVAL: Duration = Duration::from_millis(5);
@@ -88,11 +89,13 @@ pub(crate) struct QuicMeter {
     route: RouteReporter,
     load: Load,
     patience: Patience,
+    streamed: Streamed,
     steered: Option<Steered>,
     /// While there is another path to go to.
     watcher: Option<Watcher>,
-    /// How often it has left a path that carried nothing.
-    kicks: u32,
+    keep_alive: KeepAlive,
+    /// How often it was made to send something that the client acknowledges.
+    nudges: u32,
 }
 
 /// What the packets of a connection bear while it is steered.
@@ -141,6 +144,8 @@ impl QuicMeter {
             ..conn.chosen()
         };
         let controller = Handle::of(quic.congestion_state());
+        let patience = Patience::new(Terms::of(&conn.shared.live().config));
+        let keep_alive = KeepAlive::new(max_idle(&conn.shared.live().config));
         let handshake = Snapshot {
             acked: controller.as_ref().map_or(0, Handle::acked_bytes),
             ..Snapshot::default()
@@ -159,10 +164,12 @@ impl QuicMeter {
             looked: now,
             snapshot: Snapshot::default(),
             load: Load::default(),
-            patience: Patience::new(now),
+            patience,
+            streamed: Streamed::after(&handshake),
             steered: None,
             watcher: None,
-            kicks: 0,
+            keep_alive,
+            nudges: 0,
         }
     }
 
@@ -181,8 +188,9 @@ impl QuicMeter {
             self.steer();
             self.watch(cx);
         }
-        if !idle {
-            self.poll_timer(cx);
+        match idle {
+            true => self.patience.rest(),
+            false => self.poll_timer(cx),
         }
     }
 
@@ -202,9 +210,9 @@ impl QuicMeter {
         self.report(now, true, true);
     }
 
-    /// For how long the client has taken nothing of what there is to send.
-    pub(crate) fn stalled(&self) -> Duration {
-        self.patience.duration()
+    /// Whether the client has taken too little of what there is to send.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.patience.is_over()
     }
 
     /// Whether responses are sent but not acknowledged.
@@ -242,7 +250,7 @@ impl QuicMeter {
 
     fn poll_timer(&mut self, cx: &mut Context<'_>) {
         loop {
-            let deadline = self.looked + BUSY_INTERVAL;
+            let deadline = self.looked + BUSY_INTERVAL.min(self.keep_alive.interval);
             let timer = self
                 .timer
                 .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline.into())));
@@ -264,7 +272,8 @@ impl QuicMeter {
             return;
         }
         self.looked = now;
-        let path = self.quic.stats().path;
+        let stats = self.quic.stats();
+        let path = stats.path;
         let rate = self
             .controller
             .as_ref()
@@ -284,7 +293,13 @@ impl QuicMeter {
         };
         self.reporter.keep_best_rate(&mut self.snapshot);
         let sending = self.load.is_sending() || !self.awaiting.is_empty();
-        self.patience.look(now, self.snapshot.acked, sending);
+        if self.keep_alive.look(now, stats.udp_rx.datagrams) {
+            self.nudge();
+        }
+        let taken = self
+            .streamed
+            .look(now, stats.frame_tx.stream, &self.snapshot);
+        self.patience.look(now, taken, sending);
     }
 
     fn report(&mut self, now: Instant, idle: bool, over: bool) {
@@ -343,12 +358,17 @@ impl QuicMeter {
     /// room, and in any case a frame that the client acknowledges. It tells what was lost.
     fn kick(&mut self, controller: &Handle) {
         controller.kick(Instant::now());
-        self.kicks += 1;
+        self.nudge();
+        self.conn.shared.metrics.on_kick(Transport::Quic);
+    }
+
+    /// Makes the connection send a frame that the client acknowledges.
+    fn nudge(&mut self) {
+        self.nudges += 1;
         // A larger window wakes the connection, and has it send MAX_DATA; nobody minds a byte more.
-        let window = CONNECTION_WINDOW.saturating_add(self.kicks);
+        let window = CONNECTION_WINDOW.saturating_add(self.nudges);
         self.quic
             .set_receive_window(quinn::VarInt::from_u32(window));
-        self.conn.shared.metrics.on_kick(Transport::Quic);
     }
 
     /// Lets packets take the path that was chosen since; to the address that the client has by now.
@@ -398,5 +418,64 @@ impl QuicMeter {
     fn end(&mut self, exchange: &Exchange, at: Instant) {
         self.reporter.on_exchange(exchange, at, exchange.complete);
         self.conn.ended(exchange, at, &self.snapshot);
+    }
+}
+
+/// Keeps a connection alive while its requests wait (RFC 9000 §10.1.2).
+#[derive(Clone, Copy, Debug)]
+struct KeepAlive {
+    /// Silence after which the client is asked for a sign of life.
+    interval: Duration,
+    /// Datagrams that came so far.
+    datagrams: u64,
+    /// When another was seen, or asked for.
+    at: Option<Instant>,
+}
+
+impl KeepAlive {
+    /// For a connection that is over after `max_idle` without a packet.
+    const fn new(max_idle: Duration) -> Self {
+        Self {
+            // Several may be lost.
+            interval: Duration::from_millis(max_idle.as_millis() as u64 / 4),
+            datagrams: 0,
+            at: None,
+        }
+    }
+
+    /// Notes how many datagrams came so far. Returns whether to ask for another.
+    fn look(&mut self, now: Instant, datagrams: u64) -> bool {
+        let heard = self.datagrams != datagrams;
+        let silent = self.at.is_some_and(|at| now >= at + self.interval);
+        self.datagrams = datagrams;
+        if heard || silent || self.at.is_none() {
+            self.at = Some(now);
+        }
+        silent && !heard
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_is_asked_into() {
+        let start = Instant::now();
+        // name, at seconds, datagrams so far, ask
+        let looks = [
+            ("the first look", 0, 4, false),
+            ("a moment later", 7, 4, false),
+            ("a quarter of the time", 8, 4, true),
+            ("asked just now", 9, 5, false),
+            ("silent again", 17, 5, true),
+            ("no answer", 20, 5, false),
+            ("still none", 25, 5, true),
+        ];
+        let mut keep_alive = KeepAlive::new(Duration::from_secs(30));
+        for (name, secs, datagrams, want) in looks {
+            let now = start + Duration::from_secs(secs);
+            assert_eq!(keep_alive.look(now, datagrams), want, "{name}");
+        }
     }
 }

@@ -22,6 +22,7 @@ use quinn::VarInt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::idle::IdleTimer;
 use super::{executor, respond};
 use crate::conn::Conn;
 use crate::content::{Body, BoxError, RequestBody};
@@ -81,16 +82,21 @@ async fn run(
         .await?;
     let handler = Arc::new(handler);
     let mut stopping = Stopping::new(stop, quic.clone());
+    let mut idle = IdleTimer::new(live.config.timeouts.idle);
     loop {
         let event = {
             let mut accept = pin!(http.accept());
             poll_fn(|cx| {
                 meter.poll(cx);
-                if meter.stalled() >= live.config.timeouts.send {
+                if meter.is_stalled() {
                     return Poll::Ready(Event::Stalled);
                 }
                 if let Poll::Ready(step) = stopping.poll(cx) {
                     return Poll::Ready(Event::Stop(step));
+                }
+                if !stopping.has_begun() && idle.poll(cx, conn).is_ready() {
+                    stopping.begin();
+                    return Poll::Ready(Event::Stop(Step::Announce));
                 }
                 accept.as_mut().poll(cx).map(Event::Accepted)
             })

@@ -3,6 +3,7 @@
 mod body;
 mod executor;
 mod h3;
+mod idle;
 mod marked;
 mod pace;
 mod quic;
@@ -24,7 +25,7 @@ pub(crate) use body::LimitedBody;
 pub(crate) use marked::{MarkedSocket, Marks};
 pub(crate) use pace::Pacer;
 pub use quic::QuicError;
-pub(crate) use quic::{CONNECTION_WINDOW, QuicConfig, QuicListener};
+pub(crate) use quic::{CONNECTION_WINDOW, QuicConfig, QuicListener, max_idle};
 pub(crate) use tcp::TcpAcceptor;
 
 /// Answers a request: checks what no content has to care for, and applies the
@@ -36,21 +37,18 @@ pub(crate) async fn respond(
 ) -> Response<Body> {
     let live = conn.shared.live_full();
     let path = conn.route().map(|_| request.uri().clone());
-    let mut response = match check(&request, conn.peer.version) {
-        Err((status, reason)) => refusal(status, reason),
-        Ok(()) => {
-            let (request, outcome) = LimitedBody::limit(request, &live.config);
-            match request {
-                Ok(request) => {
-                    let response = answer(conn, &live, request).await;
-                    match outcome.failure() {
-                        Some((status, reason)) => refusal(status, reason),
-                        None => response,
-                    }
-                }
-                Err((status, reason)) => refusal(status, reason),
+    let checked = check(&request, conn.peer.version);
+    // Limited in any case, since that has the client get the answer whatever it still sends.
+    let (request, outcome) = LimitedBody::limit(request, &live.config);
+    let mut response = match checked.and(request) {
+        Ok(request) => {
+            let response = answer(conn, &live, request).await;
+            match outcome.failure() {
+                Some((status, reason)) => refusal(status, reason),
+                None => response,
             }
         }
+        Err((status, reason)) => refusal(status, reason),
     };
     let headers = response.headers_mut();
     headers

@@ -40,6 +40,11 @@ pub(crate) const CONNECTION_WINDOW: u32 = 2 << 20;
 /// spare for greasing.
 const UNI_STREAMS: u32 = 8;
 
+/// The time without a packet after which a QUIC connection is over (RFC 9000 §10.1).
+pub(crate) fn max_idle(config: &Config) -> Duration {
+    config.timeouts.idle.min(MAX_IDLE)
+}
+
 /// Why the QUIC settings can't be made.
 #[derive(Debug, thiserror::Error)]
 #[error("setting up QUIC: {0}")]
@@ -61,8 +66,7 @@ impl QuicConfig {
         check_min_cwnd(&config.policy)?;
         let crypto =
             QuicServerConfig::try_from(tls).map_err(|error| QuicError(error.to_string()))?;
-        let idle = config.timeouts.idle.min(MAX_IDLE);
-        let max_idle = idle
+        let max_idle = max_idle(config)
             .try_into()
             .map_err(|_| QuicError("timeouts.idle is too long".to_owned()))?;
         Ok(Self {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::future::poll_fn;
@@ -18,12 +18,12 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
 
 use super::executor::AtOnce;
+use super::idle::IdleTimer;
 use super::respond;
 use super::tls_io::{Flush, FlushedByDriver, TlsIo};
 use crate::config::Config;
@@ -180,9 +180,8 @@ async fn serve(
         http,
         flush,
         meter,
-        idle: Box::pin(tokio::time::sleep(live.config.timeouts.idle)),
-        idle_timeout: live.config.timeouts.idle,
-        send_timeout: live.config.timeouts.send,
+        idle: IdleTimer::new(live.config.timeouts.idle),
+        linger: live.config.timeouts.linger,
         stop: Box::pin(stop.cancelled_owned()),
         stopping: false,
         conn,
@@ -289,9 +288,8 @@ struct Connection {
     /// For HTTP/2.
     flush: Option<Flush<MeteredIo>>,
     meter: TcpMeter,
-    idle: Pin<Box<Sleep>>,
-    idle_timeout: Duration,
-    send_timeout: Duration,
+    idle: IdleTimer,
+    linger: Duration,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
     stopping: bool,
     conn: Arc<Conn>,
@@ -302,12 +300,22 @@ impl Connection {
         let result = poll_fn(|cx| self.poll(cx)).await;
         // hyper's part goes first: it closes the exchanges that are still open.
         drop(self.http);
-        self.meter.close().await;
+        drop(self.flush);
+        let stalled = self.meter.is_stalled();
+        let (socket, meter) = (Arc::clone(self.meter.socket()), self.meter.close());
+        let linger = async {
+            if !stalled {
+                socket.linger(self.linger).await;
+            }
+        };
+        tokio::join!(meter, linger);
         result
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.stopping && (self.stop.as_mut().poll(cx).is_ready() || self.is_idle(cx)) {
+        if !self.stopping
+            && (self.stop.as_mut().poll(cx).is_ready() || self.idle.poll(cx, &self.conn).is_ready())
+        {
             self.stopping = true;
             self.http.as_mut().stop();
         }
@@ -320,31 +328,13 @@ impl Connection {
             return Poll::Ready(Err(error));
         }
         self.meter.poll(cx);
-        if self.meter.stalled() >= self.send_timeout {
+        if self.meter.is_stalled() {
             self.conn.shared.metrics.on_refusal(Refusal::Stalled);
             return Poll::Ready(Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                "the client took nothing for timeouts.send",
+                "the client took too little (timeouts.send, limits.min_send_rate)",
             )));
         }
         Poll::Pending
-    }
-
-    /// Whether there has been no request for the idle time.
-    fn is_idle(&mut self, cx: &mut Context<'_>) -> bool {
-        while self.idle.as_mut().poll(cx).is_ready() {
-            let deadline = if self.conn.ledger.load().in_flight > 0 {
-                Instant::now() + self.idle_timeout
-            } else {
-                let since = self.conn.ledger.idle_since();
-                let since = since.unwrap_or_else(|| Instant::now() - self.conn.age());
-                since + self.idle_timeout
-            };
-            if deadline <= Instant::now() {
-                return true;
-            }
-            self.idle.as_mut().reset(deadline.into());
-        }
-        false
     }
 }
