@@ -32,6 +32,7 @@ readonly BENCH=(curl:curl h2load:nghttp2-client nginx:nginx taskset:util-linux)
 readonly TESTS=(
     chromium:chromium
     curl:curl
+    gtlsclient:ngtcp2-client
     h2load:nghttp2-client
     haproxy:haproxy
     ip:iproute2
@@ -39,6 +40,7 @@ readonly TESTS=(
     ss:iproute2
     nginx:nginx
     openssl:openssl
+    python3:python3
     # BGP daemons beside which the egress agents are tested, and what their guide shows.
     /usr/lib/frr/bgpd:frr
     gobgpd:gobgpd

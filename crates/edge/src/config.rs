@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use crate::content::{FilesConfig, ProxyConfig};
 use crate::egress::{ClassConfig, EgressConfig};
+use crate::serve::FIRST_WINDOW;
 use crate::shards::ShardsConfig;
 
 pub use load::ConfigError;
@@ -139,6 +140,12 @@ pub struct Limits {
     pub header_size: ByteSize,
     /// Size of a request's body. Default `1GiB`.
     pub body_size: ByteSize,
+    /// Bytes of requests' bodies that one connection of HTTP/2 or HTTP/3 may have in flight, at
+    /// least and at first 2 MiB. They are buffered while nobody reads them. Default
+    /// `16MiB`; at most 1 GiB counts.
+    pub upload_window: ByteSize,
+    /// What the windows of all connections may take beyond 2 MiB each. Default `256MiB`.
+    pub upload_memory: ByteSize,
     /// Rate at which a client takes content at least, averaged over `timeouts.send_max`.
     /// Default `8kbps`, which is 1 kB/s.
     pub min_send_rate: Rate,
@@ -156,9 +163,19 @@ impl Default for Limits {
             streams: 128,
             header_size: ByteSize::from_kib(64),
             body_size: ByteSize::from_mib(1024),
+            upload_window: ByteSize::from_mib(16),
+            upload_memory: ByteSize::from_mib(256),
             min_send_rate: Rate::from_bits_per_sec(8000),
             clients: 1_000_000,
         }
+    }
+}
+
+impl Limits {
+    /// `upload_window` in bytes, within what HTTP/2 can express (RFC 9113 §6.9.1).
+    pub(crate) fn upload_window(&self) -> u32 {
+        let bytes = self.upload_window.bytes().min(1 << 30);
+        u32::try_from(bytes).unwrap_or(1 << 30).max(FIRST_WINDOW)
     }
 }
 

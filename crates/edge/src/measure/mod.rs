@@ -31,7 +31,7 @@ pub(crate) use quic::{Acknowledged, QuicMeter};
 pub(crate) use stall::{Flight, Signal, Stall};
 pub(crate) use subflows::SubflowFlight;
 pub(crate) use tcp::TcpMeter;
-pub(crate) use tracked::TrackedBody;
+pub(crate) use tracked::{Content, TrackedBody};
 
 /// A transport's own account of a connection, since its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

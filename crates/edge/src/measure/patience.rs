@@ -62,12 +62,12 @@ impl Patience {
     /// Notes that the client has taken `taken` bytes of content so far, and whether there is
     /// something to send.
     pub(crate) fn look(&mut self, now: Instant, taken: u64, sending: bool) {
-        if let Some(since) = self.waiting_since {
-            let waited = now.saturating_duration_since(since);
-            self.left = self.left.saturating_sub(waited);
-        }
         let bought = self.terms.time_of(taken.saturating_sub(self.taken));
-        self.left = self.left.saturating_add(bought).min(self.terms.most);
+        let left = self.left.saturating_add(bought).min(self.terms.most);
+        let waited = self
+            .waiting_since
+            .map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        self.left = left.saturating_sub(waited);
         self.taken = self.taken.max(taken);
         match sending {
             true => self.waiting_since = Some(now),
@@ -120,7 +120,7 @@ mod tests {
             ("a full window, then nothing", 65_536, 0, 1, Some(96)),
             ("much, then nothing", 1 << 30, 0, 1, Some(600)),
             ("much, then a byte a second", 1 << 30, 1, 1, Some(601)),
-            ("half the rate", 0, 5000, 10, Some(50)),
+            ("half the rate", 0, 5000, 10, Some(55)),
             ("16 kB/s, bit by bit", 0, 16_000, 1, None),
             ("16 kB/s in steps of a minute", 4 << 20, 960_000, 60, None),
             ("16 kB/s in steps of five", 6 << 20, 4_800_000, 300, None),

@@ -11,7 +11,7 @@ use hikyaku_congestion::{Handle, Settings};
 use hikyaku_core::arm::{Arm, Transport};
 use hikyaku_core::units::Rate;
 use parking_lot::Mutex;
-use quinn::StoppedError;
+use quinn::{StoppedError, VarInt};
 use tokio::time::Sleep;
 
 use super::report::Reporter;
@@ -20,12 +20,12 @@ use super::taken::Streamed;
 use super::watcher::Watcher;
 use super::{Exchange, Flight, Load, Patience, Signal, Snapshot, Terms};
 use crate::conn::Conn;
-use crate::serve::{CONNECTION_WINDOW, Marks, max_idle};
+use crate::serve::{Marks, max_idle};
 use crate::transport::TransportChoice;
 
 /// Tells when the peer has acknowledged a stream to its end (or stopped it).
 pub(crate) type Stopped =
-    Pin<Box<dyn Future<Output = Result<Option<quinn::VarInt>, StoppedError>> + Send + Sync>>;
+    Pin<Box<dyn Future<Output = Result<Option<VarInt>, StoppedError>> + Send + Sync>>;
 
 /// Between reports while responses are under way, at most.
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ impl Acknowledged {
         let mut finished = self.finished.lock();
         let index = finished
             .iter()
-            .position(|(stream, _)| quinn::VarInt::from(*stream).into_inner() == id)?;
+            .position(|(stream, _)| VarInt::from(*stream).into_inner() == id)?;
         Some(finished.swap_remove(index).1)
     }
 
@@ -144,6 +144,7 @@ impl QuicMeter {
             ..conn.chosen()
         };
         let controller = Handle::of(quic.congestion_state());
+        conn.uploads.note_rtt(quic.rtt());
         let patience = Patience::new(Terms::of(&conn.shared.live().config));
         let keep_alive = KeepAlive::new(max_idle(&conn.shared.live().config));
         let handshake = Snapshot {
@@ -176,6 +177,9 @@ impl QuicMeter {
     /// To be polled by the connection's task.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
         self.load = self.conn.ledger.take(cx, &mut self.given_up);
+        if let Some(window) = self.conn.uploads.poll_changed(cx) {
+            self.set_window(window);
+        }
         self.awaiting
             .extend(self.acknowledged.arrived.lock().drain(..));
         let now = Instant::now();
@@ -291,6 +295,7 @@ impl QuicMeter {
             since_ack: Duration::ZERO,
             closed: false,
         };
+        self.conn.uploads.note_rtt(path.rtt);
         self.reporter.keep_best_rate(&mut self.snapshot);
         let sending = self.load.is_sending() || !self.awaiting.is_empty();
         if self.keep_alive.look(now, stats.udp_rx.datagrams) {
@@ -366,9 +371,12 @@ impl QuicMeter {
     fn nudge(&mut self) {
         self.nudges += 1;
         // A larger window wakes the connection, and has it send MAX_DATA; nobody minds a byte more.
-        let window = CONNECTION_WINDOW.saturating_add(self.nudges);
-        self.quic
-            .set_receive_window(quinn::VarInt::from_u32(window));
+        self.set_window(self.conn.uploads.bytes());
+    }
+
+    fn set_window(&self, window: u32) {
+        let window = VarInt::from_u32(window.saturating_add(self.nudges));
+        self.quic.set_receive_window(window);
     }
 
     /// Lets packets take the path that was chosen since; to the address that the client has by now.

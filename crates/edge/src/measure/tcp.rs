@@ -60,6 +60,7 @@ impl TcpMeter {
     pub(crate) fn new(conn: Arc<Conn>, socket: Arc<Socket>) -> Self {
         let now = Instant::now();
         let snapshot = socket.look().unwrap_or_default();
+        conn.uploads.note_rtt(snapshot.srtt);
         let patience = Patience::new(Terms::of(&conn.shared.live().config));
         Self {
             reporter: Reporter::new(Arm::new(conn.peer.version, conn.congestion()), now),
@@ -300,6 +301,7 @@ impl TcpMeter {
         if let Ok(snapshot) = self.socket.look() {
             self.snapshot = self.departed.complete(snapshot, &self.snapshot);
             self.reporter.keep_best_rate(&mut self.snapshot);
+            self.conn.uploads.note_rtt(self.snapshot.srtt);
         }
     }
 

@@ -37,6 +37,15 @@ impl TrackedBody {
         }
     }
 
+    /// No content, to end with.
+    pub(crate) fn nothing(&self) -> Content {
+        Content {
+            bytes: Bytes::new(),
+            ledger: Arc::clone(&self.ledger),
+            last: None,
+        }
+    }
+
     fn track(&mut self, mut bytes: Bytes) -> Content {
         if bytes.len() > self.max_chunk {
             self.rest = bytes.split_off(self.max_chunk);
@@ -127,6 +136,13 @@ pub(crate) struct Content {
     ledger: Arc<Ledger>,
     /// Of a response of which these are the last bytes.
     last: Option<Ticket>,
+}
+
+impl Content {
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
 }
 
 impl Buf for Content {

@@ -13,6 +13,7 @@ use http_body_util::BodyExt;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, Sleep};
 
+use super::window::UploadWindow;
 use crate::config::Config;
 use crate::content::{BoxError, RequestBody};
 
@@ -52,6 +53,7 @@ pub(crate) struct LimitedBody {
     patience: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     outcome: Arc<AtomicU8>,
+    uploads: Arc<UploadWindow>,
     rest: Rest,
     discard: Discard,
 }
@@ -75,6 +77,7 @@ impl LimitedBody {
     /// Bounds the body of a request, or refuses it for the size that it announces.
     pub(crate) fn limit(
         request: Request<RequestBody>,
+        uploads: &Arc<UploadWindow>,
         config: &Config,
     ) -> (Result<Request<RequestBody>, Refusal>, Outcome) {
         if request.body().is_end_stream() {
@@ -92,6 +95,7 @@ impl LimitedBody {
                 patience: config.timeouts.body,
                 timer: None,
                 outcome: Arc::clone(&outcome),
+                uploads: Arc::clone(uploads),
                 rest: match awaits_continue {
                     true => Rest::Nothing,
                     false => Rest::Discard(discard),
@@ -120,7 +124,8 @@ impl LimitedBody {
 
     /// Counts a frame against the limit.
     fn count(&mut self, frame: &Frame<Bytes>) -> Result<(), BoxError> {
-        let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+        let length = length(frame);
+        self.uploads.on_read(length);
         self.left = match self.left.checked_sub(length) {
             Some(left) => left,
             None => return Err(self.refuse(1, TOO_LARGE)),
@@ -170,7 +175,8 @@ impl Drop for LimitedBody {
             && !self.inner.is_end_stream()
             && let Ok(runtime) = Handle::try_current()
         {
-            runtime.spawn(discard.run(std::mem::take(&mut self.inner)));
+            let body = std::mem::take(&mut self.inner);
+            runtime.spawn(discard.run(body, Arc::clone(&self.uploads)));
         }
     }
 }
@@ -191,11 +197,12 @@ impl Discard {
         }
     }
 
-    async fn run(self, mut body: RequestBody) {
+    async fn run(self, mut body: RequestBody, uploads: Arc<UploadWindow>) {
         let reading = async {
             let mut left = self.bytes;
             while let Some(Ok(frame)) = body.frame().await {
-                let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+                let length = length(&frame);
+                uploads.on_read(length);
                 match left.checked_sub(length) {
                     Some(rest) => left = rest,
                     None => return,
@@ -204,6 +211,10 @@ impl Discard {
         };
         let _ = tokio::time::timeout(self.time, reading).await;
     }
+}
+
+fn length(frame: &Frame<Bytes>) -> u64 {
+    frame.data_ref().map_or(0, |data| data.len() as u64)
 }
 
 /// How long a client that sends nothing is given to read an early answer.
@@ -218,6 +229,7 @@ mod tests {
     use http_body_util::StreamBody;
     use tokio::sync::mpsc;
 
+    use super::super::window::UploadMemory;
     use super::*;
 
     /// A request whose body has 100 frames of 1000 bytes, each of which is noted when it is
@@ -252,7 +264,9 @@ mod tests {
             let mut config = Config::default();
             config.limits.body_size = ByteSize::from_bytes(limit);
             let (request, mut noted) = request(headers);
-            let (limited, _) = LimitedBody::limit(request, &config);
+            let memory = Arc::new(UploadMemory::new(config.limits.upload_memory));
+            let uploads = Arc::new(UploadWindow::new(memory, 0));
+            let (limited, _) = LimitedBody::limit(request, &uploads, &config);
             let mut body = limited.unwrap().into_body();
             for _ in 0..frames {
                 if body.frame().await.unwrap().is_err() {

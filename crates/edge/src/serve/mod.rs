@@ -3,12 +3,15 @@
 mod body;
 mod executor;
 mod h3;
+mod head;
+mod http2;
 mod idle;
 mod marked;
 mod pace;
 mod quic;
 mod tcp;
 mod tls_io;
+mod window;
 
 use std::sync::Arc;
 
@@ -25,8 +28,9 @@ pub(crate) use body::LimitedBody;
 pub(crate) use marked::{MarkedSocket, Marks};
 pub(crate) use pace::Pacer;
 pub use quic::QuicError;
-pub(crate) use quic::{CONNECTION_WINDOW, QuicConfig, QuicListener, max_idle};
+pub(crate) use quic::{QuicConfig, QuicListener, max_idle};
 pub(crate) use tcp::TcpAcceptor;
+pub(crate) use window::{FIRST_WINDOW, UploadMemory, UploadWindow};
 
 /// Answers a request: checks what no content has to care for, and applies the
 /// connection's decision to the response.
@@ -39,7 +43,7 @@ pub(crate) async fn respond(
     let path = conn.route().map(|_| request.uri().clone());
     let checked = check(&request, conn.peer.version);
     // Limited in any case, since that has the client get the answer whatever it still sends.
-    let (request, outcome) = LimitedBody::limit(request, &live.config);
+    let (request, outcome) = LimitedBody::limit(request, &conn.uploads, &live.config);
     let mut response = match checked.and(request) {
         Ok(request) => {
             let response = answer(conn, &live, request).await;

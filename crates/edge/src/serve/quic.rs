@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::h3;
+use super::window::FIRST_WINDOW;
 use crate::config::Config;
 use crate::conn::Conn;
 use crate::content::Peer;
@@ -33,9 +34,6 @@ use crate::transport::TransportChoice;
 /// Longest idle time: NATs forget UDP flows after about half a minute (RFC 4787 §4.3 asks
 /// for two minutes, many do less).
 const MAX_IDLE: Duration = Duration::from_secs(30);
-/// Flow control windows for uploads.
-const STREAM_WINDOW: u32 = 1 << 20;
-pub(crate) const CONNECTION_WINDOW: u32 = 2 << 20;
 /// Unidirectional streams of the client: control and QPACK (RFC 9114 §6.2), and some to
 /// spare for greasing.
 const UNI_STREAMS: u32 = 8;
@@ -55,6 +53,7 @@ pub(crate) struct QuicConfig {
     server: quinn::ServerConfig,
     max_idle: IdleTimeout,
     max_streams: VarInt,
+    stream_window: VarInt,
 }
 
 impl QuicConfig {
@@ -73,6 +72,7 @@ impl QuicConfig {
             server: quinn::ServerConfig::with_crypto(Arc::new(crypto)),
             max_idle,
             max_streams: VarInt::from_u32(config.limits.streams),
+            stream_window: VarInt::from_u32(config.limits.upload_window() / 2),
         })
     }
 
@@ -92,8 +92,9 @@ impl QuicConfig {
             .max_idle_timeout(Some(self.max_idle))
             .max_concurrent_bidi_streams(self.max_streams)
             .max_concurrent_uni_streams(VarInt::from_u32(UNI_STREAMS))
-            .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
-            .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
+            // Fixed from here on; the connection's, which follows the path, bounds all streams.
+            .stream_receive_window(self.stream_window)
+            .receive_window(VarInt::from_u32(FIRST_WINDOW))
             .send_window(SEND_WINDOW)
             .datagram_receive_buffer_size(None)
             .qlog_stream(trace.map(Trace::stream))

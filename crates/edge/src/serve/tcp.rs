@@ -14,7 +14,7 @@ use hikyaku_core::arm::{Congestion, Transport, Version};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,13 +22,13 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
 
-use super::executor::AtOnce;
+use super::http2::Http2;
 use super::idle::IdleTimer;
 use super::respond;
 use super::tls_io::{Flush, FlushedByDriver, TlsIo};
 use crate::config::Config;
 use crate::conn::Conn;
-use crate::content::{Peer, RequestBody};
+use crate::content::{BoxError, Peer, RequestBody};
 use crate::limits::Admission;
 use crate::live::LiveConnection;
 use crate::measure::{MeteredIo, Socket, TcpMeter, TrackedBody};
@@ -36,17 +36,10 @@ use crate::metrics::{Refusal, add};
 use crate::mptcp::Mptcp;
 use crate::shared::Shared;
 
-/// Bytes of a response that HTTP/2 may hold for one stream until the client takes them.
-const H2_SEND_BUFFER: usize = 256 * 1024;
-/// Content of a DATA frame that, with its header of 9 bytes, fills one TLS record.
-const H2_CHUNK: usize = 16 * 1024 - 9;
 /// Bytes of HTTP/2 that the kernel holds unsent (`TCP_NOTSENT_LOWAT`): they go before any response
 /// that is more urgent, and stay when the path becomes slow, since send buffers only grow. Less
 /// means more wakes a byte. HTTP/1.1 has one response at a time.
 const H2_UNSENT: u32 = 512 * 1024;
-/// Flow control windows for uploads.
-const H2_STREAM_WINDOW: u32 = 1 << 20;
-const H2_CONNECTION_WINDOW: u32 = 2 << 20;
 /// How long to wait when the process is out of file descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -172,7 +165,8 @@ async fn serve(
     let (http, flush) = match version {
         Version::H2 => {
             let (tls, flush) = FlushedByDriver::new(tls);
-            (http2(tls, &conn, &live.config), Some(flush))
+            let http: Driving = Box::pin(Http2::new(tls, &conn, &live.config));
+            (http, Some(flush))
         }
         _ => (http1(tls, &conn, &live.config), None),
     };
@@ -191,31 +185,14 @@ async fn serve(
 }
 
 type H1Io = TokioIo<TlsIo<MeteredIo>>;
-type H2Io = TokioIo<FlushedByDriver<MeteredIo>>;
 type Driving = Pin<Box<dyn DriveHttp + Send>>;
 
-/// A connection of hyper's, of whichever version.
-trait DriveHttp {
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>>;
+/// HTTP of whichever version over one connection.
+pub(super) trait DriveHttp {
+    /// Serves until the connection is over.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>>;
     /// Finishes what is under way and takes nothing more.
     fn stop(self: Pin<&mut Self>);
-}
-
-fn http2(tls: FlushedByDriver<MeteredIo>, conn: &Arc<Conn>, config: &Config) -> Driving {
-    let conn = Arc::clone(conn);
-    let header_size = u32::try_from(config.limits.header_size.bytes()).unwrap_or(u32::MAX);
-    let connection = http2::Builder::new(AtOnce)
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(config.limits.streams)
-        .max_header_list_size(header_size)
-        .max_send_buf_size(H2_SEND_BUFFER)
-        .initial_stream_window_size(H2_STREAM_WINDOW)
-        .initial_connection_window_size(H2_CONNECTION_WINDOW)
-        .serve_connection(
-            TokioIo::new(tls),
-            service_fn(move |request| answer(Arc::clone(&conn), request)),
-        );
-    Box::pin(connection)
 }
 
 fn http1(tls: TlsIo<MeteredIo>, conn: &Arc<Conn>, config: &Config) -> Driving {
@@ -233,24 +210,6 @@ fn http1(tls: TlsIo<MeteredIo>, conn: &Arc<Conn>, config: &Config) -> Driving {
     Box::pin(connection)
 }
 
-impl<S, B> DriveHttp for http2::Connection<H2Io, S, AtOnce>
-where
-    Self: Future<Output = hyper::Result<()>>,
-    S: hyper::service::HttpService<Incoming, ResBody = B>,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    B: http_body::Body + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    AtOnce: hyper::rt::bounds::Http2ServerConnExec<S::Future, B>,
-{
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>> {
-        Future::poll(self, cx)
-    }
-
-    fn stop(self: Pin<&mut Self>) {
-        self.graceful_shutdown();
-    }
-}
-
 impl<S, B> DriveHttp for http1::UpgradeableConnection<H1Io, S>
 where
     Self: Future<Output = hyper::Result<()>>,
@@ -259,8 +218,8 @@ where
     B: http_body::Body + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>> {
-        Future::poll(self, cx)
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Future::poll(self, cx).map_err(Into::into)
     }
 
     fn stop(self: Pin<&mut Self>) {
@@ -275,11 +234,7 @@ async fn answer(
     let mut ticket = conn.ledger.open(&request);
     let request = request.map(|body| RequestBody::new(body.map_err(Into::into)));
     let response = respond(&conn, request, &mut ticket).await;
-    let max_chunk = match conn.peer.version {
-        Version::H2 => H2_CHUNK,
-        _ => usize::MAX,
-    };
-    Ok(response.map(|body| TrackedBody::new(body, ticket, max_chunk)))
+    Ok(response.map(|body| TrackedBody::new(body, ticket, usize::MAX)))
 }
 
 /// A connection, its meter, and the timers that end it.
@@ -298,7 +253,7 @@ struct Connection {
 impl Connection {
     async fn run(mut self) -> io::Result<()> {
         let result = poll_fn(|cx| self.poll(cx)).await;
-        // hyper's part goes first: it closes the exchanges that are still open.
+        // HTTP goes first: it closes the exchanges that are still open.
         drop(self.http);
         drop(self.flush);
         let stalled = self.meter.is_stalled();
