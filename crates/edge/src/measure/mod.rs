@@ -5,10 +5,12 @@
 //! task that drives the connection, then waits for the peer's acknowledgement, reads the
 //! transport's counters, and reports.
 
+mod acknowledged;
 mod diag;
 mod exchange;
 mod info;
 mod io;
+mod keep_alive;
 mod patience;
 mod quic;
 mod report;
@@ -24,10 +26,11 @@ use std::time::Duration;
 
 use hikyaku_core::units::Rate;
 
+pub(crate) use acknowledged::Acknowledged;
 pub(crate) use exchange::{Exchange, Ledger, Load, Ticket};
 pub(crate) use io::{MeteredIo, Socket};
 pub(crate) use patience::{Patience, Terms};
-pub(crate) use quic::{Acknowledged, QuicMeter};
+pub(crate) use quic::QuicMeter;
 pub(crate) use stall::{Flight, Signal, Stall};
 pub(crate) use subflows::SubflowFlight;
 pub(crate) use tcp::TcpMeter;

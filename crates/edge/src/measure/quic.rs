@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use hikyaku_congestion::{Handle, Settings};
 use hikyaku_core::arm::{Arm, Transport};
 use hikyaku_core::units::Rate;
-use parking_lot::Mutex;
-use quinn::{StoppedError, VarInt};
+use quinn::VarInt;
 use tokio::time::Sleep;
 
+use super::acknowledged::{Acknowledged, Stopped};
+use super::keep_alive::KeepAlive;
 use super::report::Reporter;
 use super::route::{Look, RouteReporter};
 use super::taken::Streamed;
@@ -22,10 +23,6 @@ use super::{Exchange, Flight, Load, Patience, Signal, Snapshot, Terms};
 use crate::conn::Conn;
 use crate::serve::{Marks, max_idle};
 use crate::transport::TransportChoice;
-
-/// Tells when the peer has acknowledged a stream to its end (or stopped it).
-pub(crate) type Stopped =
-    Pin<Box<dyn Future<Output = Result<Option<VarInt>, StoppedError>> + Send + Sync>>;
 
 /// Between reports while responses are under way, at most.
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
@@ -38,39 +35,6 @@ const WATCHED: usize = 16;
 /// Longest that receivers of QUIC wait before they acknowledge: the default of `max_ack_delay`
 /// (RFC 9000 §18.2), which nobody exceeds.
 const ACK_DELAY: Duration = Duration::from_millis(25);
-
-/// Where handlers leave exchanges together with what tells of their acknowledgement.
-#[derive(Default)]
-pub(crate) struct Acknowledged {
-    /// Streams that are finished, until their handler collects them.
-    finished: Mutex<Vec<(quinn::StreamId, Stopped)>>,
-    arrived: Mutex<Vec<(Exchange, Stopped)>>,
-}
-
-impl hikyaku_h3::FinishObserver for Acknowledged {
-    fn finished(&self, stream: &quinn::SendStream) {
-        let stopped = Box::pin(stream.stopped());
-        self.finished.lock().push((stream.id(), stopped));
-    }
-}
-
-impl Acknowledged {
-    /// What tells of the acknowledgement of stream `id`, which was just finished.
-    pub(crate) fn of_stream(&self, id: u64) -> Option<Stopped> {
-        let mut finished = self.finished.lock();
-        let index = finished
-            .iter()
-            .position(|(stream, _)| VarInt::from(*stream).into_inner() == id)?;
-        Some(finished.swap_remove(index).1)
-    }
-
-    /// Leaves an exchange to the meter, which [`Ticket::complete_with`] wakes.
-    ///
-    /// [`Ticket::complete_with`]: super::Ticket::complete_with
-    pub(crate) fn hand_over(&self, exchange: Exchange, stopped: Stopped) {
-        self.arrived.lock().push((exchange, stopped));
-    }
-}
 
 /// Watches a QUIC connection until what was sent on it is acknowledged.
 pub(crate) struct QuicMeter {
@@ -180,8 +144,7 @@ impl QuicMeter {
         if let Some(window) = self.conn.uploads.poll_changed(cx) {
             self.set_window(window);
         }
-        self.awaiting
-            .extend(self.acknowledged.arrived.lock().drain(..));
+        self.acknowledged.take(&mut self.awaiting);
         let now = Instant::now();
         let ended = self.poll_acknowledged(cx, now) | self.give_up(now);
         let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
@@ -202,8 +165,7 @@ impl QuicMeter {
     pub(crate) async fn close(mut self) {
         self.conn.ledger.drained(&mut self.given_up).await;
         let now = Instant::now();
-        self.awaiting
-            .extend(self.acknowledged.arrived.lock().drain(..));
+        self.acknowledged.take(&mut self.awaiting);
         self.look(now);
         let mut cx = Context::from_waker(std::task::Waker::noop());
         while let Some((mut exchange, mut stopped)) = self.awaiting.pop_front() {
@@ -426,64 +388,5 @@ impl QuicMeter {
     fn end(&mut self, exchange: &Exchange, at: Instant) {
         self.reporter.on_exchange(exchange, at, exchange.complete);
         self.conn.ended(exchange, at, &self.snapshot);
-    }
-}
-
-/// Keeps a connection alive while its requests wait (RFC 9000 §10.1.2).
-#[derive(Clone, Copy, Debug)]
-struct KeepAlive {
-    /// Silence after which the client is asked for a sign of life.
-    interval: Duration,
-    /// Datagrams that came so far.
-    datagrams: u64,
-    /// When another was seen, or asked for.
-    at: Option<Instant>,
-}
-
-impl KeepAlive {
-    /// For a connection that is over after `max_idle` without a packet.
-    const fn new(max_idle: Duration) -> Self {
-        Self {
-            // Several may be lost.
-            interval: Duration::from_millis(max_idle.as_millis() as u64 / 4),
-            datagrams: 0,
-            at: None,
-        }
-    }
-
-    /// Notes how many datagrams came so far. Returns whether to ask for another.
-    fn look(&mut self, now: Instant, datagrams: u64) -> bool {
-        let heard = self.datagrams != datagrams;
-        let silent = self.at.is_some_and(|at| now >= at + self.interval);
-        self.datagrams = datagrams;
-        if heard || silent || self.at.is_none() {
-            self.at = Some(now);
-        }
-        silent && !heard
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn silence_is_asked_into() {
-        let start = Instant::now();
-        // name, at seconds, datagrams so far, ask
-        let looks = [
-            ("the first look", 0, 4, false),
-            ("a moment later", 7, 4, false),
-            ("a quarter of the time", 8, 4, true),
-            ("asked just now", 9, 5, false),
-            ("silent again", 17, 5, true),
-            ("no answer", 20, 5, false),
-            ("still none", 25, 5, true),
-        ];
-        let mut keep_alive = KeepAlive::new(Duration::from_secs(30));
-        for (name, secs, datagrams, want) in looks {
-            let now = start + Duration::from_secs(secs);
-            assert_eq!(keep_alive.look(now, datagrams), want, "{name}");
-        }
     }
 }
