@@ -32,6 +32,7 @@ readonly BENCH=(curl:curl h2load:nghttp2-client nginx:nginx taskset:util-linux)
 readonly TESTS=(
     chromium:chromium
     curl:curl
+    gtlsclient:ngtcp2-client
     h2load:nghttp2-client
     haproxy:haproxy
     ip:iproute2
@@ -41,6 +42,7 @@ readonly TESTS=(
     /etc/mime.types:media-types
     nginx:nginx
     openssl:openssl
+    python3:python3
     # BGP daemons beside which the egress agents are tested, and what their guide shows.
     /usr/lib/frr/bgpd:frr
     bird:bird2

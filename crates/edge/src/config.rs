@@ -9,11 +9,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::units::ByteSize;
+use hikyaku_core::units::{ByteSize, Rate};
 use serde::Deserialize;
 
 use crate::content::{FilesConfig, ProxyConfig};
 use crate::egress::{ClassConfig, EgressConfig};
+use crate::serve::FIRST_WINDOW;
 use crate::shards::ShardsConfig;
 
 pub use address::{ListenAddress, ParseAddressError};
@@ -155,6 +156,15 @@ pub struct Limits {
     pub memory_per_address: ByteSize,
     /// The same for all connections. Default `512MiB`.
     pub memory: ByteSize,
+    /// Bytes of requests' bodies that one connection of HTTP/2 or HTTP/3 may have in flight, at
+    /// least and at first 2 MiB. They are buffered while nobody reads them. Default
+    /// `16MiB`; at most 1 GiB counts.
+    pub upload_window: ByteSize,
+    /// What the windows of all connections may take beyond 2 MiB each. Default `256MiB`.
+    pub upload_memory: ByteSize,
+    /// Rate at which a client takes content at least, averaged over `timeouts.send_max`.
+    /// Default `8kbps`, which is 1 kB/s.
+    pub min_send_rate: Rate,
     /// Clients that are remembered; the ones not seen for longest are forgotten.
     /// Default 1000000 (at most 256 bytes each).
     pub clients: usize,
@@ -172,8 +182,19 @@ impl Default for Limits {
             memory_per_connection: ByteSize::from_mib(12),
             memory_per_address: ByteSize::from_mib(64),
             memory: ByteSize::from_mib(512),
+            upload_window: ByteSize::from_mib(16),
+            upload_memory: ByteSize::from_mib(256),
+            min_send_rate: Rate::from_bits_per_sec(8000),
             clients: 1_000_000,
         }
+    }
+}
+
+impl Limits {
+    /// `upload_window` in bytes, within what HTTP/2 can express (RFC 9113 §6.9.1).
+    pub(crate) fn upload_window(&self) -> u32 {
+        let bytes = self.upload_window.bytes().min(1 << 30);
+        u32::try_from(bytes).unwrap_or(1 << 30).max(FIRST_WINDOW)
     }
 }
 
@@ -190,9 +211,19 @@ pub struct Timeouts {
     /// Without a byte of a request's body. Default `30s`.
     #[serde(with = "hikyaku_core::units::duration")]
     pub body: Duration,
-    /// Without the client taking or acknowledging a byte of a response. Default `30s`.
+    /// Without the client taking a byte of content, when it has taken none before. Default
+    /// `30s`.
     #[serde(with = "hikyaku_core::units::duration")]
     pub send: Duration,
+    /// Without the client taking a byte of content, however much it has taken before: each
+    /// byte buys the time in which `limits.min_send_rate` carries it. Never below `send`.
+    /// Default `10m`.
+    #[serde(with = "hikyaku_core::units::duration")]
+    pub send_max: Duration,
+    /// For the rest of a request's body after an early answer, which is read and discarded so
+    /// that the client gets the answer (RFC 9112 §9.6). Default `30s`.
+    #[serde(with = "hikyaku_core::units::duration")]
+    pub linger: Duration,
     /// For a connection without requests. Default `75s` on TCP; QUIC closes after 30 s
     /// at most, since NATs forget UDP flows by then.
     #[serde(with = "hikyaku_core::units::duration")]
@@ -209,6 +240,8 @@ impl Default for Timeouts {
             header: Duration::from_secs(15),
             body: Duration::from_secs(30),
             send: Duration::from_secs(30),
+            send_max: Duration::from_secs(600),
+            linger: Duration::from_secs(30),
             idle: Duration::from_secs(75),
             drain: Duration::from_secs(30),
         }

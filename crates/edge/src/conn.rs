@@ -25,7 +25,7 @@ use crate::events::Event;
 use crate::measure::{Exchange, Ledger, Snapshot};
 use crate::metrics::AltSvcAction;
 use crate::mptcp::Mptcp;
-use crate::serve::Pacer;
+use crate::serve::{FIRST_WINDOW, Pacer, UploadWindow};
 use crate::shared::Shared;
 use crate::transport::TransportChoice;
 use choice::Choice;
@@ -40,6 +40,8 @@ pub(crate) struct Conn {
     pub(crate) peer: Peer,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) shared: Arc<Shared>,
+    /// For requests' bodies.
+    pub(crate) uploads: Arc<UploadWindow>,
     opened: Instant,
     choice: ArcSwap<Choice>,
     /// The congestion control in use, by its place in [`Congestion::ALL`].
@@ -95,7 +97,13 @@ impl Conn {
         shared
             .metrics
             .on_congestion(version.transport(), congestion);
+        let most = match version {
+            // The kernel's window follows the path by itself.
+            Version::H1 => FIRST_WINDOW,
+            _ => shared.live().config.limits.upload_window(),
+        };
         let conn = Arc::new(Self {
+            uploads: Arc::new(UploadWindow::new(Arc::clone(&shared.upload_memory), most)),
             choice: ArcSwap::from_pointee(Choice::new(decision, &peer, epoch)),
             congestion: AtomicU8::new(congestion as u8),
             peer,

@@ -88,7 +88,7 @@ pub(crate) enum Refusal {
     Connections,
     /// `limits.connections_per_address`.
     PerAddress,
-    /// The client took nothing for `timeouts.send`.
+    /// The client took too little (`timeouts.send`, `limits.min_send_rate`).
     Stalled,
     /// The client sent too many frames that ask for nothing.
     Flood,

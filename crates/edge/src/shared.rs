@@ -20,7 +20,7 @@ use crate::limits::{Connections, OnceASecond};
 use crate::measure::Socket;
 use crate::metrics::{Metrics, Refusal, UDP_EVENTS};
 use crate::qlog::Traces;
-use crate::serve::Marks;
+use crate::serve::{Marks, UploadMemory};
 use crate::shards::Shards;
 use crate::tcp_cc::{Control, Controls};
 use crate::tls::Certificate;
@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) controls: Controls,
     /// What chooses the path of QUIC packets, for all sockets.
     pub(crate) marks: Arc<Marks>,
+    /// For uploads on paths that need much in flight.
+    pub(crate) upload_memory: Arc<UploadMemory>,
     /// Where there is an agent of egress paths.
     pub(crate) egress: Option<Arc<Egress>>,
     /// Addresses that are served.
@@ -79,6 +81,7 @@ impl Shared {
             traces: Traces::default(),
             controls,
             marks: Arc::default(),
+            upload_memory: Arc::new(UploadMemory::new(live.config.limits.upload_memory)),
             egress,
             addresses,
             reloads: Reloads::default(),
@@ -100,6 +103,8 @@ impl Shared {
     /// Puts another configuration into force.
     pub(crate) fn set_live(&self, live: Live) {
         self.connections.set_limits(&live.config.limits);
+        self.upload_memory
+            .set_limit(live.config.limits.upload_memory);
         self.live.store(Arc::new(live));
     }
 

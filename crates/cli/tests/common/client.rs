@@ -109,6 +109,11 @@ impl H3 {
         receive_window: Option<u32>,
     ) -> Result<Self, quinn::ConnectionError> {
         let (endpoint, quic) = quic(address, "h3", receive_window).await?;
+        Ok(Self::over(endpoint, quic).await)
+    }
+
+    /// Over a QUIC connection that is there.
+    pub async fn over(endpoint: Endpoint, quic: quinn::Connection) -> Self {
         let (mut driver, requests) = h3::client::builder()
             .max_field_section_size(1 << 20)
             .send_grease(false)
@@ -116,11 +121,11 @@ impl H3 {
             .await
             .unwrap();
         tokio::spawn(async move { driver.wait_idle().await });
-        Ok(Self {
+        Self {
             requests,
             quic,
             endpoint,
-        })
+        }
     }
 
     /// Ends the connection as a client that has all it wants.

@@ -29,7 +29,8 @@ pub enum Speaks {
 /// Starts an upstream on a thread of its own; it ends with the process.
 ///
 /// `/echo` sends the body back, and its length as the trailer `x-length`; `/head` tells the
-/// request's head; `/hang` never answers; `/half` breaks off in the middle of its body.
+/// request's head; `/hang` never answers, `/late` after six seconds, `/early` before it reads
+/// the request's body; `/half` breaks off in the middle of its body.
 pub fn start(speaks: Speaks) -> SocketAddr {
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -79,6 +80,16 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Body>, BrokenOff>
         "/hang" => {
             tokio::time::sleep(Duration::from_secs(3600)).await;
             Err(BrokenOff)
+        }
+        "/late" => {
+            tokio::time::sleep(Duration::from_secs(6)).await;
+            Ok(Response::new(full("late")))
+        }
+        "/early" => {
+            let mut body = request.into_body();
+            tokio::spawn(async move { while body.frame().await.is_some() {} });
+            let response = Response::builder().status(StatusCode::FORBIDDEN);
+            Ok(response.body(full("early")).unwrap())
         }
         "/half" => {
             let half = async { Ok(Frame::data(Bytes::from("half"))) };

@@ -1,20 +1,18 @@
 //! Requests and their responses, from arrival until the transport has the last byte.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use futures_util::future::poll_fn;
 use futures_util::task::AtomicWaker;
 use http::uri::Authority;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
-use http_body::{Body as _, Frame, SizeHint};
 use parking_lot::Mutex;
 
 use crate::budget::Account;
-use crate::content::{Body, BoxError, ErrorReason};
+use crate::content::{BoxError, ErrorReason};
 use crate::egress::Outstanding;
 
 /// A request and its response.
@@ -71,6 +69,8 @@ pub(crate) fn host<B>(request: &Request<B>) -> &str {
 pub(crate) struct Ledger {
     state: Mutex<State>,
     meter: AtomicWaker,
+    /// Bytes of content that the transport has taken; on TCP alone.
+    content: AtomicU64,
     /// Times are noted that are only needed where there are egress paths.
     watched: bool,
     /// Memory for the content.
@@ -171,9 +171,19 @@ impl Ledger {
         state.starved + now.unwrap_or_default()
     }
 
+    /// Bytes of responses' content that have gone to the transport so far; on TCP alone.
+    pub(crate) fn content(&self) -> u64 {
+        self.content.load(Ordering::Relaxed)
+    }
+
     /// What is under way.
     pub(crate) fn load(&self) -> Load {
         self.state.lock().load
+    }
+
+    /// Notes content that has gone to the transport.
+    pub(super) fn note_content(&self, bytes: usize) {
+        self.content.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Wakes the meter.
@@ -295,6 +305,11 @@ impl Ticket {
         }
     }
 
+    /// The connection's ledger.
+    pub(super) fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+
     /// Notes what is to be sent, for the choice of a path.
     pub(crate) fn sends(&mut self, outstanding: Outstanding) {
         self.outstanding = Some(outstanding);
@@ -329,199 +344,5 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         self.ledger.close(self.exchange.take(), self.waiting);
-    }
-}
-
-/// A response's body on TCP, which closes its exchange when the last byte is written.
-///
-/// That is later than when the last byte is *read* from the body: HTTP/2 may hold it
-/// back for flow control. So the ticket travels with the last bytes themselves, and the
-/// exchange is closed when the connection has written and dropped them.
-#[derive(Debug)]
-pub(crate) struct TrackedBody {
-    body: Body,
-    /// Of the body, read but not yet handed on.
-    rest: Bytes,
-    max_chunk: usize,
-    ticket: Option<Ticket>,
-}
-
-impl TrackedBody {
-    /// Tracks `body`, which is handed on in chunks of at most `max_chunk` bytes.
-    pub(crate) fn new(body: Body, ticket: Ticket, max_chunk: usize) -> Self {
-        Self {
-            body,
-            rest: Bytes::new(),
-            max_chunk,
-            ticket: Some(ticket),
-        }
-    }
-
-    fn track(&mut self, mut bytes: Bytes) -> Bytes {
-        if bytes.len() > self.max_chunk {
-            self.rest = bytes.split_off(self.max_chunk);
-        }
-        if let Some(ticket) = &mut self.ticket {
-            ticket.sent(bytes.len());
-        }
-        if !self.is_end_stream() {
-            return bytes;
-        }
-        match self.ticket.take() {
-            Some(ticket) => Bytes::from_owner(LastBytes {
-                bytes,
-                ticket: Some(ticket),
-            }),
-            None => bytes,
-        }
-    }
-}
-
-impl http_body::Body for TrackedBody {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if !self.rest.is_empty() {
-            let rest = std::mem::take(&mut self.rest);
-            return Poll::Ready(Some(Ok(Frame::data(self.track(rest)))));
-        }
-        let frame = Pin::new(&mut self.body).poll_frame(cx);
-        if let Some(ticket) = &mut self.ticket {
-            ticket.waits(frame.is_pending());
-        }
-        Poll::Ready(match ready!(frame) {
-            Some(Ok(frame)) => {
-                // hyper does not read past trailers.
-                if frame.is_trailers()
-                    && let Some(ticket) = self.ticket.take()
-                {
-                    ticket.complete();
-                }
-                Some(Ok(frame.map_data(|bytes| self.track(bytes))))
-            }
-            Some(Err(error)) => {
-                if let Some(mut ticket) = self.ticket.take() {
-                    ticket.failed(&error);
-                }
-                Some(Err(error))
-            }
-            None => {
-                if let Some(ticket) = self.ticket.take() {
-                    ticket.complete();
-                }
-                None
-            }
-        })
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        let rest = self.rest.len() as u64;
-        let body = self.body.size_hint();
-        let mut hint = SizeHint::new();
-        hint.set_lower(body.lower() + rest);
-        if let Some(upper) = body.upper() {
-            hint.set_upper(upper + rest);
-        }
-        hint
-    }
-}
-
-impl Drop for TrackedBody {
-    fn drop(&mut self) {
-        // A body known to be empty is dropped without being read.
-        if self.is_end_stream()
-            && let Some(ticket) = self.ticket.take()
-        {
-            ticket.complete();
-        }
-    }
-}
-
-#[derive(Debug)]
-struct LastBytes {
-    bytes: Bytes,
-    ticket: Option<Ticket>,
-}
-
-impl AsRef<[u8]> for LastBytes {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Drop for LastBytes {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            ticket.complete();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use http_body_util::{BodyExt, StreamBody};
-
-    use super::*;
-
-    fn ticket(ledger: &Arc<Ledger>) -> Ticket {
-        ledger.open(&Request::get("https://a.example/x").body(()).unwrap())
-    }
-
-    fn ended(ledger: &Ledger) -> Vec<(bool, u64)> {
-        let mut ended = Vec::new();
-        ledger.take(&Context::from_waker(std::task::Waker::noop()), &mut ended);
-        ended.iter().map(|e| (e.complete, e.bytes)).collect()
-    }
-
-    #[tokio::test]
-    async fn an_exchange_ends_when_its_last_bytes_are_dropped() {
-        let ledger = Arc::<Ledger>::default();
-        let body = Body::from(Bytes::from_static(&[7; 10]));
-        let mut body = TrackedBody::new(body, ticket(&ledger), 4);
-        let mut chunks = Vec::new();
-        while let Some(frame) = body.frame().await {
-            chunks.push(frame.unwrap().into_data().unwrap());
-        }
-        drop(body);
-        let lengths: Vec<usize> = chunks.iter().map(Bytes::len).collect();
-        assert_eq!(lengths, [4, 4, 2]);
-        assert_eq!(ended(&ledger), [], "the last chunk is still to be written");
-        assert_eq!(ledger.load().in_flight, 1);
-        drop(chunks);
-        assert_eq!(ended(&ledger), [(true, 10)]);
-        assert_eq!(ledger.load(), Load::default());
-    }
-
-    #[tokio::test]
-    async fn bodies_given_up_are_incomplete() {
-        let ledger = Arc::<Ledger>::default();
-        drop(ticket(&ledger));
-        assert_eq!(ended(&ledger), [(false, 0)], "no response at all");
-
-        drop(TrackedBody::new(Body::empty(), ticket(&ledger), usize::MAX));
-        assert_eq!(ended(&ledger), [(true, 0)], "nothing to send");
-
-        let body = Body::from(Bytes::from_static(&[7; 10]));
-        drop(TrackedBody::new(body, ticket(&ledger), usize::MAX));
-        assert_eq!(ended(&ledger), [(false, 0)], "never read");
-
-        let frames = [
-            Ok(Frame::data(Bytes::from_static(b"abc"))),
-            Err("broke off"),
-        ];
-        let broken = StreamBody::new(futures_util::stream::iter(frames));
-        let mut body = TrackedBody::new(Body::boxed(broken), ticket(&ledger), usize::MAX);
-        assert!(body.frame().await.unwrap().is_ok());
-        assert!(body.frame().await.unwrap().is_err());
-        drop(body);
-        assert_eq!(ended(&ledger), [(false, 3)], "its source failed");
     }
 }

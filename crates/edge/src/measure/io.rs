@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use hikyaku_core::explain::SubflowState;
 use hikyaku_core::units::Rate;
@@ -34,6 +35,8 @@ pub(crate) struct Socket {
     base: u64,
     written: AtomicU64,
     blocked: AtomicBool,
+    /// Nothing reads or writes it any more.
+    released: AtomicBool,
 }
 
 impl Socket {
@@ -54,6 +57,7 @@ impl Socket {
             mark: AtomicU32::new(0),
             written: AtomicU64::new(0),
             blocked: AtomicBool::new(false),
+            released: AtomicBool::new(false),
         }))
     }
 
@@ -191,6 +195,45 @@ impl Socket {
         controls.kick(&self.stream, self.peer, *control)
     }
 
+    /// Closes the sending side, then reads and discards what the client still sends (RFC 9112
+    /// §9.6), for at most `time`: a socket that is closed with unread data, or that data meets
+    /// afterwards, resets the connection, and the client loses the response. Does nothing while
+    /// something else uses the socket.
+    pub(crate) async fn linger(&self, time: Duration) {
+        if !self.released.load(Ordering::Acquire) {
+            return;
+        }
+        let shut = rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Write);
+        if shut.is_err() {
+            return;
+        }
+        let srtt = self.look().map_or(Duration::ZERO, |snapshot| snapshot.srtt);
+        let [shortest, longest] = LINGER_SILENCE;
+        let silence = (3 * srtt).clamp(shortest, longest);
+        let discard = async {
+            let mut left = LINGER_BYTES;
+            while let Ok(read) = tokio::time::timeout(silence, self.discard()).await {
+                match left.checked_sub(read.unwrap_or(0)) {
+                    Some(rest) if rest < left => left = rest,
+                    _ => return,
+                }
+            }
+        };
+        let _ = tokio::time::timeout(time, discard).await;
+    }
+
+    /// Waits for data, and discards some. Returns how much; 0 at the end.
+    async fn discard(&self) -> io::Result<usize> {
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            self.stream.readable().await?;
+            match self.stream.try_read(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
+    }
+
     /// Bytes that the socket has taken so far, and whether it took no more at the last
     /// write, so that some may wait above it.
     pub(crate) fn written(&self) -> (u64, bool) {
@@ -200,6 +243,12 @@ impl Socket {
         )
     }
 }
+
+/// Bounds of the silence after which a closed connection is left: three round trips within
+/// these.
+const LINGER_SILENCE: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(2)];
+/// Most that is discarded of a closed connection.
+const LINGER_BYTES: usize = 16 << 20;
 
 /// The reading and writing end of a [`Socket`].
 #[derive(Debug)]
@@ -226,6 +275,12 @@ impl MeteredIo {
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
+    }
+}
+
+impl Drop for MeteredIo {
+    fn drop(&mut self) {
+        self.0.released.store(true, Ordering::Release);
     }
 }
 

@@ -5,31 +5,37 @@
 //! task that drives the connection, then waits for the peer's acknowledgement, reads the
 //! transport's counters, and reports.
 
+mod acknowledged;
 mod diag;
 mod exchange;
 mod held;
 mod info;
 mod io;
+mod keep_alive;
 mod patience;
 mod quic;
 mod report;
 mod route;
 mod stall;
 mod subflows;
+mod taken;
 mod tcp;
+mod tracked;
 mod watcher;
 
 use std::time::Duration;
 
 use hikyaku_core::units::Rate;
 
-pub(crate) use exchange::{Exchange, Ledger, Load, Ticket, TrackedBody};
+pub(crate) use acknowledged::Acknowledged;
+pub(crate) use exchange::{Exchange, Ledger, Load, Ticket};
 pub(crate) use io::{MeteredIo, Socket};
-pub(crate) use patience::Patience;
-pub(crate) use quic::{Acknowledged, QuicMeter};
+pub(crate) use patience::{Patience, Terms};
+pub(crate) use quic::QuicMeter;
 pub(crate) use stall::{Flight, Signal, Stall};
 pub(crate) use subflows::SubflowFlight;
 pub(crate) use tcp::TcpMeter;
+pub(crate) use tracked::{Content, TrackedBody};
 
 /// A transport's own account of a connection, since its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

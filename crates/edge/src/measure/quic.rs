@@ -10,23 +10,21 @@ use std::time::{Duration, Instant};
 use hikyaku_congestion::{Handle, Settings};
 use hikyaku_core::arm::{Arm, Transport};
 use hikyaku_core::units::Rate;
-use parking_lot::Mutex;
-use quinn::StoppedError;
+use quinn::VarInt;
 use tokio::time::Sleep;
 
+use super::acknowledged::{Acknowledged, Stopped};
+use super::keep_alive::KeepAlive;
 use super::report::Reporter;
 use super::route::{Look, RouteReporter};
+use super::taken::Streamed;
 use super::watcher::Watcher;
-use super::{Exchange, Flight, Load, Patience, Signal, Snapshot};
+use super::{Exchange, Flight, Load, Patience, Signal, Snapshot, Terms};
 use crate::conn::Conn;
-use crate::serve::{CONNECTION_WINDOW, Marks};
+use crate::serve::{Marks, max_idle};
 use crate::transport::TransportChoice;
 
-/// Tells when the peer has acknowledged a stream to its end (or stopped it).
-pub(crate) type Stopped =
-    Pin<Box<dyn Future<Output = Result<Option<quinn::VarInt>, StoppedError>> + Send + Sync>>;
-
-/// Between reports while responses are under way.
+/// Between reports while responses are under way, at most.
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
 /// Shortest time between two looks at the counters.
 const MIN_INTERVAL: Duration = Duration::from_millis(5);
@@ -37,39 +35,6 @@ const WATCHED: usize = 16;
 /// Longest that receivers of QUIC wait before they acknowledge: the default of `max_ack_delay`
 /// (RFC 9000 §18.2), which nobody exceeds.
 const ACK_DELAY: Duration = Duration::from_millis(25);
-
-/// Where handlers leave exchanges together with what tells of their acknowledgement.
-#[derive(Default)]
-pub(crate) struct Acknowledged {
-    /// Streams that are finished, until their handler collects them.
-    finished: Mutex<Vec<(quinn::StreamId, Stopped)>>,
-    arrived: Mutex<Vec<(Exchange, Stopped)>>,
-}
-
-impl hikyaku_h3::FinishObserver for Acknowledged {
-    fn finished(&self, stream: &quinn::SendStream) {
-        let stopped = Box::pin(stream.stopped());
-        self.finished.lock().push((stream.id(), stopped));
-    }
-}
-
-impl Acknowledged {
-    /// What tells of the acknowledgement of stream `id`, which was just finished.
-    pub(crate) fn of_stream(&self, id: u64) -> Option<Stopped> {
-        let mut finished = self.finished.lock();
-        let index = finished
-            .iter()
-            .position(|(stream, _)| quinn::VarInt::from(*stream).into_inner() == id)?;
-        Some(finished.swap_remove(index).1)
-    }
-
-    /// Leaves an exchange to the meter, which [`Ticket::complete_with`] wakes.
-    ///
-    /// [`Ticket::complete_with`]: super::Ticket::complete_with
-    pub(crate) fn hand_over(&self, exchange: Exchange, stopped: Stopped) {
-        self.arrived.lock().push((exchange, stopped));
-    }
-}
 
 /// Watches a QUIC connection until what was sent on it is acknowledged.
 pub(crate) struct QuicMeter {
@@ -88,11 +53,13 @@ pub(crate) struct QuicMeter {
     route: RouteReporter,
     load: Load,
     patience: Patience,
+    streamed: Streamed,
     steered: Option<Steered>,
     /// While there is another path to go to.
     watcher: Option<Watcher>,
-    /// How often it has left a path that carried nothing.
-    kicks: u32,
+    keep_alive: KeepAlive,
+    /// How often it was made to send something that the client acknowledges.
+    nudges: u32,
 }
 
 /// What the packets of a connection bear while it is steered.
@@ -141,6 +108,9 @@ impl QuicMeter {
             ..conn.chosen()
         };
         let controller = Handle::of(quic.congestion_state());
+        conn.uploads.note_rtt(quic.rtt());
+        let patience = Patience::new(Terms::of(&conn.shared.live().config));
+        let keep_alive = KeepAlive::new(max_idle(&conn.shared.live().config));
         let handshake = Snapshot {
             acked: controller.as_ref().map_or(0, Handle::acked_bytes),
             ..Snapshot::default()
@@ -159,18 +129,22 @@ impl QuicMeter {
             looked: now,
             snapshot: Snapshot::default(),
             load: Load::default(),
-            patience: Patience::new(now),
+            patience,
+            streamed: Streamed::after(&handshake),
             steered: None,
             watcher: None,
-            kicks: 0,
+            keep_alive,
+            nudges: 0,
         }
     }
 
     /// To be polled by the connection's task.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
         self.load = self.conn.ledger.take(cx, &mut self.given_up);
-        self.awaiting
-            .extend(self.acknowledged.arrived.lock().drain(..));
+        if let Some(window) = self.conn.uploads.poll_changed(cx) {
+            self.set_window(window);
+        }
+        self.acknowledged.take(&mut self.awaiting);
         let now = Instant::now();
         let ended = self.poll_acknowledged(cx, now) | self.give_up(now);
         let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
@@ -181,8 +155,9 @@ impl QuicMeter {
             self.steer();
             self.watch(cx);
         }
-        if !idle {
-            self.poll_timer(cx);
+        match idle {
+            true => self.patience.rest(),
+            false => self.poll_timer(cx),
         }
     }
 
@@ -190,8 +165,7 @@ impl QuicMeter {
     pub(crate) async fn close(mut self) {
         self.conn.ledger.drained(&mut self.given_up).await;
         let now = Instant::now();
-        self.awaiting
-            .extend(self.acknowledged.arrived.lock().drain(..));
+        self.acknowledged.take(&mut self.awaiting);
         self.look(now);
         let mut cx = Context::from_waker(std::task::Waker::noop());
         while let Some((mut exchange, mut stopped)) = self.awaiting.pop_front() {
@@ -202,9 +176,9 @@ impl QuicMeter {
         self.report(now, true, true);
     }
 
-    /// For how long the client has taken nothing of what there is to send.
-    pub(crate) fn stalled(&self) -> Duration {
-        self.patience.duration()
+    /// Whether the client has taken too little of what there is to send.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.patience.is_over()
     }
 
     /// Whether responses are sent but not acknowledged.
@@ -242,7 +216,7 @@ impl QuicMeter {
 
     fn poll_timer(&mut self, cx: &mut Context<'_>) {
         loop {
-            let deadline = self.looked + BUSY_INTERVAL;
+            let deadline = self.looked + BUSY_INTERVAL.min(self.keep_alive.interval);
             let timer = self
                 .timer
                 .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline.into())));
@@ -264,7 +238,8 @@ impl QuicMeter {
             return;
         }
         self.looked = now;
-        let path = self.quic.stats().path;
+        let stats = self.quic.stats();
+        let path = stats.path;
         let rate = self
             .controller
             .as_ref()
@@ -282,9 +257,16 @@ impl QuicMeter {
             since_ack: Duration::ZERO,
             closed: false,
         };
+        self.conn.uploads.note_rtt(path.rtt);
         self.reporter.keep_best_rate(&mut self.snapshot);
         let sending = self.load.is_sending() || !self.awaiting.is_empty();
-        self.patience.look(now, self.snapshot.acked, sending);
+        if self.keep_alive.look(now, stats.udp_rx.datagrams) {
+            self.nudge();
+        }
+        let taken = self
+            .streamed
+            .look(now, stats.frame_tx.stream, &self.snapshot);
+        self.patience.look(now, taken, sending);
     }
 
     fn report(&mut self, now: Instant, idle: bool, over: bool) {
@@ -343,12 +325,20 @@ impl QuicMeter {
     /// room, and in any case a frame that the client acknowledges. It tells what was lost.
     fn kick(&mut self, controller: &Handle) {
         controller.kick(Instant::now());
-        self.kicks += 1;
-        // A larger window wakes the connection, and has it send MAX_DATA; nobody minds a byte more.
-        let window = CONNECTION_WINDOW.saturating_add(self.kicks);
-        self.quic
-            .set_receive_window(quinn::VarInt::from_u32(window));
+        self.nudge();
         self.conn.shared.metrics.on_kick(Transport::Quic);
+    }
+
+    /// Makes the connection send a frame that the client acknowledges.
+    fn nudge(&mut self) {
+        self.nudges += 1;
+        // A larger window wakes the connection, and has it send MAX_DATA; nobody minds a byte more.
+        self.set_window(self.conn.uploads.bytes());
+    }
+
+    fn set_window(&self, window: u32) {
+        let window = VarInt::from_u32(window.saturating_add(self.nudges));
+        self.quic.set_receive_window(window);
     }
 
     /// Lets packets take the path that was chosen since; to the address that the client has by now.

@@ -13,8 +13,9 @@ use super::held::HeldAck;
 use super::report::Reporter;
 use super::route::{Look, RouteReporter};
 use super::subflows::SubflowWatcher;
+use super::taken::{ABOVE_SOCKET, ContentEnd};
 use super::watcher::Watcher;
-use super::{Departed, Exchange, Flight, Load, Patience, Signal, Snapshot, Socket};
+use super::{Departed, Exchange, Flight, Load, Patience, Signal, Snapshot, Socket, Terms};
 use crate::conn::Conn;
 
 /// Between looks at the socket while responses are under way.
@@ -27,10 +28,6 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes that may follow a response when the connection ends: GOAWAY and `close_notify`,
 /// each in a TLS record.
 const GOODBYE: u64 = 128;
-/// Bytes that may wait between the response and a socket that takes no more: what TLS
-/// buffers.
-const ABOVE_SOCKET: u64 = 144 * 1024;
-
 /// Longest that receivers of TCP wait before they acknowledge (RFC 5681 §4.2 allows 500 ms; Linux
 /// takes 40 ms, others up to 200 ms for single packets).
 const ACK_DELAY: Duration = Duration::from_millis(40);
@@ -46,6 +43,7 @@ pub(crate) struct TcpMeter {
     estimated: bool,
     arrived: Vec<Exchange>,
     load: Load,
+    content: ContentEnd,
     patience: Patience,
     /// While there is another path to go to.
     watcher: Option<Watcher>,
@@ -66,6 +64,8 @@ impl TcpMeter {
     pub(crate) fn new(conn: Arc<Conn>, socket: Arc<Socket>) -> Self {
         let now = Instant::now();
         let snapshot = socket.look().unwrap_or_default();
+        conn.uploads.note_rtt(snapshot.srtt);
+        let patience = Patience::new(Terms::of(&conn.shared.live().config));
         Self {
             reporter: Reporter::new(Arm::new(conn.peer.version, conn.congestion()), now),
             route: RouteReporter::new(conn.route_changes(), &snapshot),
@@ -77,7 +77,8 @@ impl TcpMeter {
             estimated: false,
             arrived: Vec::new(),
             load: Load::default(),
-            patience: Patience::new(now),
+            content: ContentEnd::default(),
+            patience,
             watcher: None,
             subflows: None,
             timer: None,
@@ -112,6 +113,7 @@ impl TcpMeter {
             }
             self.look(Instant::now(), None);
         }
+        self.patience.rest();
     }
 
     /// Tells a request that followed the last response, and acknowledges it, from one beside it: the
@@ -207,7 +209,8 @@ impl TcpMeter {
             self.held.look(since, written, &self.snapshot);
         }
         let sending = self.load.is_sending() || !self.awaiting.is_empty();
-        self.patience.look(now, self.snapshot.acked, sending);
+        let taken = self.taken();
+        self.patience.look(now, taken, sending);
         self.look_at_route(now, acked_at);
         let over = self.is_idle() || asked.is_some() && self.awaiting.is_empty();
         let observations = self.reporter.observations(now, &self.snapshot, over, false);
@@ -225,6 +228,16 @@ impl TcpMeter {
             let at = acked_at.max(exchange.written);
             self.end(&exchange, at);
         }
+    }
+
+    /// Bytes that were acknowledged of what holds content: neither what follows it, such as
+    /// answers to PINGs, nor what was sent while no content was.
+    fn taken(&mut self) -> u64 {
+        let (written, blocked) = self.socket.written();
+        let content = self.conn.ledger.content();
+        let awaited = self.awaiting.back().map_or(0, |(end, _)| *end);
+        let end = self.content.look(content, written, blocked).max(awaited);
+        self.snapshot.acked.min(end)
     }
 
     fn is_idle(&self) -> bool {
@@ -328,12 +341,18 @@ impl TcpMeter {
         if let Ok(snapshot) = self.socket.look() {
             self.snapshot = self.departed.complete(snapshot, &self.snapshot);
             self.reporter.keep_best_rate(&mut self.snapshot);
+            self.conn.uploads.note_rtt(self.snapshot.srtt);
         }
     }
 
-    /// For how long the client has taken nothing of what there is to send.
-    pub(crate) fn stalled(&self) -> Duration {
-        self.patience.duration()
+    /// What it watches.
+    pub(crate) fn socket(&self) -> &Arc<Socket> {
+        &self.socket
+    }
+
+    /// Whether the client has taken too little of what there is to send.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.patience.is_over()
     }
 
     fn end(&mut self, exchange: &Exchange, at: Instant) {

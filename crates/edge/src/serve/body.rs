@@ -7,10 +7,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, StatusCode};
+use http::{Request, StatusCode, header};
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, Sleep};
 
+use super::window::UploadWindow;
 use crate::config::Config;
 use crate::content::{BoxError, RequestBody};
 
@@ -41,28 +44,50 @@ impl Outcome {
 }
 
 /// A request's body that ends with an error when it grows too large or comes too slowly.
+///
+/// What is not read of it is discarded once it is dropped. A client that sends first and reads
+/// then would else lose an early answer to a reset.
 pub(crate) struct LimitedBody {
     inner: RequestBody,
     left: u64,
     patience: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     outcome: Arc<AtomicU8>,
+    uploads: Arc<UploadWindow>,
+    rest: Rest,
+    discard: Discard,
+}
+
+/// What is done with a body that nobody reads any more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// Nothing: it is over, or the client waits to be asked for it (RFC 9110 §10.1.1).
+    Nothing,
+    Discard(Discard),
+}
+
+/// Bounds within which a body is read and discarded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Discard {
+    bytes: u64,
+    time: Duration,
 }
 
 impl LimitedBody {
     /// Bounds the body of a request, or refuses it for the size that it announces.
     pub(crate) fn limit(
         request: Request<RequestBody>,
+        uploads: &Arc<UploadWindow>,
         config: &Config,
     ) -> (Result<Request<RequestBody>, Refusal>, Outcome) {
-        let max = config.limits.body_size.bytes();
         if request.body().is_end_stream() {
             return (Ok(request), Outcome::default());
         }
-        if request.body().size_hint().lower() > max {
-            return (Err(TOO_LARGE), Outcome::default());
-        }
+        let max = config.limits.body_size.bytes();
+        let too_large = request.body().size_hint().lower() > max;
         let outcome = Arc::new(AtomicU8::new(0));
+        let discard = Discard::within(config);
+        let awaits_continue = request.headers().contains_key(header::EXPECT);
         let request = request.map(|inner| {
             RequestBody::new(Self {
                 inner,
@@ -70,8 +95,17 @@ impl LimitedBody {
                 patience: config.timeouts.body,
                 timer: None,
                 outcome: Arc::clone(&outcome),
+                uploads: Arc::clone(uploads),
+                rest: match awaits_continue {
+                    true => Rest::Nothing,
+                    false => Rest::Discard(discard),
+                },
+                discard,
             })
         });
+        if too_large {
+            return (Err(TOO_LARGE), Outcome::default());
+        }
         (Ok(request), Outcome(Some(outcome)))
     }
 
@@ -87,6 +121,17 @@ impl LimitedBody {
             .as_mut()
             .poll(cx)
     }
+
+    /// Counts a frame against the limit.
+    fn count(&mut self, frame: &Frame<Bytes>) -> Result<(), BoxError> {
+        let length = length(frame);
+        self.uploads.on_read(length);
+        self.left = match self.left.checked_sub(length) {
+            Some(left) => left,
+            None => return Err(self.refuse(1, TOO_LARGE)),
+        };
+        Ok(())
+    }
 }
 
 impl Body for LimitedBody {
@@ -97,21 +142,20 @@ impl Body for LimitedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        // Whoever reads has the client send.
+        self.rest = Rest::Discard(self.discard);
         let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) else {
             ready!(self.poll_patience(cx));
+            self.rest = Rest::Discard(self.discard.briefly());
             return Poll::Ready(Some(Err(self.refuse(2, TOO_SLOW))));
         };
         let patience = self.patience;
         if let Some(timer) = &mut self.timer {
             timer.as_mut().reset(Instant::now() + patience);
         }
-        if let Some(Ok(frame)) = &frame
-            && let Some(data) = frame.data_ref()
-        {
-            let Some(left) = self.left.checked_sub(data.len() as u64) else {
-                return Poll::Ready(Some(Err(self.refuse(1, TOO_LARGE))));
-            };
-            self.left = left;
+        match &frame {
+            Some(Ok(frame)) => self.count(frame)?,
+            _ => self.rest = Rest::Nothing,
         }
         Poll::Ready(frame)
     }
@@ -122,5 +166,119 @@ impl Body for LimitedBody {
 
     fn size_hint(&self) -> SizeHint {
         self.inner.size_hint()
+    }
+}
+
+impl Drop for LimitedBody {
+    fn drop(&mut self) {
+        if let Rest::Discard(discard) = self.rest
+            && !self.inner.is_end_stream()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let body = std::mem::take(&mut self.inner);
+            runtime.spawn(discard.run(body, Arc::clone(&self.uploads)));
+        }
+    }
+}
+
+impl Discard {
+    fn within(config: &Config) -> Self {
+        Self {
+            bytes: config.limits.body_size.bytes(),
+            time: config.timeouts.linger,
+        }
+    }
+
+    /// For a client that sends nothing: it only gets time to read the answer.
+    fn briefly(self) -> Self {
+        Self {
+            time: self.time.min(BRIEFLY),
+            ..self
+        }
+    }
+
+    async fn run(self, mut body: RequestBody, uploads: Arc<UploadWindow>) {
+        let reading = async {
+            let mut left = self.bytes;
+            while let Some(Ok(frame)) = body.frame().await {
+                let length = length(&frame);
+                uploads.on_read(length);
+                match left.checked_sub(length) {
+                    Some(rest) => left = rest,
+                    None => return,
+                }
+            }
+        };
+        let _ = tokio::time::timeout(self.time, reading).await;
+    }
+}
+
+fn length(frame: &Frame<Bytes>) -> u64 {
+    frame.data_ref().map_or(0, |data| data.len() as u64)
+}
+
+/// How long a client that sends nothing is given to read an early answer.
+const BRIEFLY: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::{StreamExt, stream};
+    use hikyaku_core::units::ByteSize;
+    use http_body_util::StreamBody;
+    use tokio::sync::mpsc;
+
+    use super::super::window::UploadMemory;
+    use super::*;
+
+    /// A request whose body has 100 frames of 1000 bytes, each of which is noted when it is
+    /// read. `headers` are set.
+    fn request(headers: &[(&'static str, &str)]) -> (Request<RequestBody>, mpsc::Receiver<usize>) {
+        let (send, receive) = mpsc::channel(200);
+        let frames = stream::iter(0..100).map(move |count| {
+            send.try_send(count).unwrap();
+            Ok::<_, Infallible>(Frame::data(Bytes::from_static(&[7; 1000])))
+        });
+        let body = RequestBody::new(StreamBody::new(frames).map_err(Into::into));
+        let mut request = Request::post("https://a.example/").body(body).unwrap();
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        (request, receive)
+    }
+
+    #[tokio::test]
+    async fn what_nobody_reads_is_discarded_within_bounds() {
+        // name, headers, frames that the content reads, limit, frames read in all
+        type Headers = &'static [(&'static str, &'static str)];
+        let cases: &[(&str, Headers, usize, u64, usize)] = &[
+            ("never read", &[], 0, 1 << 20, 100),
+            ("read in part", &[], 3, 1 << 20, 100),
+            ("read whole", &[], 100, 1 << 20, 100),
+            ("larger than the limit", &[], 100, 10_000, 11 + 11),
+            ("asks first", &[("expect", "100-continue")], 0, 1 << 20, 0),
+            ("asked", &[("expect", "100-continue")], 1, 1 << 20, 100),
+        ];
+        for &(name, headers, frames, limit, want) in cases {
+            let mut config = Config::default();
+            config.limits.body_size = ByteSize::from_bytes(limit);
+            let (request, mut noted) = request(headers);
+            let memory = Arc::new(UploadMemory::new(config.limits.upload_memory));
+            let uploads = Arc::new(UploadWindow::new(memory, 0));
+            let (limited, _) = LimitedBody::limit(request, &uploads, &config);
+            let mut body = limited.unwrap().into_body();
+            for _ in 0..frames {
+                if body.frame().await.unwrap().is_err() {
+                    break;
+                }
+            }
+            drop(body);
+            let mut count = 0;
+            while noted.recv().await.is_some() {
+                count += 1;
+            }
+            assert_eq!(count, want, "{name}");
+        }
     }
 }

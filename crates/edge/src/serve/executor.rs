@@ -3,30 +3,14 @@
 use std::pin::Pin;
 use std::task::{Context, Waker};
 
-use hyper::rt::Executor;
-
-/// Runs a request's future as far as it goes, and makes it a task only if it has to wait.
-///
-/// Most requests for files never wait: their content is in memory or in the page cache.
-/// They are then answered while the connection reads, and leave together with one flush.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct AtOnce;
-
-impl<F> Executor<F> for AtOnce
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    fn execute(&self, future: F) {
-        if let Some(waiting) = start(Box::pin(future)) {
-            tokio::spawn(waiting);
-        }
-    }
-}
-
 /// A future that has to wait.
 pub(super) type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Runs a future as far as it goes; gives it back if it has to wait.
+/// Runs a future as far as it goes; gives it back if it has to wait, so that only then it becomes a
+/// task.
+///
+/// Most requests for files never wait: their content is in memory or in the page cache.
+/// They are then answered while the connection reads, and leave together with one flush.
 pub(super) fn start(mut future: Waiting) -> Option<Waiting> {
     // Whoever polls it next leaves a waker of its own, so that none is missed.
     let mut cx = Context::from_waker(Waker::noop());

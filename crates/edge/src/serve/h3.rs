@@ -3,25 +3,25 @@
 mod receive;
 mod stop;
 
-use std::cell::RefCell;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
-use std::time::SystemTime;
 
 use futures_util::future::poll_fn;
 use h3::error::{Code, ConnectionError, StreamError};
 use h3::server::{RequestResolver, RequestStream};
 use hikyaku_core::sample::UdpEvent;
 use hikyaku_h3::{Connection, Payload, SendStream};
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use quinn::VarInt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::interim::{Coming, Next};
+use super::head::{announced_length, date};
+use super::idle::IdleTimer;
 use super::{executor, respond};
 use crate::conn::Conn;
 use crate::content::{Body, BoxError, Interim, RequestBody};
@@ -81,16 +81,21 @@ async fn run(
         .await?;
     let handler = Arc::new(handler);
     let mut stopping = Stopping::new(stop, quic.clone());
+    let mut idle = IdleTimer::new(live.config.timeouts.idle);
     loop {
         let event = {
             let mut accept = pin!(http.accept());
             poll_fn(|cx| {
                 meter.poll(cx);
-                if meter.stalled() >= live.config.timeouts.send {
+                if meter.is_stalled() {
                     return Poll::Ready(Event::Stalled);
                 }
                 if let Poll::Ready(step) = stopping.poll(cx) {
                     return Poll::Ready(Event::Stop(step));
+                }
+                if !stopping.has_begun() && idle.poll(cx, conn).is_ready() {
+                    stopping.begin();
+                    return Poll::Ready(Event::Stop(Step::Announce));
                 }
                 accept.as_mut().poll(cx).map(Event::Accepted)
             })
@@ -287,14 +292,6 @@ async fn send(
     Ok(sending.finish().await?)
 }
 
-/// The length of a response's content, where it is known and does not stand there already.
-fn announced_length(response: &Response<Body>) -> Option<u64> {
-    let status = response.status();
-    let has_content = !status.is_informational()
-        && !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    let is_new = !response.headers().contains_key(header::CONTENT_LENGTH);
-    let length = response.body().size_hint().exact();
-    length.filter(|_| has_content && is_new)
 }
 
 /// Methods whose replay does no harm.
@@ -304,24 +301,4 @@ fn is_safe(method: &Method) -> bool {
 
 fn code(code: Code) -> VarInt {
     VarInt::from_u64(code.value()).unwrap_or(VarInt::MAX)
-}
-
-/// The time as `Date` has it, made once a second by each thread.
-fn date() -> HeaderValue {
-    thread_local! {
-        static DATE: RefCell<(u64, HeaderValue)> =
-            const { RefCell::new((0, HeaderValue::from_static(""))) };
-    }
-    let now = SystemTime::now();
-    let secs = now
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |now| now.as_secs());
-    DATE.with_borrow_mut(|(made, value)| {
-        if *made != secs
-            && let Ok(text) = HeaderValue::try_from(httpdate::fmt_http_date(now))
-        {
-            (*made, *value) = (secs, text);
-        }
-        value.clone()
-    })
 }

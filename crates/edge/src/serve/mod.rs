@@ -6,6 +6,9 @@ mod check;
 mod connection_ids;
 mod executor;
 mod h3;
+mod head;
+mod http2;
+mod idle;
 mod interim;
 mod marked;
 mod pace;
@@ -14,6 +17,7 @@ mod quic;
 mod tcp;
 mod tls_io;
 mod unvalidated;
+mod window;
 
 use std::sync::Arc;
 
@@ -33,8 +37,9 @@ pub(crate) use connection_ids::QuicKeys;
 pub(crate) use marked::{MarkedSocket, Marks};
 pub(crate) use pace::Pacer;
 pub use quic::QuicError;
-pub(crate) use quic::{CONNECTION_WINDOW, QuicConfig, QuicListener};
+pub(crate) use quic::{QuicConfig, QuicListener, max_idle};
 pub(crate) use tcp::TcpAcceptor;
+pub(crate) use window::{FIRST_WINDOW, UploadMemory, UploadWindow};
 
 /// Answers a request: checks what no content has to care for, and applies the
 /// connection's decision to the response.
@@ -48,19 +53,17 @@ pub(crate) async fn respond(
     let path = conn.route().map(|_| request.uri().clone());
     let method = request.method().clone();
     let header_size = live.config.limits.header_size.into();
-    let mut response = match check(&request, conn.peer.version, header_size) {
-        Err((status, reason)) => malformed(conn.peer.version, status, reason),
-        Ok(()) => {
-            let (request, outcome) = LimitedBody::limit(request, &live.config);
-            match request {
-                Ok(request) => {
-                    let response = answer(conn, &live, request).await;
-                    match outcome.failure() {
-                        Some((status, reason)) => refusal(status, reason),
-                        None => response,
-                    }
-                }
-                Err((status, reason)) => refusal(status, reason),
+    let checked = check(&request, conn.peer.version, header_size);
+    // Limited in any case, since that has the client get the answer whatever it still sends.
+    let (request, outcome) = LimitedBody::limit(request, &conn.uploads, &live.config);
+    let mut response = match (checked, request) {
+        (Err((status, reason)), _) => malformed(conn.peer.version, status, reason),
+        (Ok(()), Err((status, reason))) => refusal(status, reason),
+        (Ok(()), Ok(request)) => {
+            let response = answer(conn, &live, request).await;
+            match outcome.failure() {
+                Some((status, reason)) => refusal(status, reason),
+                None => response,
             }
         }
     };

@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use super::connection_ids::QuicKeys;
 use super::h3;
 use super::unvalidated::{Handshaking, Unvalidated};
+use super::window::FIRST_WINDOW;
 use crate::config::Config;
 use crate::conn::Conn;
 use crate::content::Peer;
@@ -35,9 +36,6 @@ use crate::transport::TransportChoice;
 /// Longest idle time: NATs forget UDP flows after about half a minute (RFC 4787 §4.3 asks
 /// for two minutes, many do less).
 const MAX_IDLE: Duration = Duration::from_secs(30);
-/// Flow control windows for uploads.
-const STREAM_WINDOW: u32 = 1 << 20;
-pub(crate) const CONNECTION_WINDOW: u32 = 2 << 20;
 /// Unidirectional streams of the client: control and QPACK (RFC 9114 §6.2), and some to
 /// spare for greasing.
 const UNI_STREAMS: u32 = 8;
@@ -46,6 +44,11 @@ const LAST_PACKETS: Duration = Duration::from_secs(1);
 
 /// Connections of one address before the end of their handshake from which on it has to be proven.
 const RETRY_ABOVE_OF_ADDRESS: usize = 32;
+
+/// The time without a packet after which a QUIC connection is over (RFC 9000 §10.1).
+pub(crate) fn max_idle(config: &Config) -> Duration {
+    config.timeouts.idle.min(MAX_IDLE)
+}
 
 /// Why the QUIC settings can't be made.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +60,7 @@ pub(crate) struct QuicConfig {
     server: quinn::ServerConfig,
     max_idle: IdleTimeout,
     max_streams: VarInt,
+    stream_window: VarInt,
 }
 
 impl QuicConfig {
@@ -72,14 +76,14 @@ impl QuicConfig {
         check_min_cwnd(&config.policy)?;
         let crypto =
             QuicServerConfig::try_from(tls).map_err(|error| QuicError(error.to_string()))?;
-        let idle = config.timeouts.idle.min(MAX_IDLE);
-        let max_idle = idle
+        let max_idle = max_idle(config)
             .try_into()
             .map_err(|_| QuicError("timeouts.idle is too long".to_owned()))?;
         Ok(Self {
             server: quinn::ServerConfig::new(Arc::new(crypto), keys.tokens()),
             max_idle,
             max_streams: VarInt::from_u32(config.limits.streams),
+            stream_window: VarInt::from_u32(config.limits.upload_window() / 2),
         })
     }
 
@@ -99,8 +103,9 @@ impl QuicConfig {
             .max_idle_timeout(Some(self.max_idle))
             .max_concurrent_bidi_streams(self.max_streams)
             .max_concurrent_uni_streams(VarInt::from_u32(UNI_STREAMS))
-            .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
-            .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
+            // Fixed from here on; the connection's, which follows the path, bounds all streams.
+            .stream_receive_window(self.stream_window)
+            .receive_window(VarInt::from_u32(FIRST_WINDOW))
             .send_window(SEND_WINDOW)
             .datagram_receive_buffer_size(None)
             .qlog_stream(trace.map(Trace::stream))

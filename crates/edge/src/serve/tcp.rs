@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::future::poll_fn;
@@ -14,17 +14,17 @@ use hikyaku_core::arm::{Congestion, Transport, Version};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
 
 use super::calm::Calm;
-use super::executor::AtOnce;
+use super::http2::Http2;
+use super::idle::IdleTimer;
 use super::interim::{Coming, InterimWriter, Next, WithInterim};
 use super::plain;
 use super::respond;
@@ -32,7 +32,7 @@ use super::tls_io::{Flush, FlushedByDriver, TlsIo};
 use crate::accept::AcceptFailures;
 use crate::config::Config;
 use crate::conn::Conn;
-use crate::content::{Interim, Peer, RequestBody};
+use crate::content::{BoxError, Interim, Peer, RequestBody};
 use crate::header_size::HeaderSize;
 use crate::limits::Admission;
 use crate::live::LiveConnection;
@@ -41,19 +41,12 @@ use crate::metrics::{Refusal, add};
 use crate::mptcp::Mptcp;
 use crate::shared::Shared;
 
-/// Bytes of a response that HTTP/2 may hold for one stream until the client takes them.
-const H2_SEND_BUFFER: usize = 256 * 1024;
-/// Content of a DATA frame that, with its header of 9 bytes, fills one TLS record.
-const H2_CHUNK: usize = 16 * 1024 - 9;
 /// Bytes of HTTP/2 that the kernel holds unsent (`TCP_NOTSENT_LOWAT`): they go before any response
 /// that is more urgent, and stay when the path becomes slow, since send buffers only grow. Less
 /// means more wakes a byte. HTTP/1.1 has one response at a time.
 const H2_UNSENT: u32 = 512 * 1024;
 /// Content that a connection holds at most: the kernel keeps what is on its way, and some unsent.
 const HELD: u64 = 256 * 1024;
-/// Flow control windows for uploads.
-const H2_STREAM_WINDOW: u32 = 1 << 20;
-const H2_CONNECTION_WINDOW: u32 = 2 << 20;
 
 /// Accepts connections of one listening socket.
 pub(crate) struct TcpAcceptor {
@@ -172,7 +165,8 @@ async fn serve(
         Version::H2 => {
             let (tls, flush) = FlushedByDriver::new(tls);
             let tls = Calm::new(tls, Arc::clone(&conn.shared));
-            (http2(tls, &conn, &live.config), Some(flush))
+            let http: Driving = Box::pin(Http2::new(tls, &conn, &live.config));
+            (http, Some(flush))
         }
         _ => (http1(tls, &conn, &live.config), None),
     };
@@ -180,9 +174,8 @@ async fn serve(
         http,
         flush,
         meter,
-        idle: Box::pin(tokio::time::sleep(live.config.timeouts.idle)),
-        idle_timeout: live.config.timeouts.idle,
-        send_timeout: live.config.timeouts.send,
+        idle: IdleTimer::new(live.config.timeouts.idle),
+        linger: live.config.timeouts.linger,
         stop: Box::pin(stop.cancelled_owned()),
         stopping: false,
         conn,
@@ -192,31 +185,14 @@ async fn serve(
 }
 
 type H1Io = TokioIo<WithInterim<TlsIo<MeteredIo>>>;
-type H2Io = TokioIo<Calm<FlushedByDriver<MeteredIo>>>;
 type Driving = Pin<Box<dyn DriveHttp + Send>>;
 
-/// A connection of hyper's, of whichever version.
-trait DriveHttp {
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>>;
+/// HTTP of whichever version over one connection.
+pub(super) trait DriveHttp {
+    /// Serves until the connection is over.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>>;
     /// Finishes what is under way and takes nothing more.
     fn stop(self: Pin<&mut Self>);
-}
-
-fn http2(tls: Calm<FlushedByDriver<MeteredIo>>, conn: &Arc<Conn>, config: &Config) -> Driving {
-    let conn = Arc::clone(conn);
-    let header_size = HeaderSize::from(config.limits.header_size);
-    let connection = http2::Builder::new(AtOnce)
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(config.limits.streams)
-        .max_header_list_size(header_size.list_size())
-        .max_send_buf_size(H2_SEND_BUFFER)
-        .initial_stream_window_size(H2_STREAM_WINDOW)
-        .initial_connection_window_size(H2_CONNECTION_WINDOW)
-        .serve_connection(
-            TokioIo::new(tls),
-            service_fn(move |request| answer(Arc::clone(&conn), request, None)),
-        );
-    Box::pin(connection)
 }
 
 fn http1(tls: TlsIo<MeteredIo>, conn: &Arc<Conn>, config: &Config) -> Driving {
@@ -237,24 +213,6 @@ fn http1(tls: TlsIo<MeteredIo>, conn: &Arc<Conn>, config: &Config) -> Driving {
     Box::pin(connection)
 }
 
-impl<S, B> DriveHttp for http2::Connection<H2Io, S, AtOnce>
-where
-    Self: Future<Output = hyper::Result<()>>,
-    S: hyper::service::HttpService<Incoming, ResBody = B>,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    B: http_body::Body + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    AtOnce: hyper::rt::bounds::Http2ServerConnExec<S::Future, B>,
-{
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>> {
-        Future::poll(self, cx)
-    }
-
-    fn stop(self: Pin<&mut Self>) {
-        self.graceful_shutdown();
-    }
-}
-
 impl<S, B> DriveHttp for http1::UpgradeableConnection<H1Io, S>
 where
     Self: Future<Output = hyper::Result<()>>,
@@ -263,8 +221,8 @@ where
     B: http_body::Body + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>> {
-        Future::poll(self, cx)
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Future::poll(self, cx).map_err(Into::into)
     }
 
     fn stop(self: Pin<&mut Self>) {
@@ -299,11 +257,7 @@ async fn answer(
         }
         None => respond(&conn, request, &mut ticket).await,
     };
-    let max_chunk = match conn.peer.version {
-        Version::H2 => H2_CHUNK,
-        _ => usize::MAX,
-    };
-    Ok(response.map(|body| TrackedBody::new(body, ticket, max_chunk)))
+    Ok(response.map(|body| TrackedBody::new(body, ticket, usize::MAX)))
 }
 
 /// A connection, its meter, and the timers that end it.
@@ -312,9 +266,8 @@ struct Connection {
     /// For HTTP/2.
     flush: Option<Flush<MeteredIo>>,
     meter: TcpMeter,
-    idle: Pin<Box<Sleep>>,
-    idle_timeout: Duration,
-    send_timeout: Duration,
+    idle: IdleTimer,
+    linger: Duration,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
     stopping: bool,
     conn: Arc<Conn>,
@@ -323,14 +276,24 @@ struct Connection {
 impl Connection {
     async fn run(mut self) -> io::Result<()> {
         let result = poll_fn(|cx| self.poll(cx)).await;
-        // hyper's part goes first: it closes the exchanges that are still open.
+        // HTTP goes first: it closes the exchanges that are still open.
         drop(self.http);
-        self.meter.close().await;
+        drop(self.flush);
+        let stalled = self.meter.is_stalled();
+        let (socket, meter) = (Arc::clone(self.meter.socket()), self.meter.close());
+        let linger = async {
+            if !stalled {
+                socket.linger(self.linger).await;
+            }
+        };
+        tokio::join!(meter, linger);
         result
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.stopping && (self.stop.as_mut().poll(cx).is_ready() || self.is_idle(cx)) {
+        if !self.stopping
+            && (self.stop.as_mut().poll(cx).is_ready() || self.idle.poll(cx, &self.conn).is_ready())
+        {
             self.stopping = true;
             self.http.as_mut().stop();
         }
@@ -343,31 +306,13 @@ impl Connection {
             return Poll::Ready(Err(error));
         }
         self.meter.poll(cx);
-        if self.meter.stalled() >= self.send_timeout {
+        if self.meter.is_stalled() {
             self.conn.shared.metrics.on_refusal(Refusal::Stalled);
             return Poll::Ready(Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                "the client took nothing for timeouts.send",
+                "the client took too little (timeouts.send, limits.min_send_rate)",
             )));
         }
         Poll::Pending
-    }
-
-    /// Whether there has been no request for the idle time.
-    fn is_idle(&mut self, cx: &mut Context<'_>) -> bool {
-        while self.idle.as_mut().poll(cx).is_ready() {
-            let deadline = if self.conn.ledger.load().in_flight > 0 {
-                Instant::now() + self.idle_timeout
-            } else {
-                let since = self.conn.ledger.idle_since();
-                let since = since.unwrap_or_else(|| Instant::now() - self.conn.age());
-                since + self.idle_timeout
-            };
-            if deadline <= Instant::now() {
-                return true;
-            }
-            self.idle.as_mut().reset(deadline.into());
-        }
-        false
     }
 }

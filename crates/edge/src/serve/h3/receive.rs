@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes};
+use h3::error::Code;
 use h3::server::RequestStream;
 use hikyaku_h3::{Payload, RecvStream};
 use http::{Request, header};
@@ -134,7 +135,10 @@ impl Drop for Receiver {
             // Takes the end of a request without a body, so that the client is not asked
             // to stop what it has already finished.
             let mut cx = Context::from_waker(Waker::noop());
-            let _ = self.poll_data(&mut cx);
+            if !matches!(self.poll_data(&mut cx), Poll::Ready(Ok(None))) {
+                // RFC 9114 §4.1: the answer does not depend on the rest.
+                self.stream.stop_sending(Code::H3_NO_ERROR);
+            }
         }
     }
 }

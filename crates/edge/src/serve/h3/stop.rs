@@ -49,9 +49,20 @@ impl Stopping {
             });
         }
         ready!(self.stop.as_mut().poll(cx));
+        self.begin();
+        Poll::Ready(Step::Announce)
+    }
+
+    /// Begins with what follows [`Step::Announce`], unless it has begun.
+    pub(super) fn begin(&mut self) {
         // By then the client knows, and what it had sent before has arrived.
         let grace = self.quic.rtt() * 2;
-        self.timer = Some(Box::pin(tokio::time::sleep(grace)));
-        Poll::Ready(Step::Announce)
+        self.timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(grace)));
+    }
+
+    /// Whether it has begun.
+    pub(super) fn has_begun(&self) -> bool {
+        self.timer.is_some()
     }
 }

@@ -1,0 +1,241 @@
+//! HTTP/2 over one connection (RFC 9113).
+
+mod upload;
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use h2::server::{Connection, Handshake, SendResponse};
+use h2::{Reason, RecvStream, SendStream};
+use http::{Method, Request, Response, header};
+use http_body::Body as _;
+
+use super::calm::Calm;
+use super::head::{announced_length, date};
+use super::interim::{Coming, Next};
+use super::tcp::DriveHttp;
+use super::tls_io::FlushedByDriver;
+use super::window::FIRST_WINDOW;
+use super::{executor, respond};
+use crate::config::Config;
+use crate::conn::Conn;
+use crate::content::{Body, BoxError, Interim, RequestBody};
+use crate::header_size::HeaderSize;
+use crate::measure::{Content, MeteredIo, Ticket, TrackedBody};
+use upload::Upload;
+
+/// Bytes of a response that wait for one stream's client.
+const SEND_BUFFER: usize = 256 * 1024;
+/// Content of a DATA frame that, with its header of 9 bytes, fills one TLS record.
+const CHUNK: usize = 16 * 1024 - 9;
+/// Stream errors of the client after which its connection ends (CVE-2023-44487).
+const STREAM_ERRORS: usize = 1024;
+
+type Io = Calm<FlushedByDriver<MeteredIo>>;
+
+/// A connection.
+pub(super) struct Http2 {
+    conn: Arc<Conn>,
+    state: State,
+    /// What streams shall have, where they do not have it yet.
+    stream_window: Option<u32>,
+    stopping: bool,
+}
+
+// One for each connection, in a box.
+#[allow(clippy::large_enum_variant)]
+enum State {
+    Beginning(Handshake<Io, Content>),
+    Serving(Connection<Io, Content>),
+}
+
+impl Http2 {
+    /// Serves the client at the other end of `io`.
+    pub(super) fn new(io: Io, conn: &Arc<Conn>, config: &Config) -> Self {
+        let header_size = HeaderSize::from(config.limits.header_size);
+        let handshake = h2::server::Builder::new()
+            .max_concurrent_streams(config.limits.streams)
+            .max_header_list_size(header_size.list_size())
+            .max_send_buffer_size(SEND_BUFFER)
+            .max_local_error_reset_streams(Some(STREAM_ERRORS))
+            .initial_window_size(FIRST_WINDOW / 2)
+            .initial_connection_window_size(FIRST_WINDOW)
+            .handshake(io);
+        Self {
+            conn: Arc::clone(conn),
+            state: State::Beginning(handshake),
+            stream_window: None,
+            stopping: false,
+        }
+    }
+}
+
+impl DriveHttp for Http2 {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        let this = &mut *self;
+        loop {
+            match &mut this.state {
+                State::Beginning(handshake) => {
+                    let mut connection = ready!(Pin::new(handshake).poll(cx))?;
+                    if this.stopping {
+                        connection.graceful_shutdown();
+                    }
+                    this.state = State::Serving(connection);
+                }
+                State::Serving(connection) => {
+                    if let Some(window) = this.conn.uploads.poll_changed(cx) {
+                        connection.set_target_window_size(window);
+                        this.stream_window = Some(window / 2);
+                    }
+                    // Refused while the client has former settings to acknowledge.
+                    if let Some(window) = this.stream_window
+                        && connection.set_initial_window_size(window).is_ok()
+                    {
+                        this.stream_window = None;
+                    }
+                    let Some(accepted) = ready!(connection.poll_accept(cx)) else {
+                        return Poll::Ready(Ok(()));
+                    };
+                    let (request, reply) = accepted?;
+                    let answering = Box::pin(answer(Arc::clone(&this.conn), request, reply));
+                    if let Some(waiting) = executor::start(answering) {
+                        tokio::spawn(waiting);
+                    }
+                }
+            }
+        }
+    }
+
+    fn stop(mut self: Pin<&mut Self>) {
+        self.stopping = true;
+        if let State::Serving(connection) = &mut self.state {
+            connection.graceful_shutdown();
+        }
+    }
+}
+
+/// Answers a request, unless the client gives it up.
+async fn answer(conn: Arc<Conn>, request: Request<RecvStream>, mut reply: SendResponse<Content>) {
+    if let Err(error) = try_answer(&conn, request, &mut reply).await {
+        tracing::debug!("HTTP/2 response: {error}");
+    }
+}
+
+async fn try_answer(
+    conn: &Arc<Conn>,
+    request: Request<RecvStream>,
+    reply: &mut SendResponse<Content>,
+) -> Result<(), h2::Error> {
+    let mut ticket = conn.ledger.open(&request);
+    let is_head = request.method() == Method::HEAD;
+    let length = upload::announced_length(request.headers());
+    let request = request.map(|stream| RequestBody::new(Upload::new(stream, length)));
+    let response = respond_in_time(conn, request, reply, &mut ticket).await?;
+    let length = announced_length(&response).filter(|_| !is_head);
+    let (mut head, body) = response.into_parts();
+    if let Some(length) = length {
+        head.headers.insert(header::CONTENT_LENGTH, length.into());
+    }
+    head.headers.entry(header::DATE).or_insert_with(date);
+    let body = TrackedBody::new(body, ticket, CHUNK);
+    let is_end = body.is_end_stream();
+    match reply.send_response(Response::from_parts(head, ()), is_end) {
+        Ok(_) if is_end => Ok(()),
+        Ok(stream) => send(stream, body).await,
+        Err(error) => {
+            reply.send_reset(Reason::INTERNAL_ERROR);
+            Err(error)
+        }
+    }
+}
+
+/// Waits for the response, and sends what comes before it, unless the client gives up.
+async fn respond_in_time(
+    conn: &Arc<Conn>,
+    mut request: Request<RequestBody>,
+    reply: &mut SendResponse<Content>,
+    ticket: &mut Ticket,
+) -> Result<Response<Body>, h2::Error> {
+    let (interim, heads) = Interim::channel();
+    if conn.shared.live().content.has_interim_responses() {
+        request.extensions_mut().insert(interim);
+    }
+    let responding = pin!(respond(conn, request, ticket));
+    let mut coming = Coming::new(heads, responding);
+    loop {
+        let mut next = pin!(coming.next());
+        let next = poll_fn(|cx| match next.as_mut().poll(cx) {
+            Poll::Ready(next) => Poll::Ready(Ok::<_, h2::Error>(next)),
+            Poll::Pending => reply.poll_reset(cx)?.map(|reason| Err(reason.into())),
+        });
+        match next.await? {
+            Next::Interim(head) => reply.send_informational(head)?,
+            Next::Response(response) => return Ok(response),
+        }
+    }
+}
+
+/// Sends content, no faster than the client takes it.
+async fn send(mut stream: SendStream<Content>, body: TrackedBody) -> Result<(), h2::Error> {
+    let mut body = pin!(body);
+    loop {
+        let frame = poll_fn(|cx| {
+            poll_alive(&mut stream, cx)?;
+            body.as_mut().poll_frame(cx).map(Ok::<_, h2::Error>)
+        });
+        let frame = match frame.await? {
+            Some(Ok(frame)) => frame,
+            Some(Err(error)) => {
+                tracing::debug!("HTTP/2 response: its content ended early: {error}");
+                stream.send_reset(Reason::INTERNAL_ERROR);
+                return Ok(());
+            }
+            None => return stream.send_data(body.nothing(), true),
+        };
+        match frame.into_data() {
+            Ok(data) => {
+                let is_end = body.is_end_stream();
+                if !data.is_empty() {
+                    poll_fn(|cx| poll_room(&mut stream, cx)).await?;
+                }
+                stream.send_data(data, is_end)?;
+                if is_end {
+                    return Ok(());
+                }
+            }
+            Err(frame) => {
+                let trailers = frame.into_trailers().unwrap_or_default();
+                // What was asked for is others' to use.
+                stream.reserve_capacity(0);
+                return stream.send_trailers(trailers);
+            }
+        }
+    }
+}
+
+/// Fails when the client wants no more of a response.
+fn poll_alive(stream: &mut SendStream<Content>, cx: &mut Context<'_>) -> Result<(), h2::Error> {
+    match stream.poll_reset(cx)? {
+        Poll::Ready(reason) => Err(reason.into()),
+        Poll::Pending => Ok(()),
+    }
+}
+
+/// Waits until the client takes at least a byte; what there is to send then waits for the rest.
+/// Asking for more would keep it from the other streams.
+fn poll_room(
+    stream: &mut SendStream<Content>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), h2::Error>> {
+    poll_alive(stream, cx)?;
+    stream.reserve_capacity(1);
+    while stream.capacity() == 0 {
+        match ready!(stream.poll_capacity(cx)) {
+            Some(capacity) => capacity.map(drop)?,
+            None => return Poll::Ready(Err(Reason::CANCEL.into())),
+        }
+    }
+    Poll::Ready(Ok(()))
+}
