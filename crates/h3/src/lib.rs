@@ -9,6 +9,7 @@ mod connection;
 mod error;
 mod guard;
 mod payload;
+pub mod qpack;
 mod stream;
 
 pub use connection::{Connection, OpenStreams};
