@@ -1,18 +1,8 @@
-//! `h3` over quinn.
-//!
-//! Three things set it apart from the published adaptor: response bodies given as
-//! [`Payload`] reach quinn's send buffer without a copy, a stream that is stopped or
-//! dropped in any state is reset and never panics, and the length that a peer
-//! announces for a frame is bounded before `h3` buffers it (`FrameGuard`).
+//! HTTP/3 for hikyaku's server and client: an adaptor of the `h3` crate to quinn, and parts of an
+//! engine without I/O that is to replace it.
 
-mod connection;
-mod error;
-mod guard;
-mod payload;
+mod adaptor;
 pub mod qpack;
-mod stream;
 
-pub use connection::{Connection, OpenStreams};
-pub use guard::{FrameGuard, FrameTooLarge};
-pub use payload::Payload;
-pub use stream::{BidiStream, FinishObserver, RecvStream, SendStream};
+pub use adaptor::{BidiStream, Connection, FinishObserver, FrameGuard, FrameTooLarge};
+pub use adaptor::{OpenStreams, Payload, RecvStream, SendStream};

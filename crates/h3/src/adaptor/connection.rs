@@ -8,10 +8,10 @@ use futures_util::stream::{self, Stream};
 use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming};
 use quinn::{ConnectionError, VarInt};
 
-use crate::error;
-use crate::guard::FrameGuard;
-use crate::payload::Payload;
-use crate::stream::{BidiStream, FinishObserver, RecvStream, SendStream};
+use super::error;
+use super::guard::FrameGuard;
+use super::payload::Payload;
+use super::stream::{BidiStream, FinishObserver, RecvStream, SendStream};
 
 type Incoming<T> = Pin<Box<dyn Stream<Item = Result<T, ConnectionError>> + Send + Sync>>;
 type Pair = (quinn::SendStream, quinn::RecvStream);

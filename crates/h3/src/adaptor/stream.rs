@@ -9,9 +9,9 @@ use bytes::Bytes;
 use h3::quic::{self, StreamErrorIncoming, StreamId, WriteBuf};
 use quinn::VarInt;
 
-use crate::error;
-use crate::guard::FrameGuard;
-use crate::payload::{self, Payload};
+use super::error;
+use super::guard::FrameGuard;
+use super::payload::{self, Payload};
 
 /// Told when the last byte of a stream has been handed to quinn.
 pub trait FinishObserver: Send + Sync {
