@@ -1,0 +1,7 @@
+//! Request streams (RFC 9114 §4.1): what can be done without the rest of the connection.
+
+mod reader;
+mod writer;
+
+pub use reader::{Read, Reader};
+pub use writer::{Unsent, Writer};
