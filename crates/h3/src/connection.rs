@@ -118,8 +118,7 @@ pub enum End {
     Failed,
 }
 
-/// No more requests can be sent on the connection: the server stops, or its limit of
-/// identifiers is reached.
+/// No more requests can be sent on the connection: the server stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server takes no more requests on this connection")]
 pub struct GoingAway;
@@ -166,7 +165,6 @@ impl Connection {
     ///
     /// # Errors
     /// At a client: `H3_STREAM_CREATION_ERROR` (RFC 9114 §6.1).
-    #[allow(clippy::type_complexity)]
     pub fn accept(
         &mut self,
         stream: u64,
@@ -197,7 +195,6 @@ impl Connection {
     ///
     /// # Errors
     /// [`GoingAway`] where the server would not process it (RFC 9114 §5.2).
-    #[allow(clippy::type_complexity)]
     pub fn open(
         &mut self,
         stream: u64,
