@@ -1,6 +1,9 @@
 //! The exchange of RFC 9204 Appendix B, byte for byte.
 
+mod foreign;
 mod round_trip;
+
+use std::collections::BTreeMap;
 
 use super::*;
 

@@ -240,6 +240,17 @@ fn a_section_does_not_evict_what_it_refers_to() {
 }
 
 #[test]
+fn the_name_of_an_evicted_entry_is_not_referred_to() {
+    let mut encoder = encoder(100, 0);
+    stored(&mut encoder, &[("x-alt", "thirteen byte"), ("b", "1")]);
+    encode(&mut encoder, 0, &[("x-alt", "<>")]);
+    let section = encode(&mut encoder, 4, &[("x-alt", "<>")]);
+    let insertion = encoder.take_output();
+    assert_eq!(insertion, hex("81 02 3c3e"), "in the place of the first");
+    assert_eq!(section[..3], hex("0000 2c"), "a literal name");
+}
+
+#[test]
 fn draining_entries_are_duplicated() {
     let mut encoder = encoder(160, 1);
     stored(&mut encoder, &[SERVER]);

@@ -1,6 +1,6 @@
 //! An encoder and a decoder with three streams between them that overtake one another.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use proptest::prelude::*;
 
@@ -221,7 +221,7 @@ fn lines_that_recur_are_compressed() {
 
 const STREAMS: usize = 6;
 
-const LINES: [(&str, &str); 12] = [
+const LINES: [(&str, &str); 16] = [
     (":status", "200"),
     ("content-type", "text/html; charset=utf-8"),
     ("server", "hikyaku"),
@@ -235,6 +235,10 @@ const LINES: [(&str, &str); 12] = [
     ),
     ("x-second-name-of-some-length", "1"),
     ("x-second-name-of-some-length", "\u{1}\u{2}\u{3}"),
+    ("x", "0"),
+    ("x", "1"),
+    ("x", "2"),
+    ("x", "3"),
     ("cookie", "secret"),
     ("", ""),
 ];
