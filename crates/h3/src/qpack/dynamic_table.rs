@@ -71,6 +71,7 @@ impl DynamicTable {
         self.size += entry.size();
         self.inserted += 1;
         self.entries.push_back(entry);
+        debug_assert!(self.size <= self.capacity, "RFC 9204 §3.2.2");
         true
     }
 
@@ -126,6 +127,7 @@ impl DynamicTable {
         {
             self.size -= entry.size();
         }
+        debug_assert!(self.size <= self.capacity, "RFC 9204 §3.2.2");
     }
 }
 

@@ -252,11 +252,13 @@ impl Encoder {
     }
 
     /// Refers to an entry; `None` if that could block one stream too many, or if the
-    /// entry is about to be evicted (RFC 9204 §2.1.1.1).
+    /// entry is evicted or about to be (RFC 9204 §2.1.1.1).
     fn reference(&self, index: u64, section: &mut Unacknowledged) -> Option<Index> {
         let permitted = self.unacknowledged.len() < MAX_UNACKNOWLEDGED
             && (index < self.known_received || self.may_block(section.stream_id))
-            && !self.is_draining(index);
+            && !self.is_draining(index)
+            // The insertion of the line may have evicted the entry with its name.
+            && self.table.entry(index).is_some();
         if !permitted {
             return None;
         }

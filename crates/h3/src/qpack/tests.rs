@@ -1,9 +1,14 @@
 //! The exchange of RFC 9204 Appendix B, byte for byte.
 
+mod foreign;
+mod round_trip;
+
+use std::collections::BTreeMap;
+
 use super::*;
 
 /// What an instruction or a section is written as, in hexadecimal digits.
-fn hex(digits: &str) -> Vec<u8> {
+pub(super) fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u8> = digits
         .bytes()
         .filter(|digit| !digit.is_ascii_whitespace())
@@ -84,6 +89,49 @@ fn the_decoder_follows_the_examples_of_appendix_b() {
     assert_eq!(decoder.decode(12, section), Ok(fields));
     let evicted = QpackError::DecompressionFailed("no such entry in the dynamic table");
     assert_eq!(decoder.decode(16, hex("0600 84").into()), Err(evicted));
+}
+
+#[test]
+fn the_encoder_writes_the_examples_of_appendix_b() {
+    let mut encoder = Encoder::new(EncoderConfig {
+        max_table_capacity: 4096,
+    });
+    encoder.set_peer_settings(220, 2);
+    let encode = |encoder: &mut Encoder, stream_id, fields: &[(&str, &str)]| {
+        let mut out = Vec::new();
+        let fields = fields.iter().map(|(name, value)| FieldRef {
+            name: name.as_bytes(),
+            value: value.as_bytes(),
+            sensitive: false,
+        });
+        encoder.encode(stream_id, fields, &mut out);
+        (encoder.take_output(), out)
+    };
+
+    // B.1, with the Huffman code that makes the value shorter.
+    let (instructions, section) = encode(&mut encoder, 0, &[(":path", "/index.html")]);
+    assert_eq!(
+        instructions,
+        hex("3fbd01"),
+        "Set Dynamic Table Capacity=220"
+    );
+    assert_eq!(section, hex("0000 51 8860 d548 5f2b ce9a 68"));
+
+    // B.2, where the lines are used for the second time.
+    let lines = [(":authority", "www.example.com"), (":path", "/sample/path")];
+    encode(&mut encoder, 0, &lines);
+    let (instructions, section) = encode(&mut encoder, 4, &lines);
+    let authority = "c0 8c f1e3 c2e5 f23a 6ba0 ab90 f4ff";
+    let path = "c1 89 6103 a6ba 0ac5 634c ff";
+    assert_eq!(instructions, hex(&format!("{authority} {path}")));
+    assert_eq!(section, hex("0381 10 11"));
+    assert_eq!(encoder.on_decoder_stream(&hex("84")), Ok(()));
+
+    // B.4: after the acknowledgment the Base is beyond the references.
+    let (instructions, section) = encode(&mut encoder, 8, &[lines[0], (":path", "/"), lines[1]]);
+    assert_eq!(instructions, "");
+    assert_eq!(section, hex("0300 81 c1 80"));
+    assert_eq!(encoder.on_decoder_stream(&hex("48")), Ok(()));
 }
 
 #[test]
