@@ -118,6 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test begins at some time")]
     fn cancelled_requests_are_bounded() {
         // (name, complete between each, milliseconds between each, cancelled before the end)
         let cases: &[(&str, bool, u64, Option<usize>)] = &[

@@ -22,8 +22,8 @@ pub enum Outgoing {
 pub enum Incoming {
     /// It is read on.
     Read,
-    /// Its type is unknown: no more is to be read, and the peer to be asked to stop, with this
-    /// code (RFC 9114 §6.2).
+    /// Its type is unknown: the peer is to be asked to stop, with this code (RFC 9114 §6.2), and
+    /// no more of the stream be given. Nothing is remembered of it.
     Stop(Code),
 }
 
@@ -76,11 +76,11 @@ impl Connection {
         {
             kind = self.on_type(number)?;
         }
-        let result = self.on_bytes(&kind, chunk, fin);
-        if !fin {
+        let incoming = self.on_bytes(&kind, chunk, fin)?;
+        if !fin && incoming == Incoming::Read {
             self.incoming.insert(stream, kind);
         }
-        result
+        Ok(incoming)
     }
 
     /// The peer reset its unidirectional `stream`.
@@ -193,6 +193,12 @@ impl Connection {
         self.decoder_output = 0;
         let decoder = self.decoder.take_output();
         self.output(Outgoing::QpackDecoder, 0x03, decoder)
+    }
+
+    /// Whether [`Connection::poll_output`] has something: who has used the connection asks, and
+    /// wakes who sends.
+    pub fn has_output(&self) -> bool {
+        !self.control_output.is_empty() || self.encoder.has_output() || self.decoder.has_output()
     }
 
     fn output(&mut self, stream: Outgoing, number: u64, bytes: Bytes) -> Option<Output> {

@@ -170,6 +170,11 @@ impl Decoder {
         self.output.split().freeze()
     }
 
+    /// Whether [`Self::take_output`] has something.
+    pub fn has_output(&self) -> bool {
+        !self.output.is_empty() || self.acknowledged < self.table.inserted()
+    }
+
     fn execute(&mut self, instruction: EncoderInstruction<'_>) -> Result<(), QpackError> {
         let entry = match instruction {
             EncoderInstruction::SetCapacity(capacity) => return self.set_capacity(capacity),

@@ -156,6 +156,11 @@ impl Encoder {
         self.output.split().freeze()
     }
 
+    /// Whether [`Self::take_output`] has something.
+    pub fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
     fn encode_line(&mut self, field: FieldRef<'_>, section: &mut Unacknowledged) {
         let FieldRef {
             name,

@@ -125,7 +125,8 @@ impl Pair {
             let (out, _) = self.to_server.entry(id(output.stream)).or_default();
             out.extend_from_slice(&output.bytes);
         }
-        while let Some(output) = self.server.poll_output() {
+        while self.server.has_output() {
+            let output = self.server.poll_output().unwrap();
             let (out, _) = self.to_client.entry(id(output.stream) + 1).or_default();
             out.extend_from_slice(&output.bytes);
         }
@@ -313,7 +314,7 @@ proptest! {
             pair.request(stream, message);
             pair.flush();
         }
-        while let Some(&(choice, size)) = steps.next() {
+        for &(choice, size) in steps {
             if !pair.deliver(choice, size) {
                 break;
             }
