@@ -73,6 +73,13 @@ enum Payload {
     Blocked,
 }
 
+/// How far a stream is read without its connection.
+enum Parsed<H> {
+    Read(Read<H>),
+    /// A section to be decoded.
+    Section(Bytes),
+}
+
 /// What may come next (RFC 9114 §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -169,49 +176,57 @@ impl<H: Head> Reader<H> {
     where
         C: DerefMut<Target = Connection>,
     {
+        let section = match self.payload {
+            Payload::Blocked => None,
+            _ => match self.parse()? {
+                Parsed::Read(read) => return Ok(read),
+                Parsed::Section(section) => Some(section),
+            },
+        };
+        let mut connection = connection();
+        let decoded = match section {
+            Some(section) => connection.decode(self.stream, section)?,
+            None => match connection.take_unblocked(self.stream) {
+                Some(decoded) => decoded,
+                None => return Ok(Read::Blocked),
+            },
+        };
+        self.on_section(decoded, &mut connection)
+    }
+
+    /// Reads as far as the connection is not needed.
+    fn parse(&mut self) -> Result<Parsed<H>, Error> {
         loop {
             match &mut self.payload {
                 Payload::Header => match self.header.decode(&mut self.input) {
                     Some(header) => match self.on_header(header)? {
                         Some(payload) => self.payload = payload,
-                        None => return Ok(Read::TooLarge),
+                        None => return Ok(Parsed::Read(Read::TooLarge)),
                     },
-                    None => return self.on_no_input(),
+                    None => break,
                 },
                 Payload::Data { left: 0 } | Payload::Skipped { left: 0 } => {
                     self.payload = Payload::Header;
                 }
                 Payload::Data { left } => {
-                    let data = frame::take(&mut self.input, left);
-                    return match data {
-                        Some(data) => {
-                            self.budget.earn(data.len() as u64);
-                            Ok(Read::Data(data))
-                        }
-                        None => self.on_no_input(),
+                    let Some(data) = frame::take(&mut self.input, left) else {
+                        break;
                     };
+                    self.budget.earn(data.len() as u64);
+                    return Ok(Parsed::Read(Read::Data(data)));
                 }
                 Payload::Skipped { left } => match frame::take(&mut self.input, left) {
                     Some(skipped) => self.budget.spend(skipped.len() as u64)?,
-                    None => return self.on_no_input(),
+                    None => break,
                 },
                 Payload::Section(content) => match content.gather(&mut self.input) {
-                    Some(block) => {
-                        let mut connection = connection();
-                        let decoded = connection.decode(self.stream, block)?;
-                        return self.on_section(decoded, &mut connection);
-                    }
-                    None => return self.on_no_input(),
+                    Some(section) => return Ok(Parsed::Section(section)),
+                    None => break,
                 },
-                Payload::Blocked => {
-                    let mut connection = connection();
-                    return match connection.take_unblocked(self.stream) {
-                        Some(decoded) => self.on_section(decoded, &mut connection),
-                        None => Ok(Read::Blocked),
-                    };
-                }
+                Payload::Blocked => return Ok(Parsed::Read(Read::Blocked)),
             }
         }
+        self.on_no_input().map(Parsed::Read)
     }
 
     /// A frame begins (RFC 9114 §4.1, §7.2). `None` where it is a section beyond the limit.
