@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use hikyaku_congestion::{Handle, Settings};
 use hikyaku_core::arm::{Arm, Transport};
 use hikyaku_core::units::Rate;
+use hikyaku_h3_quinn::Acknowledged as Stopped;
 use parking_lot::Mutex;
-use quinn::StoppedError;
 use tokio::time::Sleep;
 
 use super::report::Reporter;
@@ -21,10 +21,6 @@ use super::{Exchange, Flight, Load, Patience, Signal, Snapshot};
 use crate::conn::Conn;
 use crate::serve::{CONNECTION_WINDOW, Marks};
 use crate::transport::TransportChoice;
-
-/// Tells when the peer has acknowledged a stream to its end (or stopped it).
-pub(crate) type Stopped =
-    Pin<Box<dyn Future<Output = Result<Option<quinn::VarInt>, StoppedError>> + Send + Sync>>;
 
 /// Between reports while responses are under way.
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
@@ -40,34 +36,18 @@ const ACK_DELAY: Duration = Duration::from_millis(25);
 
 /// Where handlers leave exchanges together with what tells of their acknowledgement.
 #[derive(Default)]
-pub(crate) struct Acknowledged {
-    /// Streams that are finished, until their handler collects them.
-    finished: Mutex<Vec<(quinn::StreamId, Stopped)>>,
-    arrived: Mutex<Vec<(Exchange, Stopped)>>,
-}
-
-impl hikyaku_h3::FinishObserver for Acknowledged {
-    fn finished(&self, stream: &quinn::SendStream) {
-        let stopped = Box::pin(stream.stopped());
-        self.finished.lock().push((stream.id(), stopped));
-    }
-}
+pub(crate) struct Acknowledged(Mutex<Vec<(Exchange, Stopped)>>);
 
 impl Acknowledged {
-    /// What tells of the acknowledgement of stream `id`, which was just finished.
-    pub(crate) fn of_stream(&self, id: u64) -> Option<Stopped> {
-        let mut finished = self.finished.lock();
-        let index = finished
-            .iter()
-            .position(|(stream, _)| quinn::VarInt::from(*stream).into_inner() == id)?;
-        Some(finished.swap_remove(index).1)
-    }
-
     /// Leaves an exchange to the meter, which [`Ticket::complete_with`] wakes.
     ///
     /// [`Ticket::complete_with`]: super::Ticket::complete_with
     pub(crate) fn hand_over(&self, exchange: Exchange, stopped: Stopped) {
-        self.arrived.lock().push((exchange, stopped));
+        self.0.lock().push((exchange, stopped));
+    }
+
+    fn take(&self, into: &mut VecDeque<(Exchange, Stopped)>) {
+        into.extend(self.0.lock().drain(..));
     }
 }
 
@@ -169,8 +149,7 @@ impl QuicMeter {
     /// To be polled by the connection's task.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
         self.load = self.conn.ledger.take(cx, &mut self.given_up);
-        self.awaiting
-            .extend(self.acknowledged.arrived.lock().drain(..));
+        self.acknowledged.take(&mut self.awaiting);
         let now = Instant::now();
         let ended = self.poll_acknowledged(cx, now) | self.give_up(now);
         let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
@@ -190,8 +169,7 @@ impl QuicMeter {
     pub(crate) async fn close(mut self) {
         self.conn.ledger.drained(&mut self.given_up).await;
         let now = Instant::now();
-        self.awaiting
-            .extend(self.acknowledged.arrived.lock().drain(..));
+        self.acknowledged.take(&mut self.awaiting);
         self.look(now);
         let mut cx = Context::from_waker(std::task::Waker::noop());
         while let Some((mut exchange, mut stopped)) = self.awaiting.pop_front() {

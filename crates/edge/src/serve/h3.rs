@@ -1,41 +1,30 @@
 //! HTTP/3 over one QUIC connection.
 
 mod receive;
+mod send;
 mod stop;
 
-use std::cell::RefCell;
-use std::pin::pin;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
-use std::time::SystemTime;
 
-use futures_util::future::poll_fn;
-use h3::error::{Code, ConnectionError, StreamError};
-use h3::server::{RequestResolver, RequestStream};
 use hikyaku_core::sample::UdpEvent;
-use hikyaku_h3::{Connection, Payload, SendStream};
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body::Body as _;
-use http_body_util::{BodyExt, Empty};
-use quinn::VarInt;
+use hikyaku_h3_quinn::{
+    Code, Config, Receiving, Request as Incoming, RequestHead, Server, Shutdown, StreamError,
+};
+use http::{Method, Request, Response, StatusCode};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{executor, respond};
+use crate::config::Limits;
 use crate::conn::Conn;
-use crate::content::{Body, BoxError, RequestBody};
+use crate::content::Body;
 use crate::measure::{Acknowledged, QuicMeter, Ticket};
 use crate::metrics::Refusal;
-use receive::{Receiver, Receiving, has_body};
+use send::{Answer, Unsent};
 use stop::{Step, Stopping};
-
-type Resolver = RequestResolver<Connection, Payload>;
-type Sending = RequestStream<SendStream, Payload>;
-
-/// Requests that may still come in between the two GOAWAYs of a graceful stop
-/// (RFC 9114 §5.2).
-const GRACE_REQUESTS: usize = 1 << 20;
 
 /// Serves a connection until it ends, or until the server stops and its requests are
 /// answered.
@@ -44,7 +33,7 @@ pub(super) async fn serve(
     quic: quinn::Connection,
     early: Option<quinn::ZeroRttAccepted>,
     stop: CancellationToken,
-) -> Result<(), ConnectionError> {
+) -> Result<(), StreamError> {
     let acknowledged = Arc::new(Acknowledged::default());
     let handler = Handler {
         acknowledged: Arc::clone(&acknowledged),
@@ -71,43 +60,33 @@ async fn run(
     requests: &mut JoinSet<()>,
     meter: &mut QuicMeter,
     stop: CancellationToken,
-) -> Result<(), ConnectionError> {
+) -> Result<(), StreamError> {
     let live = conn.shared.live_full();
-    let transport = Connection::new(quic.clone()).with_observer(handler.acknowledged.clone());
-    let mut http = h3::server::builder()
-        .max_field_section_size(live.config.limits.header_size.bytes())
-        .send_grease(false)
-        .build::<_, Payload>(transport)
-        .await?;
+    let mut http = Server::new(quic.clone(), config(&live.config.limits));
     let handler = Arc::new(handler);
     let mut stopping = Stopping::new(stop, quic.clone());
     loop {
-        let event = {
-            let mut accept = pin!(http.accept());
-            poll_fn(|cx| {
-                meter.poll(cx);
-                if meter.stalled() >= live.config.timeouts.send {
-                    return Poll::Ready(Event::Stalled);
-                }
-                if let Poll::Ready(step) = stopping.poll(cx) {
-                    return Poll::Ready(Event::Stop(step));
-                }
-                accept.as_mut().poll(cx).map(Event::Accepted)
-            })
-            .await
-        };
-        match event {
-            Event::Accepted(Ok(Some(resolver))) => {
-                let handling = Box::pin(Arc::clone(&handler).handle(resolver));
+        let event = poll_fn(|cx| {
+            meter.poll(cx);
+            if meter.stalled() >= live.config.timeouts.send {
+                return Poll::Ready(Event::Stalled);
+            }
+            if let Poll::Ready(step) = stopping.poll(cx) {
+                return Poll::Ready(Event::Stop(step));
+            }
+            http.poll_accept(cx).map(Event::Accepted)
+        });
+        match event.await {
+            Event::Accepted(Ok(request)) => {
+                let handling = Box::pin(Arc::clone(&handler).handle(request));
                 if let Some(waiting) = executor::start(handling) {
                     requests.spawn(waiting);
                 }
                 while requests.try_join_next().is_some() {}
             }
-            Event::Accepted(Ok(None)) => break,
-            Event::Accepted(Err(error)) => return Err(error),
-            Event::Stop(Step::Announce) => http.shutdown(GRACE_REQUESTS).await?,
-            Event::Stop(Step::Refuse) => http.shutdown(0).await?,
+            Event::Accepted(Err(error)) => return ended(conn, error),
+            Event::Stop(Step::Announce) => http.shutdown(Shutdown::Announce),
+            Event::Stop(Step::Refuse) => http.shutdown(Shutdown::Refuse),
             Event::Stop(Step::Look) => {
                 let handled = Arc::strong_count(&handler) == 1;
                 if handled && !meter.has_unacknowledged() {
@@ -116,20 +95,49 @@ async fn run(
             }
             Event::Stalled => {
                 conn.shared.metrics.on_refusal(Refusal::Stalled);
-                quic.close(code(Code::H3_EXCESSIVE_LOAD), b"nothing was taken");
+                close(quic, Code::ExcessiveLoad, "nothing was taken");
                 return Ok(());
             }
         }
     }
-    quic.close(code(Code::H3_NO_ERROR), b"");
+    close(quic, Code::NoError, "");
     Ok(())
+}
+
+/// What a connection allows its client.
+fn config(limits: &Limits) -> Config {
+    Config {
+        max_field_section_size: limits.header_size.bytes(),
+        max_requests: limits.streams.into(),
+        ..Config::default()
+    }
+}
+
+/// A client that leaves is no error; one that floods is counted.
+fn ended(conn: &Conn, error: StreamError) -> Result<(), StreamError> {
+    if error.fault() == Some(Code::ExcessiveLoad) {
+        conn.shared.metrics.on_refusal(Refusal::Flood);
+    }
+    match &error {
+        StreamError::Connection(quinn::ConnectionError::ApplicationClosed(close))
+            if close.error_code.into_inner() == Code::NoError.value() =>
+        {
+            Ok(())
+        }
+        _ => Err(error),
+    }
+}
+
+fn close(quic: &quinn::Connection, code: Code, reason: &str) {
+    let code = quinn::VarInt::from_u64(code.value()).unwrap_or(quinn::VarInt::MAX);
+    quic.close(code, reason.as_bytes());
 }
 
 /// What a connection waits for.
 // Lives for a moment on the stack; a box would cost an allocation a request.
 #[allow(clippy::large_enum_variant)]
 enum Event {
-    Accepted(Result<Option<Resolver>, ConnectionError>),
+    Accepted(Result<Incoming, StreamError>),
     Stop(Step),
     Stalled,
 }
@@ -142,34 +150,48 @@ struct Handler {
 }
 
 impl Handler {
-    async fn handle(self: Arc<Self>, resolver: Resolver) {
+    async fn handle(self: Arc<Self>, request: Incoming) {
+        let Incoming {
+            mut receiving,
+            sending,
+        } = request;
+        let mut answer = Answer::new(sending);
         let patience = self.conn.shared.live().config.timeouts.header;
-        let resolved = tokio::time::timeout(patience, resolver.resolve_request()).await;
-        let (request, stream) = match resolved {
-            Ok(Ok(resolved)) => resolved,
-            Ok(Err(error)) => return tracing::debug!("HTTP/3 request: {error}"),
-            Err(_) => return tracing::debug!("HTTP/3 request: its header section came too slowly"),
+        let head = match tokio::time::timeout(patience, receiving.head()).await {
+            Ok(Ok(head)) => head,
+            Ok(Err(StreamError::TooLarge)) => return answer.refuse_head().await,
+            Ok(Err(error)) => {
+                tracing::debug!("HTTP/3 request: {error}");
+                return answer.reset(error.fault().unwrap_or(Code::RequestCancelled));
+            }
+            Err(_) => {
+                tracing::debug!("HTTP/3 request: its header section came too slowly");
+                return answer.reset(Code::RequestCancelled);
+            }
         };
+        answer.answers(&head);
+        let request = Request::from_parts(head.parts, ());
         let mut ticket = self.conn.ledger.open(&request);
-        let (mut sending, receiving) = stream.split();
-        let response = self.respond(request, receiving, &mut ticket).await;
-        match send(&mut sending, response, &mut ticket).await {
-            Ok(()) => self.complete(&sending, ticket),
-            Err(Unsent::Content(error)) => {
-                ticket.failed(&error);
-                sending.stop_stream(Code::H3_INTERNAL_ERROR);
+        let response = self.respond(request, receiving, &mut ticket);
+        // A client that wants no answer needs none.
+        let Some(response) = answer.unless_stopped(response).await else {
+            return;
+        };
+        match answer.send(response, &mut ticket).await {
+            Ok(acknowledged) => {
+                ticket.complete_with(|exchange| {
+                    self.acknowledged.hand_over(exchange, acknowledged);
+                });
             }
-            Err(Unsent::Stream(error)) => {
-                tracing::debug!("HTTP/3 response: {error}");
-                sending.stop_stream(Code::H3_REQUEST_CANCELLED);
-            }
+            Err(Unsent::Content(error)) => ticket.failed(&error),
+            Err(Unsent::Stream(error)) => tracing::debug!("HTTP/3 response: {error}"),
         }
     }
 
     async fn respond(
         &self,
         request: Request<()>,
-        receiving: Receiving,
+        receiving: Receiving<RequestHead>,
         ticket: &mut Ticket,
     ) -> Response<Body> {
         if !self.handshake.is_complete() && !is_safe(request.method()) {
@@ -179,88 +201,9 @@ impl Handler {
             ticket.answered(&response);
             return response;
         }
-        let is_head = request.method() == Method::HEAD;
-        let receiver = Receiver::new(receiving, &request);
-        let (body, _unread) = if has_body(&request) {
-            (RequestBody::new(receiver), None)
-        } else {
-            (
-                RequestBody::new(Empty::new().map_err(Into::into)),
-                Some(receiver),
-            )
-        };
-        let mut response = respond(&self.conn, request.map(|()| body), ticket).await;
-        // hyper does these for HTTP/1.1 and 2.
-        if !is_head && let Some(length) = announced_length(&response) {
-            response
-                .headers_mut()
-                .insert(header::CONTENT_LENGTH, length.into());
-        }
-        if !response.headers().contains_key(header::DATE) {
-            response.headers_mut().insert(header::DATE, date());
-        }
-        response
+        let (request, _unread) = receive::with_body(request, receiving).await;
+        respond(&self.conn, request, ticket).await
     }
-
-    fn complete(&self, sending: &Sending, ticket: Ticket) {
-        let id = sending.send_id();
-        match self.acknowledged.of_stream(id.into_inner()) {
-            Some(stopped) => {
-                ticket.complete_with(|exchange| self.acknowledged.hand_over(exchange, stopped));
-            }
-            None => ticket.complete(),
-        }
-    }
-}
-
-/// Why a response was not sent whole.
-enum Unsent {
-    /// Its content ended early.
-    Content(BoxError),
-    /// The client wants no more, or is gone.
-    Stream(StreamError),
-}
-
-impl From<StreamError> for Unsent {
-    fn from(error: StreamError) -> Self {
-        Self::Stream(error)
-    }
-}
-
-async fn send(
-    sending: &mut Sending,
-    response: Response<Body>,
-    ticket: &mut Ticket,
-) -> Result<(), Unsent> {
-    let (head, body) = response.into_parts();
-    sending
-        .send_response(Response::from_parts(head, ()))
-        .await?;
-    let mut body = pin!(body);
-    let mut trailers = None;
-    while !body.is_end_stream() {
-        let frame = poll_fn(|cx| {
-            let frame = body.as_mut().poll_frame(cx);
-            ticket.waits(frame.is_pending());
-            frame
-        });
-        let Some(frame) = frame.await else {
-            break;
-        };
-        match frame.map_err(Unsent::Content)?.into_data() {
-            // An empty DATA frame would only cost bytes.
-            Ok(data) if data.is_empty() => {}
-            Ok(data) => {
-                ticket.sent(data.len());
-                sending.send_data(data.into()).await?;
-            }
-            Err(frame) => trailers = frame.into_trailers().ok(),
-        }
-    }
-    if let Some(trailers) = trailers {
-        sending.send_trailers(trailers).await?;
-    }
-    Ok(sending.finish().await?)
 }
 
 /// Whether requests may have been replayed (RFC 8470).
@@ -284,41 +227,7 @@ impl Handshake {
     }
 }
 
-/// The length of a response's content, where it is known and does not stand there already.
-fn announced_length(response: &Response<Body>) -> Option<u64> {
-    let status = response.status();
-    let has_content = !status.is_informational()
-        && !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    let is_new = !response.headers().contains_key(header::CONTENT_LENGTH);
-    let length = response.body().size_hint().exact();
-    length.filter(|_| has_content && is_new)
-}
-
 /// Methods whose replay does no harm.
 fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
-}
-
-fn code(code: Code) -> VarInt {
-    VarInt::from_u64(code.value()).unwrap_or(VarInt::MAX)
-}
-
-/// The time as `Date` has it, made once a second by each thread.
-fn date() -> HeaderValue {
-    thread_local! {
-        static DATE: RefCell<(u64, HeaderValue)> =
-            const { RefCell::new((0, HeaderValue::from_static(""))) };
-    }
-    let now = SystemTime::now();
-    let secs = now
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |now| now.as_secs());
-    DATE.with_borrow_mut(|(made, value)| {
-        if *made != secs
-            && let Ok(text) = HeaderValue::try_from(httpdate::fmt_http_date(now))
-        {
-            (*made, *value) = (secs, text);
-        }
-        value.clone()
-    })
 }

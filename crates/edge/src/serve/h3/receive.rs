@@ -1,121 +1,50 @@
 //! Request bodies.
 
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker, ready};
-
-use bytes::{Buf, Bytes};
-use h3::server::RequestStream;
-use hikyaku_h3::{Payload, RecvStream};
+use hikyaku_h3_quinn::{Receiving, RequestHead};
 use http::{Method, Request, header};
-use http_body::{Frame, SizeHint};
+use http_body_util::{BodyExt, Empty};
 
-use crate::content::BoxError;
+use crate::content::RequestBody;
 
-/// The receiving side of a request's stream.
-pub(super) type Receiving = RequestStream<RecvStream, Payload>;
-
-/// Whether a request has content. One that asks for content and announces none is taken to
-/// have none, so that an upstream is not sent an empty, chunked body.
-pub(super) fn has_body<B>(request: &Request<B>) -> bool {
-    !matches!(*request.method(), Method::GET | Method::HEAD)
-        || request.headers().contains_key(header::CONTENT_LENGTH)
+/// Gives a request its body. Where there is none, what is left of its stream comes beside it, to be
+/// kept until the response is made: dropped, it would ask the client to stop what it has sent.
+pub(super) async fn with_body(
+    request: Request<()>,
+    mut receiving: Receiving<RequestHead>,
+) -> (Request<RequestBody>, Option<Receiving<RequestHead>>) {
+    let length = content_length(&request);
+    if has_body(&request, length, &mut receiving).await {
+        if let Some(length) = length {
+            receiving.expect(length);
+        }
+        let body = RequestBody::new(receiving.map_err(Into::into));
+        return (request.map(|()| body), None);
+    }
+    let body = RequestBody::new(Empty::new().map_err(Into::into));
+    (request.map(|()| body), Some(receiving))
 }
 
-/// A request's body.
-pub(super) struct Receiver {
-    stream: Receiving,
-    /// What `Content-Length` says is still to come.
-    expected: Option<u64>,
-    state: ReceiverState,
+/// Whether a request has content, so that an upstream is sent no empty, chunked body.
+///
+/// Streams that end with their header section have none. A method whose requests have a body by rule
+/// is not waited for; of any other without a length the stream's end mostly arrives with its head.
+async fn has_body(
+    request: &Request<()>,
+    length: Option<u64>,
+    receiving: &mut Receiving<RequestHead>,
+) -> bool {
+    if receiving.is_known_empty() || length == Some(0) {
+        return false;
+    }
+    let by_rule = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
+    if by_rule || length.is_some() {
+        return true;
+    }
+    // What went wrong is found again when the body is read.
+    receiving.has_body().await.unwrap_or(true)
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ReceiverState {
-    Data,
-    Trailers,
-    End,
-}
-
-/// How often `h3` may say that a body is over before it is believed: it says so for every
-/// empty DATA frame, too.
-const ENDS: usize = 16;
-
-impl Receiver {
-    pub(super) fn new<B>(stream: Receiving, request: &Request<B>) -> Self {
-        let length = request.headers().get(header::CONTENT_LENGTH);
-        let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
-        Self {
-            stream,
-            expected: length,
-            state: ReceiverState::Data,
-        }
-    }
-
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BoxError>> {
-        for _ in 0..ENDS {
-            if let Some(mut data) = ready!(self.stream.poll_recv_data(cx))? {
-                return Poll::Ready(Ok(Some(data.copy_to_bytes(data.remaining()))));
-            }
-        }
-        Poll::Ready(Ok(None))
-    }
-
-    /// Counts data against `Content-Length` (RFC 9114 §4.1.2).
-    fn count(&mut self, data: Option<usize>) -> Result<(), BoxError> {
-        let Some(expected) = self.expected else {
-            return Ok(());
-        };
-        let left = match data {
-            Some(came) => expected.checked_sub(came as u64),
-            None => (expected == 0).then_some(0),
-        };
-        self.expected = left;
-        left.map(drop)
-            .ok_or_else(|| "the body's length is not its Content-Length".into())
-    }
-}
-
-impl http_body::Body for Receiver {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if self.state == ReceiverState::Data {
-            let data = ready!(self.poll_data(cx))?;
-            self.count(data.as_ref().map(Bytes::len))?;
-            match data {
-                Some(data) => return Poll::Ready(Some(Ok(Frame::data(data)))),
-                None => self.state = ReceiverState::Trailers,
-            }
-        }
-        if self.state == ReceiverState::Trailers {
-            let trailers = ready!(self.stream.poll_recv_trailers(cx))?;
-            self.state = ReceiverState::End;
-            return Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))));
-        }
-        Poll::Ready(None)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.state == ReceiverState::End
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.expected
-            .map_or_else(SizeHint::default, SizeHint::with_exact)
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        if self.state != ReceiverState::End {
-            // Takes the end of a request without a body, so that the client is not asked
-            // to stop what it has already finished.
-            let mut cx = Context::from_waker(Waker::noop());
-            let _ = self.poll_data(&mut cx);
-        }
-    }
+fn content_length(request: &Request<()>) -> Option<u64> {
+    let length = request.headers().get(header::CONTENT_LENGTH)?;
+    length.to_str().ok()?.parse().ok()
 }
