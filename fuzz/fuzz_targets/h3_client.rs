@@ -37,7 +37,9 @@ fuzz_target!(|data: &[u8]| {
         while connection.poll_output().is_some() {}
         while let Some(event) = connection.poll_event() {
             if let Event::Unblocked { stream } = event
-                && responses[stream as usize / 4].read(&mut connection).is_err()
+                && responses[stream as usize / 4]
+                    .read(&mut connection)
+                    .is_err()
             {
                 return;
             }
@@ -52,11 +54,17 @@ struct Response {
 }
 
 fn open(connection: &mut Connection, stream: u64, method: &Method) -> Response {
-    let uri = if *method == Method::CONNECT { "a.test:22" } else { "https://a.test/" };
+    let uri = if *method == Method::CONNECT {
+        "a.test:22"
+    } else {
+        "https://a.test/"
+    };
     let (mut writer, reader) = connection.open(stream, method).unwrap();
     let request = Request::builder().method(method).uri(uri).body(()).unwrap();
     let head = RequestHead::from(request.into_parts().0);
-    writer.head(&head, connection, &mut BytesMut::new()).unwrap();
+    writer
+        .head(&head, connection, &mut BytesMut::new())
+        .unwrap();
     Response {
         reader,
         method: method.clone(),

@@ -124,6 +124,8 @@ fn answer(stream: u64, status: StatusCode, server: &mut Server) -> Result<(), Er
 
 /// The least that the fields' section counts (RFC 9114 §4.2.2): cookies may have been many.
 fn size(headers: &HeaderMap) -> u64 {
-    let sizes = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 32);
+    let sizes = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + 32);
     sizes.sum::<usize>() as u64
 }

@@ -21,7 +21,11 @@ fuzz_target!(|data: &[u8]| {
     };
     let size = usize::from(size).max(1);
     let whole = decode(config, events, usize::MAX);
-    assert_eq!(decode(config, events, size), whole, "pieces of {size} bytes change the verdict");
+    assert_eq!(
+        decode(config, events, size),
+        whole,
+        "pieces of {size} bytes change the verdict"
+    );
     encode(config, events);
 });
 
@@ -64,9 +68,14 @@ fn decode(
 
 /// Lines are decoded as they were encoded, whatever the peer's decoder stream says.
 fn encode(config: DecoderConfig, events: &[u8]) {
-    let mut encoder = Encoder::new(EncoderConfig { max_table_capacity: 300 });
+    let mut encoder = Encoder::new(EncoderConfig {
+        max_table_capacity: 300,
+    });
     encoder.set_peer_settings(config.max_table_capacity, config.max_blocked_streams);
-    let mut decoder = Decoder::new(DecoderConfig { max_section_size: u64::MAX, ..config });
+    let mut decoder = Decoder::new(DecoderConfig {
+        max_section_size: u64::MAX,
+        ..config
+    });
     let mut in_step = true;
     for (kind, stream_id, bytes) in Events(events) {
         if kind == 0 {
@@ -79,7 +88,15 @@ fn encode(config: DecoderConfig, events: &[u8]) {
         }
         let (name, value) = bytes.split_at(bytes.len() / 4);
         let mut section = Vec::new();
-        encoder.encode(stream_id, [FieldRef { name, value, sensitive: kind == 2 }], &mut section);
+        encoder.encode(
+            stream_id,
+            [FieldRef {
+                name,
+                value,
+                sensitive: kind == 2,
+            }],
+            &mut section,
+        );
         if !in_step {
             continue;
         }

@@ -313,7 +313,7 @@ fn no_more_streams_are_blocked_than_permitted() {
 fn a_section_that_is_too_large_is_acknowledged() {
     let size = |lines: u64| lines * 57;
     let cases: &[(&str, u64, &str, bool)] = &[
-        // name, lines, their max_section_size less size of the lines, too large
+        // name, max_section_size in bytes, section, too large
         ("exactly the limit", size(2), "0300 8181", false),
         ("one line more", size(2), "0300 818181", true),
         ("one byte less", size(2) - 1, "0300 8181", true),
