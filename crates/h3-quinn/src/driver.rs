@@ -31,9 +31,8 @@ pub(crate) struct Unidirectional {
 impl Unidirectional {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let quic = shared.quic.clone();
-        let accepting = stream::unfold(quic, |quic| async {
-            Some((quic.accept_uni().await, quic))
-        });
+        let accepting =
+            stream::unfold(quic, |quic| async { Some((quic.accept_uni().await, quic)) });
         Self {
             accepting: Box::pin(accepting),
             incoming: Vec::new(),

@@ -128,7 +128,9 @@ impl<H> Sending<H> {
     /// Ready when the peer wants no more of the message, or is gone.
     pub fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let stream = &self.stream;
-        let stopped = self.stopped.get_or_insert_with(|| Box::pin(stream.stopped()));
+        let stopped = self
+            .stopped
+            .get_or_insert_with(|| Box::pin(stream.stopped()));
         if let Ok(Some(_)) = ready!(stopped.as_mut().poll(cx)) {
             self.exchange.cancelled();
         }

@@ -47,10 +47,7 @@
 //! assert_eq!(head.status, StatusCode::NO_CONTENT);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//!
-//! The adaptor of the `h3` crate to quinn is here as well, at the root.
 
-mod adaptor;
 mod budget;
 pub mod connection;
 pub mod error;
@@ -61,6 +58,3 @@ pub mod qpack;
 pub mod settings;
 pub mod stream;
 mod varint;
-
-pub use adaptor::{BidiStream, Connection, FinishObserver, FrameGuard, FrameTooLarge};
-pub use adaptor::{OpenStreams, Payload, RecvStream, SendStream};

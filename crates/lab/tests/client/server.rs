@@ -1,13 +1,14 @@
 //! A server for the client to be tested against, on loopback, in all versions of HTTP.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use hikyaku_h3_quinn::Config;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Collected, Full};

@@ -36,7 +36,10 @@ async fn has_body(
     if receiving.is_known_empty() || length == Some(0) {
         return false;
     }
-    let by_rule = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
+    let by_rule = matches!(
+        *request.method(),
+        Method::POST | Method::PUT | Method::PATCH
+    );
     if by_rule || length.is_some() {
         return true;
     }
