@@ -92,7 +92,7 @@ fn a_forged_hello_is_answered_by_three_times_its_size_at_most() {
         assert!(total >= received, "the server did answer: {what}");
         // Honest clients are served, however long the chain is.
         let served = block_on(async {
-            let mut h3 = H3::connect(server.address()).await.unwrap();
+            let h3 = H3::connect(server.address()).await.unwrap();
             h3.get("/").await.unwrap().status
         });
         assert_eq!(served, 200, "{what}");

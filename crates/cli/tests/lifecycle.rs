@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bytes::Buf;
 use common::client::{self, H2, H3};
 use common::{PATIENCE, Server, Site, certificate, eventually, get, hikyaku};
-use h3::error::{Code, StreamError};
+use hikyaku_h3_quinn::{Code, Receiving, StreamError};
 use http::Request;
+use http_body_util::BodyExt;
 use redb::{Database, TableDefinition};
 use rustix::process::Signal;
 use sha2::{Digest, Sha256};
@@ -31,7 +31,7 @@ enum InFlight {
         usize,
     ),
     H2(h2::RecvStream),
-    H3(Box<client::H3Stream>),
+    H3(Box<Receiving<http::response::Parts>>),
 }
 
 impl InFlight {
@@ -64,9 +64,9 @@ impl InFlight {
                 body.flow_control().release_capacity(data.len()).unwrap();
                 Some(data.to_vec())
             }
-            Self::H3(stream) => {
-                let mut data = stream.recv_data().await.unwrap()?;
-                Some(data.copy_to_bytes(data.remaining()).to_vec())
+            Self::H3(body) => {
+                let frame = body.frame().await?.unwrap();
+                Some(frame.into_data().unwrap().to_vec())
             }
         }
     }
@@ -92,12 +92,12 @@ async fn start_h2(h2: &mut H2) -> InFlight {
     InFlight::H2(response.into_body())
 }
 
-async fn start_h3(h3: &mut H3) -> InFlight {
+async fn start_h3(h3: &H3) -> InFlight {
     let request = Request::get("https://localhost/big.bin").body(()).unwrap();
-    let mut stream = h3.requests.send_request(request).await.unwrap();
-    stream.finish().await.unwrap();
-    assert_eq!(stream.recv_response().await.unwrap().status(), 200);
-    InFlight::H3(Box::new(stream))
+    let stream = h3.begin(request).await.unwrap();
+    let mut receiving = stream.finish().await.unwrap();
+    assert_eq!(receiving.head().await.unwrap().status, 200);
+    InFlight::H3(Box::new(receiving))
 }
 
 #[test]
@@ -108,14 +108,14 @@ fn a_graceful_stop_answers_everything_in_flight() {
     let address = server.address();
     let stopped_at = client::block_on(async {
         let mut h2 = H2::connect(address).await.unwrap();
-        let mut h3 = H3::connect(address).await.unwrap();
+        let h3 = H3::connect(address).await.unwrap();
         let mut idle = H2::connect(address).await.unwrap();
         idle.get("/").await.unwrap();
         let mut in_flight = Vec::new();
         for _ in 0..STREAMS {
             in_flight.push(start_h1(address).await);
             in_flight.push(start_h2(&mut h2).await);
-            in_flight.push(start_h3(&mut h3).await);
+            in_flight.push(start_h3(&h3).await);
         }
         server.signal(Signal::TERM);
         let stopped_at = Instant::now();
@@ -125,7 +125,7 @@ fn a_graceful_stop_answers_everything_in_flight() {
             .collect();
 
         expect_goaway_on_h2(&mut h2).await;
-        expect_goaway_on_h3(&mut h3).await;
+        expect_goaway_on_h3(&h3).await;
         // What the client answers to GOAWAY may meet a closed socket.
         let idle = idle.driver.await.unwrap();
         assert!(idle.as_ref().err().is_none_or(h2::Error::is_io), "{idle:?}");
@@ -174,7 +174,7 @@ async fn expect_goaway_on_h2(h2: &mut H2) {
     assert_eq!(error.reason(), Some(h2::Reason::NO_ERROR));
 }
 
-async fn expect_goaway_on_h3(h3: &mut H3) {
+async fn expect_goaway_on_h3(h3: &H3) {
     let begun = Instant::now();
     loop {
         assert!(begun.elapsed() < PATIENCE, "no GOAWAY on HTTP/3");
@@ -208,7 +208,7 @@ fn requests_under_load_are_answered_or_refused_but_never_lost() {
                     answered += 1;
                 }
             }));
-            let mut h3 = H3::connect(address).await.unwrap();
+            let h3 = H3::connect(address).await.unwrap();
             clients.push(tokio::spawn(async move {
                 let mut answered = 0;
                 loop {
@@ -244,15 +244,17 @@ fn requests_under_load_are_answered_or_refused_but_never_lost() {
 /// send it again elsewhere.
 fn is_refused(error: &StreamError) -> bool {
     match error {
-        StreamError::RemoteClosing { .. } => true,
-        StreamError::RemoteTerminate { code, .. } => *code == Code::H3_REQUEST_REJECTED,
+        StreamError::GoingAway => true,
+        StreamError::Reset(code) | StreamError::Stopped(code) => {
+            *code == Code::RequestRejected.value()
+        }
         _ => false,
     }
 }
 
 /// The server closed the connection after its GOAWAY, with nothing in flight.
 fn ended_well(h3: &H3) -> bool {
-    let no_error = Code::H3_NO_ERROR.value();
+    let no_error = Code::NoError.value();
     let closed = h3.quic.close_reason();
     matches!(closed, Some(quinn::ConnectionError::ApplicationClosed(close))
         if close.error_code.into_inner() == no_error)
@@ -296,7 +298,7 @@ fn a_reload_keeps_connections_and_is_refused_whole() {
     let server = Server::start(&["--config", config.path().to_str().unwrap()]);
     client::block_on(async {
         let mut h2 = H2::connect(server.address()).await.unwrap();
-        let mut h3 = H3::connect(server.address()).await.unwrap();
+        let h3 = H3::connect(server.address()).await.unwrap();
         let mut expect = async |want: &str| {
             let over_h2 = h2.get("/nowhere").await.unwrap();
             let over_h3 = h3.get("/nowhere").await.unwrap();

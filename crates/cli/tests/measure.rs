@@ -147,12 +147,12 @@ fn clients_that_abort_are_logged_as_incomplete() {
         // Only the response was given up.
         assert_eq!(h2.get("/").await.unwrap().status, 200);
 
-        let mut h3 = H3::connect(address).await.unwrap();
+        let h3 = H3::connect(address).await.unwrap();
         let request = Request::get("https://localhost/big.bin").body(()).unwrap();
-        let mut stream = h3.requests.send_request(request).await.unwrap();
-        stream.finish().await.unwrap();
-        stream.recv_response().await.unwrap();
-        stream.stop_sending(h3::error::Code::H3_REQUEST_CANCELLED);
+        let stream = h3.begin(request).await.unwrap();
+        let mut receiving = stream.finish().await.unwrap();
+        receiving.head().await.unwrap();
+        drop(receiving);
         assert_eq!(h3.get("/").await.unwrap().status, 200);
         for http in Http::ALL {
             let line = server.wait_access(http.name(), |line| {
@@ -338,7 +338,7 @@ fn a_change_to_http2_clears_on_http3_and_is_silent_on_http2() {
     let server = start(&site, &["--config", config.path().to_str().unwrap()]);
     client::block_on(async {
         let mut h2 = H2::connect(server.address()).await.unwrap();
-        let mut h3 = H3::connect(server.address()).await.unwrap();
+        let h3 = H3::connect(server.address()).await.unwrap();
         let advertised = format!("h3=\":{}\"; ma=", server.port());
         for got in [h2.get("/").await.unwrap(), h3.get("/").await.unwrap()] {
             let alt_svc = got.header("alt-svc").unwrap();

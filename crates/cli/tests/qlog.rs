@@ -190,7 +190,7 @@ fn open_connections_tell_their_window_and_floor() {
     let explained = || server.admin_json("/v1/clients/127.0.0.1");
     assert_eq!(explained()["open"].as_array().unwrap().len(), 0);
     block_on(async {
-        let mut h3 = H3::connect(server.address()).await.unwrap();
+        let h3 = H3::connect(server.address()).await.unwrap();
         h3.get("/big.bin").await.unwrap();
         let mut h2 = H2::connect(server.address()).await.unwrap();
         h2.get("/big.bin").await.unwrap();

@@ -39,7 +39,7 @@ fn ends_after_a_crash(
     block_on(async {
         let mut open = Vec::new();
         for &address in addresses {
-            let mut h3 = H3::connect(address).await.unwrap();
+            let h3 = H3::connect(address).await.unwrap();
             assert_eq!(h3.get("/").await.unwrap().status, 200, "{address}");
             open.push(h3);
         }

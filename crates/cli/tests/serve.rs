@@ -323,32 +323,19 @@ fn the_proxy_streams_bodies_and_trailers_both_ways() {
 }
 
 /// The body is read while it is sent, since the upstream sends it back at once.
-async fn echo_over_h3(mut h3: H3, request: Request<Bytes>, trailers: HeaderMap) -> Response {
+async fn echo_over_h3(h3: H3, request: Request<Bytes>, trailers: HeaderMap) -> Response {
     let (head, body) = request.into_parts();
     let request = Request::from_parts(head, ());
-    let (mut sending, mut receiving) = h3.requests.send_request(request).await.unwrap().split();
+    let stream = h3.begin(request).await.unwrap();
+    let mut sending = stream.sending;
     let sent = async {
         for chunk in body.chunks(100_000) {
-            let chunk = Bytes::copy_from_slice(chunk);
-            sending.send_data(chunk.into()).await.unwrap();
+            sending.data(Bytes::copy_from_slice(chunk)).await.unwrap();
         }
-        sending.send_trailers(trailers).await.unwrap();
-        sending.finish().await.unwrap();
+        sending.trailers(&trailers).await.unwrap();
+        drop(sending.finish().await.unwrap());
     };
-    let received = async {
-        let head = receiving.recv_response().await.unwrap();
-        let mut body = Vec::new();
-        while let Some(data) = receiving.recv_data().await.unwrap() {
-            body.extend_from_slice(bytes::Buf::chunk(&data));
-        }
-        let trailers = receiving.recv_trailers().await.unwrap();
-        Response {
-            status: head.status().as_u16(),
-            headers: head.headers().clone(),
-            body,
-            trailers: trailers.unwrap_or_default(),
-        }
-    };
+    let received = async { client::receive(stream.receiving).await.unwrap() };
     let ((), response) = futures_util::future::join(sent, received).await;
     h3.close().await;
     response

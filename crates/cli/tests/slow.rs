@@ -8,12 +8,13 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use common::client::{self, H2, H3};
 use common::upstream::{self, Speaks};
 use common::{PATIENCE, Server, Site, noise};
 use futures_util::future::join_all;
 use http::Request;
+use http_body_util::BodyExt;
 use quinn::crypto::rustls::QuicClientConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
@@ -73,15 +74,16 @@ async fn read_h2(address: SocketAddr) -> usize {
 }
 
 async fn read_h3(address: SocketAddr) -> usize {
-    let mut h3 = H3::connect_with(address, Some(STEP as u32)).await.unwrap();
+    let h3 = H3::connect_with(address, Some(STEP as u32)).await.unwrap();
     let request = Request::get("https://localhost/big.bin").body(()).unwrap();
-    let mut stream = h3.requests.send_request(request).await.unwrap();
-    stream.finish().await.unwrap();
-    stream.recv_response().await.unwrap();
+    let stream = h3.begin(request).await.unwrap();
+    let mut body = stream.finish().await.unwrap();
+    body.head().await.unwrap();
     let (mut all, mut taken) = (0, 0);
-    while let Ok(Ok(Some(data))) = timeout(PATIENCE, stream.recv_data()).await {
-        all += data.remaining();
-        taken += data.remaining();
+    while let Ok(Some(Ok(frame))) = timeout(PATIENCE, body.frame()).await {
+        let data = frame.into_data().unwrap();
+        all += data.len();
+        taken += data.len();
         if taken >= STEP {
             tokio::time::sleep(PAUSE).await;
             taken = 0;
@@ -176,11 +178,11 @@ fn only_content_that_is_taken_keeps_a_client() {
         let h3 = async {
             let crypto = QuicClientConfig::try_from(client::tls_config(&["h3"])).unwrap();
             let (endpoint, quic) = keep_alive(address, crypto, 100_000).await;
-            let mut h3 = H3::over(endpoint, quic).await;
+            let h3 = H3::over(endpoint, quic);
             let request = Request::get("https://localhost/big.bin").body(()).unwrap();
-            let mut stream = h3.requests.send_request(request).await.unwrap();
-            stream.finish().await.unwrap();
-            stream.recv_response().await.unwrap();
+            let stream = h3.begin(request).await.unwrap();
+            let mut receiving = stream.finish().await.unwrap();
+            receiving.head().await.unwrap();
             let end = timeout(PATIENCE / 3, h3.quic.closed()).await;
             assert!(end.is_ok(), "HTTP/3 is never closed");
         };
@@ -216,7 +218,7 @@ fn connections_without_requests_end_though_they_are_kept_alive() {
     client::block_on(async {
         let crypto = QuicClientConfig::try_from(client::tls_config(&["h3"])).unwrap();
         let (endpoint, quic) = keep_alive(server.address(), crypto, 1 << 20).await;
-        let h3 = H3::over(endpoint, quic).await;
+        let h3 = H3::over(endpoint, quic);
         let end = timeout(PATIENCE / 3, h3.quic.closed()).await;
         let end = end.expect("never closed");
         let quinn::ConnectionError::ApplicationClosed(close) = end else {
@@ -232,7 +234,7 @@ fn requests_that_wait_keep_their_connection() {
     let server = start(&["--upstream", &upstream], &["timeouts.idle=2s"]);
     let late = |server: &Server| {
         client::block_on(async {
-            let mut h3 = H3::connect(server.address()).await.unwrap();
+            let h3 = H3::connect(server.address()).await.unwrap();
             let response = timeout(PATIENCE, h3.get("/late")).await.unwrap().unwrap();
             assert_eq!(response.body, b"late");
             h3.close().await;
@@ -402,16 +404,14 @@ fn http3_clients_get_early_answers() {
     early(|server, path, status| {
         client::block_on(async {
             for _ in 0..20 {
-                let mut h3 = H3::connect(server.address()).await.unwrap();
+                let h3 = H3::connect(server.address()).await.unwrap();
                 let request = Request::post(server.url(path))
                     .header("content-length", 5_000_000)
                     .body(());
-                let mut stream = h3.requests.send_request(request.unwrap()).await.unwrap();
-                let body = Bytes::from(noise(5_000_000));
+                let mut stream = h3.begin(request.unwrap()).await.unwrap();
                 // The server may ask to stop; what it has answered holds all the same.
-                let _ = stream.send_data(body.into()).await;
-                let _ = stream.finish().await;
-                let answer = timeout(PATIENCE, client::receive(&mut stream)).await;
+                let _ = stream.sending.data(Bytes::from(noise(5_000_000))).await;
+                let answer = timeout(PATIENCE, client::receive(stream.receiving)).await;
                 assert_eq!(
                     answer.unwrap().unwrap().status.to_string(),
                     status,

@@ -94,7 +94,7 @@ fn start(dir: &Path) -> (Server, tokio::runtime::Runtime) {
     let keys = ["log.access=off", "admin.listen=", "policy.min_cwnd=off"];
     let mut config = Config::load(None, &keys.map(str::to_owned)).unwrap();
     config.root = Some(dir.to_owned());
-    config.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+    config.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()];
     config.tls.cert = vec![dir.join("cert.pem")];
     config.tls.key = vec![dir.join("key.pem")];
     let runtime = tokio::runtime::Builder::new_multi_thread()

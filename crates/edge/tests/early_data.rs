@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hikyaku_edge::{Config, Server};
-use hikyaku_h3::{Connection, Payload};
+use hikyaku_h3_quinn::{Client, Config};
 use http::{Method, Request, StatusCode};
 use quinn::crypto::rustls::QuicClientConfig;
 use rustls::pki_types::CertificateDer;
@@ -43,19 +43,14 @@ fn client(server: &Server) -> quinn::Endpoint {
 }
 
 async fn request(quic: quinn::Connection, method: Method) -> StatusCode {
-    let (mut driver, mut requests) = h3::client::builder()
-        .build::<_, _, Payload>(Connection::new(quic))
-        .await
-        .unwrap();
-    tokio::spawn(async move { driver.wait_idle().await });
+    let (client, driver) = Client::new(quic, Config::default());
+    tokio::spawn(driver);
     let request = Request::builder().method(method).uri("https://localhost/");
-    let mut stream = requests
-        .send_request(request.body(()).unwrap())
-        .await
-        .unwrap();
+    let head = request.body(()).unwrap().into_parts().0.into();
+    let (sending, mut receiving) = client.request(&head).await.unwrap();
     // A server that has answered already may ask to be sent nothing more (RFC 9114 §4.1).
-    let _ = stream.finish().await;
-    stream.recv_response().await.unwrap().status()
+    let _ = sending.finish().await;
+    receiving.head().await.unwrap().status
 }
 
 /// Visits once, so that the client has a ticket, and then returns with early data, which

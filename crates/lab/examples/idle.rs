@@ -18,11 +18,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use clap::Parser;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use hikyaku_h3::Payload;
+use hikyaku_h3_quinn::Config;
 use http::{Request, StatusCode};
+use http_body_util::BodyExt;
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Endpoint, TransportConfig};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -108,7 +109,7 @@ struct Idle {
 #[allow(dead_code, reason = "held, not used")]
 enum Sender {
     Http2(h2::client::SendRequest<Bytes>),
-    Http3(h3::client::SendRequest<hikyaku_h3::OpenStreams, Payload>),
+    Http3(hikyaku_h3_quinn::Client),
 }
 
 struct Client {
@@ -181,19 +182,18 @@ impl Client {
     async fn open_http3(&self, endpoint: &Endpoint) -> Result<Idle> {
         let name = self.remote.ip().to_string();
         let connection = endpoint.connect(self.remote, &name)?.await?;
-        let (mut driver, mut sender) = h3::client::builder()
-            .send_grease(false)
-            .build::<_, _, Payload>(hikyaku_h3::Connection::new(connection))
-            .await?;
+        let (sender, driver) = hikyaku_h3_quinn::Client::new(connection, Config::default());
         let driver = tokio::spawn(async move {
-            driver.wait_idle().await;
+            // Its end is what matters, not why.
+            driver.await;
         });
-        let mut stream = sender.send_request(self.request()?).await?;
-        stream.finish().await?;
-        let response = stream.recv_response().await?;
-        ensure!(response.status() == StatusCode::OK, "{}", response.status());
-        while let Some(mut data) = stream.recv_data().await? {
-            data.advance(data.remaining());
+        let head = self.request()?.into_parts().0.into();
+        let (sending, mut receiving) = sender.request(&head).await?;
+        sending.finish().await?;
+        let status = receiving.head().await?.status;
+        ensure!(status == StatusCode::OK, "{status}");
+        while let Some(frame) = receiving.frame().await {
+            frame?;
         }
         Ok(Idle {
             driver,

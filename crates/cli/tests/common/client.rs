@@ -4,11 +4,10 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytes::{Buf, Bytes};
-use h3::client::{RequestStream, SendRequest};
-use h3::error::StreamError;
-use hikyaku_h3::{BidiStream, OpenStreams, Payload};
-use http::{HeaderMap, Request};
+use bytes::Bytes;
+use hikyaku_h3_quinn::{Client, Config, Receiving, RequestHead, Sending, StreamError};
+use http::{HeaderMap, Request, response};
+use http_body_util::BodyExt;
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Endpoint, TransportConfig, VarInt};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -88,12 +87,23 @@ pub async fn quic(
     Ok((endpoint, connection))
 }
 
-/// A stream with a request of HTTP/3.
-pub type H3Stream = RequestStream<BidiStream, Payload>;
+/// A stream with a request of HTTP/3: what is sent, and what is received.
+pub struct H3Stream {
+    pub sending: Sending<RequestHead>,
+    pub receiving: Receiving<response::Parts>,
+}
+
+impl H3Stream {
+    /// Ends the request; the response is received.
+    pub async fn finish(self) -> Result<Receiving<response::Parts>, StreamError> {
+        drop(self.sending.finish().await?);
+        Ok(self.receiving)
+    }
+}
 
 /// An HTTP/3 connection.
 pub struct H3 {
-    pub requests: SendRequest<OpenStreams, Payload>,
+    pub client: Client,
     pub quic: quinn::Connection,
     endpoint: Endpoint,
 }
@@ -109,20 +119,19 @@ impl H3 {
         receive_window: Option<u32>,
     ) -> Result<Self, quinn::ConnectionError> {
         let (endpoint, quic) = quic(address, "h3", receive_window).await?;
-        Ok(Self::over(endpoint, quic).await)
+        Ok(Self::over(endpoint, quic))
     }
 
     /// Over a QUIC connection that is there.
-    pub async fn over(endpoint: Endpoint, quic: quinn::Connection) -> Self {
-        let (mut driver, requests) = h3::client::builder()
-            .max_field_section_size(1 << 20)
-            .send_grease(false)
-            .build::<_, _, Payload>(hikyaku_h3::Connection::new(quic.clone()))
-            .await
-            .unwrap();
-        tokio::spawn(async move { driver.wait_idle().await });
+    pub fn over(endpoint: Endpoint, quic: quinn::Connection) -> Self {
+        let config = Config {
+            max_field_section_size: 1 << 20,
+            ..Config::default()
+        };
+        let (client, driver) = Client::new(quic.clone(), config);
+        tokio::spawn(driver);
         Self {
-            requests,
+            client,
             quic,
             endpoint,
         }
@@ -134,38 +143,42 @@ impl H3 {
         self.endpoint.wait_idle().await;
     }
 
-    /// Sends a request whole and reads its response whole.
-    pub async fn send(&mut self, request: Request<Bytes>) -> Result<Response, StreamError> {
-        let (parts, body) = request.into_parts();
-        let mut stream = self
-            .requests
-            .send_request(Request::from_parts(parts, ()))
-            .await?;
-        if !body.is_empty() {
-            stream.send_data(body.into()).await?;
-        }
-        stream.finish().await?;
-        receive(&mut stream).await
+    /// Begins a request.
+    pub async fn begin(&self, request: Request<()>) -> Result<H3Stream, StreamError> {
+        let head = request.into_parts().0.into();
+        let (mut sending, receiving) = self.client.request(&head).await?;
+        sending.flush().await?;
+        Ok(H3Stream { sending, receiving })
     }
 
-    pub async fn get(&mut self, path: &str) -> Result<Response, StreamError> {
+    /// Sends a request whole and reads its response whole.
+    pub async fn send(&self, request: Request<Bytes>) -> Result<Response, StreamError> {
+        let (parts, body) = request.into_parts();
+        let mut stream = self.begin(Request::from_parts(parts, ())).await?;
+        if !body.is_empty() {
+            stream.sending.data(body).await?;
+        }
+        receive(stream.finish().await?).await
+    }
+
+    pub async fn get(&self, path: &str) -> Result<Response, StreamError> {
         let request = Request::get(format!("https://localhost{path}"));
         self.send(request.body(Bytes::new()).unwrap()).await
     }
 }
 
-/// Reads a response of HTTP/3 whole.
-pub async fn receive(stream: &mut H3Stream) -> Result<Response, StreamError> {
-    let (head, ()) = stream.recv_response().await?.into_parts();
-    let mut body = Vec::new();
-    while let Some(mut data) = stream.recv_data().await? {
-        body.extend_from_slice(&data.copy_to_bytes(data.remaining()));
+/// Reads a response of HTTP/3 whole, after its interim ones.
+pub async fn receive(mut receiving: Receiving<response::Parts>) -> Result<Response, StreamError> {
+    let mut head = receiving.head().await?;
+    while head.status.is_informational() {
+        head = receiving.head().await?;
     }
+    let body = receiving.collect().await?;
     Ok(Response {
         status: head.status.as_u16(),
         headers: head.headers,
-        body,
-        trailers: stream.recv_trailers().await?.unwrap_or_default(),
+        trailers: body.trailers().cloned().unwrap_or_default(),
+        body: body.to_bytes().to_vec(),
     })
 }
 

@@ -163,7 +163,7 @@ fn send_h3(server: &Server, method: &str, path: &str, headers: &[&str], body: &[
     let address = server.address();
     client::block_on(async {
         let exchange = async {
-            let mut h3 = H3::connect(address).await.unwrap();
+            let h3 = H3::connect(address).await.unwrap();
             let response = h3.send(request).await.unwrap();
             h3.close().await;
             response

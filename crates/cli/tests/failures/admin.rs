@@ -47,7 +47,7 @@ fn watchers_that_take_nothing_are_ended() {
     let long = format!("/?{}", "x".repeat(20_000));
     client::block_on(async {
         let mut h2 = H2::connect(server.address()).await.unwrap();
-        let mut h3 = H3::connect(server.address()).await.unwrap();
+        let h3 = H3::connect(server.address()).await.unwrap();
         let begun = std::time::Instant::now();
         let (mut watching, mut scraping) = (true, true);
         while watching || scraping {
@@ -90,7 +90,7 @@ fn running_out_of_descriptors_is_said_once_and_passes() {
         tokio::time::sleep(Duration::from_millis(500)).await;
         // Those who are there, and those who come over UDP, are served.
         assert_eq!(h2.get("/").await.unwrap().status, 200);
-        let mut h3 = H3::connect(server.address()).await.unwrap();
+        let h3 = H3::connect(server.address()).await.unwrap();
         assert_eq!(h3.get("/").await.unwrap().status, 200);
         drop((many, admins));
     });

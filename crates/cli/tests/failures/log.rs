@@ -16,7 +16,7 @@ const MANY: usize = 1000;
 fn ask_often(server: &Server) {
     client::block_on(async {
         let mut h2 = H2::connect(server.address()).await.unwrap();
-        let mut h3 = H3::connect(server.address()).await.unwrap();
+        let h3 = H3::connect(server.address()).await.unwrap();
         for _ in 0..MANY / 2 {
             assert_eq!(h2.get("/").await.unwrap().status, 200);
             assert_eq!(h3.get("/").await.unwrap().status, 200);

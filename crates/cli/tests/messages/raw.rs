@@ -123,7 +123,7 @@ pub(crate) fn ask(http: Http, server: &Server, method: &str, path: &str) -> Resp
             h2.send(request, None).await.unwrap()
         }),
         Http::H3 => client::block_on(async {
-            let mut h3 = H3::connect(server.address()).await.unwrap();
+            let h3 = H3::connect(server.address()).await.unwrap();
             let response = h3.send(request).await.unwrap();
             h3.close().await;
             response

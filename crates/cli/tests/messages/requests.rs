@@ -33,7 +33,7 @@ fn stream(http: Http, server: &Server, method: &str, content: &'static str) -> u
         }),
         Http::H3 => client::block_on(async {
             let request = request.body(Bytes::from(content)).unwrap();
-            let mut h3 = H3::connect(server.address()).await.unwrap();
+            let h3 = H3::connect(server.address()).await.unwrap();
             let status = h3.send(request).await.unwrap().status;
             h3.close().await;
             status

@@ -210,7 +210,7 @@ fn trailer_fields_that_are_forbidden_do_not_pass() {
     let (h2, h3) = client::block_on(async {
         let mut h2 = H2::connect(server.address()).await.unwrap();
         let over_h2 = h2.send(request(), None).await.unwrap();
-        let mut h3 = H3::connect(server.address()).await.unwrap();
+        let h3 = H3::connect(server.address()).await.unwrap();
         let over_h3 = h3.send(request()).await.unwrap();
         h3.close().await;
         (over_h2, over_h3)
@@ -290,14 +290,14 @@ fn early_hints_of_an_upstream_reach_the_client() {
         assert!(old.starts_with("HTTP/1.0 200 OK\r\n"), "{path}: {old}");
 
         let over_h3 = client::block_on(async {
-            let mut h3 = H3::connect(server.address()).await.unwrap();
+            let h3 = H3::connect(server.address()).await.unwrap();
             let request = Request::get(server.url(path)).body(()).unwrap();
-            let mut stream = h3.requests.send_request(request).await.unwrap();
-            stream.finish().await.unwrap();
+            let stream = h3.begin(request).await.unwrap();
+            let mut receiving = stream.finish().await.unwrap();
             let mut statuses = Vec::new();
             while statuses.last().is_none_or(|&status| status < 200) {
-                let head = stream.recv_response().await.unwrap();
-                statuses.push(head.status().as_u16());
+                let head = receiving.head().await.unwrap();
+                statuses.push(head.status.as_u16());
             }
             h3.close().await;
             statuses
@@ -306,10 +306,15 @@ fn early_hints_of_an_upstream_reach_the_client() {
         assert_eq!(ask(Http::H2, &server, "GET", path).body, b"ok", "{path}");
     }
     if has("early_hints_of_an_upstream_reach_the_client", "curl") {
-        let output = curl(&["--http1.1", "-D", "-", &server.url("/")]);
-        let text = String::from_utf8(output.stdout).unwrap();
-        assert!(text.starts_with("HTTP/1.1 103 Early Hints\r\n"), "{text}");
-        assert!(text.ends_with("\r\n\r\nok"), "{text}");
+        for (option, want) in [
+            ("--http1.1", "HTTP/1.1 103 Early Hints\r\n"),
+            ("--http2", "HTTP/2 103 \r\n"),
+        ] {
+            let output = curl(&[option, "-D", "-", &server.url("/")]);
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert!(text.starts_with(want), "{text}");
+            assert!(text.ends_with("\r\n\r\nok"), "{text}");
+        }
     }
 }
 
@@ -319,17 +324,14 @@ fn an_expectation_over_http_3_is_answered() {
     let upstream = Upstream::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
     let server = Server::start(&["--upstream", &upstream.url()]);
     client::block_on(async {
-        let mut h3 = H3::connect(server.address()).await.unwrap();
+        let h3 = H3::connect(server.address()).await.unwrap();
         let request = Request::put(server.url("/")).header("expect", "100-continue");
         let request = request.body(()).unwrap();
-        let mut stream = h3.requests.send_request(request).await.unwrap();
-        assert_eq!(stream.recv_response().await.unwrap().status(), 100);
-        stream
-            .send_data(Bytes::from("content").into())
-            .await
-            .unwrap();
-        stream.finish().await.unwrap();
-        assert_eq!(stream.recv_response().await.unwrap().status(), 200);
+        let mut stream = h3.begin(request).await.unwrap();
+        assert_eq!(stream.receiving.head().await.unwrap().status, 100);
+        stream.sending.data(Bytes::from("content")).await.unwrap();
+        let mut receiving = stream.finish().await.unwrap();
+        assert_eq!(receiving.head().await.unwrap().status, 200);
         h3.close().await;
     });
     let seen = upstream.last();

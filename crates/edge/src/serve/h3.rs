@@ -1,41 +1,33 @@
 //! HTTP/3 over one QUIC connection.
 
 mod receive;
+mod send;
 mod stop;
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-use futures_util::future::poll_fn;
-use h3::error::{Code, ConnectionError, StreamError};
-use h3::server::{RequestResolver, RequestStream};
 use hikyaku_core::sample::UdpEvent;
-use hikyaku_h3::{Connection, Payload, SendStream};
-use http::{Method, Request, Response, StatusCode, header};
-use http_body::Body as _;
-use quinn::VarInt;
+use hikyaku_h3_quinn::{
+    Code, Config, Receiving, Request as Incoming, RequestHead, Server, Shutdown, StreamError,
+};
+use http::{Method, Request, Response, StatusCode};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::interim::{Coming, Next};
-use super::head::{announced_length, date};
 use super::idle::IdleTimer;
+use super::interim::{Coming, Next};
 use super::{executor, respond};
+use crate::config::Limits;
 use crate::conn::Conn;
-use crate::content::{Body, BoxError, Interim, RequestBody};
+use crate::content::{Body, Interim};
 use crate::measure::{Acknowledged, QuicMeter, Ticket};
 use crate::metrics::Refusal;
-use receive::{Receiver, Receiving};
+use send::{Answer, Unsent};
 use stop::{Step, Stopping};
-
-type Resolver = RequestResolver<Connection, Payload>;
-type Sending = RequestStream<SendStream, Payload>;
-
-/// Requests that may still come in between the two GOAWAYs of a graceful stop
-/// (RFC 9114 §5.2).
-const GRACE_REQUESTS: usize = 1 << 20;
 
 /// Serves a connection until it ends, or until the server stops and its requests are
 /// answered. `complete` tells whether its handshake is.
@@ -44,7 +36,7 @@ pub(super) async fn serve(
     quic: quinn::Connection,
     complete: Arc<AtomicBool>,
     stop: CancellationToken,
-) -> Result<(), ConnectionError> {
+) -> Result<(), StreamError> {
     let acknowledged = Arc::new(Acknowledged::default());
     let handler = Handler {
         acknowledged: Arc::clone(&acknowledged),
@@ -71,48 +63,38 @@ async fn run(
     requests: &mut JoinSet<()>,
     meter: &mut QuicMeter,
     stop: CancellationToken,
-) -> Result<(), ConnectionError> {
+) -> Result<(), StreamError> {
     let live = conn.shared.live_full();
-    let transport = Connection::new(quic.clone()).with_observer(handler.acknowledged.clone());
-    let mut http = h3::server::builder()
-        .max_field_section_size(live.config.limits.header_size.bytes())
-        .send_grease(false)
-        .build::<_, Payload>(transport)
-        .await?;
+    let mut http = Server::new(quic.clone(), config(&live.config.limits));
     let handler = Arc::new(handler);
     let mut stopping = Stopping::new(stop, quic.clone());
     let mut idle = IdleTimer::new(live.config.timeouts.idle);
     loop {
-        let event = {
-            let mut accept = pin!(http.accept());
-            poll_fn(|cx| {
-                meter.poll(cx);
-                if meter.is_stalled() {
-                    return Poll::Ready(Event::Stalled);
-                }
-                if let Poll::Ready(step) = stopping.poll(cx) {
-                    return Poll::Ready(Event::Stop(step));
-                }
-                if !stopping.has_begun() && idle.poll(cx, conn).is_ready() {
-                    stopping.begin();
-                    return Poll::Ready(Event::Stop(Step::Announce));
-                }
-                accept.as_mut().poll(cx).map(Event::Accepted)
-            })
-            .await
-        };
-        match event {
-            Event::Accepted(Ok(Some(resolver))) => {
-                let handling = Box::pin(Arc::clone(&handler).handle(resolver));
+        let event = poll_fn(|cx| {
+            meter.poll(cx);
+            if meter.is_stalled() {
+                return Poll::Ready(Event::Stalled);
+            }
+            if let Poll::Ready(step) = stopping.poll(cx) {
+                return Poll::Ready(Event::Stop(step));
+            }
+            if !stopping.has_begun() && idle.poll(cx, conn).is_ready() {
+                stopping.begin();
+                return Poll::Ready(Event::Stop(Step::Announce));
+            }
+            http.poll_accept(cx).map(Event::Accepted)
+        });
+        match event.await {
+            Event::Accepted(Ok(request)) => {
+                let handling = Box::pin(Arc::clone(&handler).handle(request));
                 if let Some(waiting) = executor::start(handling) {
                     requests.spawn(waiting);
                 }
                 while requests.try_join_next().is_some() {}
             }
-            Event::Accepted(Ok(None)) => break,
-            Event::Accepted(Err(error)) => return Err(error),
-            Event::Stop(Step::Announce) => http.shutdown(GRACE_REQUESTS).await?,
-            Event::Stop(Step::Refuse) => http.shutdown(0).await?,
+            Event::Accepted(Err(error)) => return ended(conn, error),
+            Event::Stop(Step::Announce) => http.shutdown(Shutdown::Announce),
+            Event::Stop(Step::Refuse) => http.shutdown(Shutdown::Refuse),
             Event::Stop(Step::Look) => {
                 let handled = Arc::strong_count(&handler) == 1;
                 if handled && !meter.has_unacknowledged() {
@@ -121,20 +103,49 @@ async fn run(
             }
             Event::Stalled => {
                 conn.shared.metrics.on_refusal(Refusal::Stalled);
-                quic.close(code(Code::H3_EXCESSIVE_LOAD), b"nothing was taken");
+                close(quic, Code::ExcessiveLoad, "nothing was taken");
                 return Ok(());
             }
         }
     }
-    quic.close(code(Code::H3_NO_ERROR), b"");
+    close(quic, Code::NoError, "");
     Ok(())
+}
+
+/// What a connection allows its client.
+fn config(limits: &Limits) -> Config {
+    Config {
+        max_field_section_size: limits.header_size.bytes(),
+        max_requests: limits.streams.into(),
+        ..Config::default()
+    }
+}
+
+/// A client that leaves is no error; one that floods is counted.
+fn ended(conn: &Conn, error: StreamError) -> Result<(), StreamError> {
+    if error.fault() == Some(Code::ExcessiveLoad) {
+        conn.shared.metrics.on_refusal(Refusal::Flood);
+    }
+    match &error {
+        StreamError::Connection(quinn::ConnectionError::ApplicationClosed(close))
+            if close.error_code.into_inner() == Code::NoError.value() =>
+        {
+            Ok(())
+        }
+        _ => Err(error),
+    }
+}
+
+fn close(quic: &quinn::Connection, code: Code, reason: &str) {
+    let code = quinn::VarInt::from_u64(code.value()).unwrap_or(quinn::VarInt::MAX);
+    quic.close(code, reason.as_bytes());
 }
 
 /// What a connection waits for.
 // Lives for a moment on the stack; a box would cost an allocation a request.
 #[allow(clippy::large_enum_variant)]
 enum Event {
-    Accepted(Result<Option<Resolver>, ConnectionError>),
+    Accepted(Result<Incoming, StreamError>),
     Stop(Step),
     Stalled,
 }
@@ -148,157 +159,85 @@ struct Handler {
 }
 
 impl Handler {
-    async fn handle(self: Arc<Self>, resolver: Resolver) {
+    async fn handle(self: Arc<Self>, request: Incoming) {
+        let Incoming {
+            mut receiving,
+            sending,
+        } = request;
+        let mut answer = Answer::new(sending);
         let patience = self.conn.shared.live().config.timeouts.header;
-        let resolved = tokio::time::timeout(patience, resolver.resolve_request()).await;
-        let (request, stream) = match resolved {
-            Ok(Ok(resolved)) => resolved,
-            Ok(Err(error)) => return tracing::debug!("HTTP/3 request: {error}"),
-            Err(_) => return tracing::debug!("HTTP/3 request: its header section came too slowly"),
+        let head = match tokio::time::timeout(patience, receiving.head()).await {
+            Ok(Ok(head)) => head,
+            Ok(Err(StreamError::TooLarge)) => return answer.refuse_head().await,
+            Ok(Err(error)) => {
+                tracing::debug!("HTTP/3 request: {error}");
+                return answer.reset(error.fault().unwrap_or(Code::RequestCancelled));
+            }
+            Err(_) => {
+                tracing::debug!("HTTP/3 request: its header section came too slowly");
+                return answer.reset(Code::RequestCancelled);
+            }
         };
+        answer.answers(&head);
+        let request = Request::from_parts(head.parts, ());
         let mut ticket = self.conn.ledger.open(&request);
-        let (mut sending, receiving) = stream.split();
-        let response = self
-            .respond(request, receiving, &mut sending, &mut ticket)
-            .await;
-        match send(&mut sending, response, &mut ticket).await {
-            Ok(()) => self.complete(&sending, ticket),
-            Err(Unsent::Content(error)) => {
-                ticket.failed(&error);
-                sending.stop_stream(Code::H3_INTERNAL_ERROR);
+        let Some(response) = self
+            .respond(request, receiving, &mut answer, &mut ticket)
+            .await
+        else {
+            return;
+        };
+        match answer.send(response, &mut ticket).await {
+            Ok(acknowledged) => {
+                ticket.complete_with(|exchange| {
+                    self.acknowledged.hand_over(exchange, acknowledged);
+                });
             }
-            Err(Unsent::Stream(error)) => {
-                tracing::debug!("HTTP/3 response: {error}");
-                sending.stop_stream(Code::H3_REQUEST_CANCELLED);
-            }
+            Err(Unsent::Content(error)) => ticket.failed(&error),
+            Err(Unsent::Stream(error)) => tracing::debug!("HTTP/3 response: {error}"),
         }
     }
 
+    /// Waits for the response, and sends what comes before it; `None` if the client gives up.
     async fn respond(
         &self,
         request: Request<()>,
-        receiving: Receiving,
-        sending: &mut Sending,
+        receiving: Receiving<RequestHead>,
+        answer: &mut Answer,
         ticket: &mut Ticket,
-    ) -> Response<Body> {
+    ) -> Option<Response<Body>> {
         if !self.complete.load(Ordering::Relaxed) && !is_safe(request.method()) {
             // RFC 8470 §5.2: the client asks again when the handshake is complete.
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::TOO_EARLY;
             ticket.answered(&response);
-            return response;
-        }
-        let is_head = request.method() == Method::HEAD;
-        let receiver = Receiver::new(receiving, &request);
-        let request = request.map(|()| RequestBody::new(receiver));
-        let mut response = self.answer(request, sending, ticket).await;
-        // hyper does these for HTTP/1.1 and 2.
-        if !is_head && let Some(length) = announced_length(&response) {
-            response
-                .headers_mut()
-                .insert(header::CONTENT_LENGTH, length.into());
-        }
-        if !response.headers().contains_key(header::DATE) {
-            response.headers_mut().insert(header::DATE, date());
-        }
-        response
-    }
-
-    /// Lets the content answer, and passes interim responses on.
-    async fn answer(
-        &self,
-        mut request: Request<RequestBody>,
-        sending: &mut Sending,
-        ticket: &mut Ticket,
-    ) -> Response<Body> {
-        let content = &self.conn.shared.live_full().content;
-        if !content.has_interim_responses() {
-            return respond(&self.conn, request, ticket).await;
+            return Some(response);
         }
         let (interim, heads) = Interim::channel();
-        request.extensions_mut().insert(interim);
-        let responding = pin!(respond(&self.conn, request, ticket));
+        let has_interim = self.conn.shared.live().content.has_interim_responses();
+        let responding = async {
+            let mut request = receive::with_body(request, receiving).await;
+            if has_interim {
+                request.extensions_mut().insert(interim);
+            }
+            respond(&self.conn, request, ticket).await
+        };
+        let responding = pin!(responding);
         let mut coming = Coming::new(heads, responding);
         loop {
-            match coming.next().await {
+            match answer.unless_stopped(coming.next()).await? {
+                Next::Response(response) => return Some(response),
                 Next::Interim(head) => {
-                    if let Err(error) = sending.send_response(head).await {
+                    if let Err(error) = answer.interim(head).await {
                         tracing::debug!("HTTP/3 interim response: {error}");
                     }
                 }
-                Next::Response(response) => return response,
             }
         }
     }
-
-    fn complete(&self, sending: &Sending, ticket: Ticket) {
-        let id = sending.send_id();
-        match self.acknowledged.of_stream(id.into_inner()) {
-            Some(stopped) => {
-                ticket.complete_with(|exchange| self.acknowledged.hand_over(exchange, stopped));
-            }
-            None => ticket.complete(),
-        }
-    }
-}
-
-/// Why a response was not sent whole.
-enum Unsent {
-    /// Its content ended early.
-    Content(BoxError),
-    /// The client wants no more, or is gone.
-    Stream(StreamError),
-}
-
-impl From<StreamError> for Unsent {
-    fn from(error: StreamError) -> Self {
-        Self::Stream(error)
-    }
-}
-
-async fn send(
-    sending: &mut Sending,
-    response: Response<Body>,
-    ticket: &mut Ticket,
-) -> Result<(), Unsent> {
-    let (head, body) = response.into_parts();
-    sending
-        .send_response(Response::from_parts(head, ()))
-        .await?;
-    let mut body = pin!(body);
-    let mut trailers = None;
-    while !body.is_end_stream() {
-        let frame = poll_fn(|cx| {
-            let frame = body.as_mut().poll_frame(cx);
-            ticket.waits(frame.is_pending());
-            frame
-        });
-        let Some(frame) = frame.await else {
-            break;
-        };
-        match frame.map_err(Unsent::Content)?.into_data() {
-            // An empty DATA frame would only cost bytes.
-            Ok(data) if data.is_empty() => {}
-            Ok(data) => {
-                ticket.sent(data.len());
-                sending.send_data(data.into()).await?;
-            }
-            Err(frame) => trailers = frame.into_trailers().ok(),
-        }
-    }
-    if let Some(trailers) = trailers {
-        sending.send_trailers(trailers).await?;
-    }
-    Ok(sending.finish().await?)
-}
-
 }
 
 /// Methods whose replay does no harm.
 fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
-}
-
-fn code(code: Code) -> VarInt {
-    VarInt::from_u64(code.value()).unwrap_or(VarInt::MAX)
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use hikyaku_h3::{OpenStreams, Payload};
+use hikyaku_h3_quinn::{Client, Code};
 use http_body_util::Full;
 use hyper::client::conn::http1;
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -80,7 +80,7 @@ pub(super) struct Connection {
 pub(super) enum Sender {
     Http1(Http1Sender),
     Http2(h2::client::SendRequest<Bytes>),
-    Http3(h3::client::SendRequest<OpenStreams, Payload>),
+    Http3(Client),
 }
 
 /// The way in on HTTP/1.1, where requests take turns.
@@ -145,7 +145,8 @@ impl Connection {
             Probe::Quic(connection, _) => connection.close_reason().is_some(),
             Probe::Tcp(_) => false,
         };
-        !quic_closed && !self.closed.load(Ordering::Acquire)
+        let going_away = matches!(&self.sender, Sender::Http3(client) if client.is_going_away());
+        !quic_closed && !going_away && !self.closed.load(Ordering::Acquire)
     }
 
     /// Takes no more requests.
@@ -208,7 +209,7 @@ impl Connection {
     pub(super) async fn close(&self) {
         self.retire();
         if let Probe::Quic(connection, endpoint) = &self.probe {
-            let no_error = h3::error::Code::H3_NO_ERROR.value();
+            let no_error = Code::NoError.value();
             connection.close(quinn::VarInt::from_u64(no_error).unwrap_or_default(), b"");
             // Long enough to be sent; the draining that follows is nobody's concern.
             let _ = timeout(CLOSE_PATIENCE, endpoint.wait_idle()).await;

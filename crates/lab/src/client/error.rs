@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use h3::error::StreamError;
+use hikyaku_h3_quinn::StreamError;
 
 /// Why a measurement could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -180,10 +180,11 @@ impl FetchError {
             return !error.is_reset();
         }
         if let Some(error) = source.downcast_ref::<StreamError>() {
-            return matches!(
-                error,
-                StreamError::ConnectionError { .. } | StreamError::RemoteClosing { .. }
-            );
+            return match error {
+                StreamError::Connection(_) | StreamError::GoingAway => true,
+                StreamError::Protocol(error) => error.is_of_connection(),
+                _ => false,
+            };
         }
         source.is::<hyper::Error>()
     }

@@ -9,12 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use bytes::{Buf, Bytes};
-use h3::client::RequestStream;
-use h3::quic;
-use hikyaku_h3::Payload;
+use bytes::Bytes;
+use hikyaku_h3_quinn::{Client, Receiving, RequestHead};
 use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, Method, Request, StatusCode, Version};
+use http::{HeaderMap, Request, StatusCode, Version, response};
 use http_body_util::{BodyExt, Full};
 
 use super::connection::{Http1Sender, Http1Turn, Sender};
@@ -34,16 +32,7 @@ enum Body {
     /// With the connection's turn, which ends with the body.
     Http1(hyper::body::Incoming, Http1Turn),
     Http2(h2::RecvStream),
-    /// With the length that was announced.
-    Http3(RequestStream<hikyaku_h3::RecvStream, Payload>, Option<u64>),
-}
-
-/// A body that is not as long as its Content-Length says.
-#[derive(Debug, thiserror::Error)]
-#[error("got {received} of {announced} bytes")]
-struct WrongLength {
-    received: u64,
-    announced: u64,
+    Http3(Box<Receiving<response::Parts>>),
 }
 
 /// Sends the request for `target` and waits for the response's header section.
@@ -142,43 +131,41 @@ async fn upload_http2(
 }
 
 async fn http3(
-    sender: &mut h3::client::SendRequest<hikyaku_h3::OpenStreams, Payload>,
+    client: &Client,
     request: Request<()>,
     body: Bytes,
     timeline: &mut Timeline,
 ) -> Result<Response, FetchError> {
     timeline.send = Some(Instant::now());
-    let has_no_body = request.method() == Method::HEAD;
-    let stream = sender.send_request(request).await.map_err(sending)?;
-    let (mut upload, mut response) = stream.split();
+    let head = RequestHead::from(request.into_parts().0);
+    let (mut upload, mut response) = client.request(&head).await.map_err(sending)?;
     let sent = &mut timeline.sent;
     let upload = async {
         if !body.is_empty() {
-            let payload = Payload::from(body);
-            upload.send_data(payload).await.map_err(sending)?;
+            upload.data(body).await.map_err(sending)?;
         }
-        upload.finish().await.map_err(sending)?;
+        drop(upload.finish().await.map_err(sending)?);
         *sent = Some(Instant::now());
         Ok(())
     };
-    let head = answer(upload, async {
-        loop {
-            let head = response.recv_response().await.map_err(waiting)?;
-            // Any number of interim responses comes before (RFC 9114 §4.1).
-            if !head.status().is_informational() {
-                return Ok(head);
-            }
-        }
-    })
-    .await?;
-    let (head, ()) = head.into_parts();
-    let has_no_body = has_no_body || head.status == StatusCode::NOT_MODIFIED;
-    let announced = content_length(&head.headers).filter(|_| !has_no_body);
+    let head = answer(upload, final_head(&mut response)).await?;
     Ok(Response {
         status: head.status,
         headers: head.headers,
-        body: Body::Http3(response, announced),
+        body: Body::Http3(Box::new(response)),
     })
+}
+
+/// The final header section, after any interim ones (RFC 9114 §4.1).
+async fn final_head(
+    response: &mut Receiving<response::Parts>,
+) -> Result<response::Parts, FetchError> {
+    loop {
+        let head = response.head().await.map_err(waiting)?;
+        if !head.status.is_informational() {
+            return Ok(head);
+        }
+    }
 }
 
 /// The response, which may come before the request is complete: what is left of the request
@@ -233,35 +220,15 @@ impl Response {
                 }
                 body.trailers().await.map_err(reading)?;
             }
-            Body::Http3(mut stream, announced) => {
-                read_http3(&mut stream, |data| arrived(sink, data)).await?;
-                check_length(*received, announced)?;
+            Body::Http3(mut body) => {
+                while let Some(frame) = body.frame().await {
+                    if let Ok(data) = frame.map_err(reading)?.into_data() {
+                        arrived(sink, data)?;
+                    }
+                }
             }
         }
         sink.finish()
-    }
-}
-
-async fn read_http3<S: quic::RecvStream>(
-    stream: &mut RequestStream<S, Payload>,
-    mut arrived: impl FnMut(Bytes) -> Result<(), FetchError>,
-) -> Result<(), FetchError> {
-    while let Some(mut data) = stream.recv_data().await.map_err(reading)? {
-        arrived(data.copy_to_bytes(data.remaining()))?;
-    }
-    stream.recv_trailers().await.map_err(reading)?;
-    Ok(())
-}
-
-/// RFC 9114 §4.1.2: a response is malformed "if the value of the Content-Length header field
-/// does not equal the sum of the DATA frame lengths received". `h3` leaves that to its caller.
-fn check_length(received: u64, announced: Option<u64>) -> Result<(), FetchError> {
-    match announced {
-        Some(announced) if announced != received => Err(reading(WrongLength {
-            received,
-            announced,
-        })),
-        _ => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use hikyaku_h3::Payload;
+use hikyaku_h3_quinn::{Client, Config};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Endpoint, EndpointConfig, TransportConfig, VarInt};
 use quinn::{TokioRuntime, congestion};
@@ -77,7 +77,7 @@ pub(super) async fn open(
         Ok((quic, endpoint, start.elapsed()))
     });
     let (quic, endpoint, connect) = connected.await?;
-    let (sender, closed) = http3(quic.clone()).await?;
+    let (sender, closed) = http3(quic.clone());
     let opening = Opening {
         resolve,
         connect,
@@ -100,21 +100,20 @@ pub(super) async fn open(
     })
 }
 
-async fn http3(quic: quinn::Connection) -> Result<(Sender, Arc<AtomicBool>), FetchError> {
-    let (mut driver, sender) = h3::client::builder()
-        .max_field_section_size(MAX_HEADER_BYTES.into())
-        .send_grease(false)
-        .build::<_, _, Payload>(hikyaku_h3::Connection::new(quic))
-        .await
-        .map_err(|error| FetchError::exchange("starting HTTP/3", error))?;
+fn http3(quic: quinn::Connection) -> (Sender, Arc<AtomicBool>) {
+    let config = Config {
+        max_field_section_size: MAX_HEADER_BYTES.into(),
+        ..Config::default()
+    };
+    let (client, driver) = Client::new(quic, config);
     let closed = Arc::new(AtomicBool::new(false));
     let ended = closed.clone();
     // Requests get the error themselves.
     tokio::spawn(async move {
-        driver.wait_idle().await;
+        driver.await;
         ended.store(true, Ordering::Release);
     });
-    Ok((Sender::Http3(sender), closed))
+    (Sender::Http3(client), closed)
 }
 
 async fn connect(

@@ -1,14 +1,15 @@
 //! A server for the client to be tested against, on loopback, in all versions of HTTP.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
-use hikyaku_h3::Payload;
+use bytes::Bytes;
+use hikyaku_h3_quinn::Config;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Collected, Full};
 use hyper::body::Incoming;
@@ -241,38 +242,30 @@ async fn serve_quic(endpoint: quinn::Endpoint, shared: Arc<Shared>) {
         tokio::spawn(async move {
             let Ok(quic) = incoming.await else { return };
             let connection = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
-            let Ok(mut http) = h3::server::builder()
-                .build::<_, Payload>(hikyaku_h3::Connection::new(quic.clone()))
-                .await
-            else {
-                return;
-            };
-            while let Ok(Some(resolver)) = http.accept().await {
+            let mut http = hikyaku_h3_quinn::Server::new(quic.clone(), Config::default());
+            while let Ok(request) = poll_fn(|cx| http.poll_accept(cx)).await {
                 let shared = shared.clone();
                 let quic = quic.clone();
                 let arrival = shared.arrive();
                 tokio::spawn(async move {
-                    let Ok((head, mut stream)) = resolver.resolve_request().await else {
+                    let (mut receiving, mut sending) = (request.receiving, request.sending);
+                    let Ok(head) = receiving.head().await else {
                         return;
                     };
-                    if head.uri().path() == "/hangup" {
+                    if head.parts.uri.path() == "/hangup" {
                         quic.close(0x0102u32.into(), b"");
                         return;
                     }
-                    let mut body = Vec::new();
-                    while let Ok(Some(data)) = stream.recv_data().await {
-                        body.extend_from_slice(data.chunk());
-                    }
-                    let is_head = head.method() == "HEAD";
-                    let (head, ()) = head.into_parts();
-                    let request = Request::from_parts(head, Bytes::from(body));
+                    sending.answers(&head.parts.method, head.priority);
+                    let body = receiving.collect().await.map(Collected::to_bytes);
+                    let request = Request::from_parts(head.parts, body.unwrap_or_default());
                     let answer = shared.answer(request, connection, arrival).await;
                     let (head, body) = answer.into_parts();
-                    let _ = stream.send_response(Response::from_parts(head, ())).await;
-                    if !body.is_empty() && !is_head {
-                        let _ = stream.send_data(Payload::from(body)).await;
+                    let _ = sending.head(head.status, &head.headers);
+                    if !body.is_empty() && sending.takes_content() {
+                        let _ = sending.data(body).await;
                     }
-                    let _ = stream.finish().await;
+                    let _ = sending.finish().await;
                 });
             }
         });

@@ -1,0 +1,129 @@
+//! Moves the bytes of unidirectional streams.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_util::stream::{self, Stream};
+use hikyaku_h3::connection::{Event, Incoming};
+use hikyaku_h3::error::Error;
+use quinn::{ConnectionError, ReadError, RecvStream};
+
+use crate::error::StreamError;
+use crate::outlet::{Ended, Outlets};
+use crate::shared::{Shared, number, varint};
+
+/// Bytes taken from a unidirectional stream at once.
+const MAX_READ: usize = 16 * 1024;
+
+type Accepting = Pin<Box<dyn Stream<Item = Result<RecvStream, ConnectionError>> + Send + Sync>>;
+
+/// The part of a connection that is no request: control streams and compression.
+pub(crate) struct Unidirectional {
+    shared: Arc<Shared>,
+    accepting: Accepting,
+    incoming: Vec<RecvStream>,
+    outlets: Outlets,
+}
+
+impl Unidirectional {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let quic = shared.quic.clone();
+        let accepting =
+            stream::unfold(quic, |quic| async { Some((quic.accept_uni().await, quic)) });
+        Self {
+            accepting: Box::pin(accepting),
+            incoming: Vec::new(),
+            outlets: Outlets::new(shared.quic.clone()),
+            shared,
+        }
+    }
+
+    /// Moves what there is; pending until the connection ends.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<StreamError> {
+        self.shared.driver.register(cx.waker());
+        if let Poll::Ready(error) = self.poll_incoming(cx) {
+            return Poll::Ready(error);
+        }
+        loop {
+            let event = self.shared.http().poll_event();
+            let Some(event) = event else { break };
+            match event {
+                Event::Unblocked { stream } => self.shared.unblocked(stream),
+                Event::GoAway { .. } => self.shared.going_away.store(true, Ordering::Relaxed),
+                // Settings are looked up, and priorities are those that a request begins with.
+                Event::Settings(_) | Event::Priority { .. } => {}
+            }
+        }
+        let ended = ready!(self.outlets.poll(&self.shared, cx));
+        Poll::Ready(match ended {
+            Ended::Connection(error) => error.into(),
+            Ended::Stopped(kind) => {
+                let error = self.shared.http().stopped(kind);
+                self.shared.close(error.code(), error.reason());
+                error.into()
+            }
+        })
+    }
+
+    fn poll_incoming(&mut self, cx: &mut Context<'_>) -> Poll<StreamError> {
+        loop {
+            match self.accepting.as_mut().poll_next(cx) {
+                Poll::Ready(Some(Ok(stream))) => self.incoming.push(stream),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(error.into()),
+                Poll::Ready(None) | Poll::Pending => break,
+            }
+        }
+        let mut index = 0;
+        while index < self.incoming.len() {
+            match self.poll_read(index, cx) {
+                Ok(true) => index += 1,
+                Ok(false) => drop(self.incoming.swap_remove(index)),
+                Err(error) => {
+                    // Closed by `check`.
+                    return Poll::Ready(error.into());
+                }
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Reads what has arrived of a stream. Returns whether more is to be read of it.
+    fn poll_read(&mut self, index: usize, cx: &mut Context<'_>) -> Result<bool, Error> {
+        let shared = &self.shared;
+        let stream = &mut self.incoming[index];
+        let id = number(stream.id());
+        loop {
+            let read = {
+                // Cancel-safe: as long as it is pending nothing was read.
+                let read = pin!(stream.read_chunk(MAX_READ, true));
+                match read.poll(cx) {
+                    Poll::Ready(read) => read,
+                    Poll::Pending => return Ok(true),
+                }
+            };
+            let ended = !matches!(read, Ok(Some(_)));
+            let received = match read {
+                Ok(Some(chunk)) => shared.http().receive(id, chunk.bytes, false),
+                Ok(None) => shared.http().receive(id, Bytes::new(), true),
+                Err(ReadError::Reset(_)) => {
+                    let reset = shared.http().reset(id);
+                    return shared.check(reset).map(|()| false);
+                }
+                // Whoever waits for requests hears of it.
+                Err(_) => return Ok(false),
+            };
+            match shared.check(received)? {
+                Incoming::Read if ended => return Ok(false),
+                Incoming::Read => {}
+                Incoming::Stop(code) => {
+                    // Fails only where the stream is closed already.
+                    let _ = stream.stop(varint(code.value()));
+                    return Ok(false);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! HTTP/3 over quinn: moves bytes between [`hikyaku_h3`]'s engine and QUIC's streams.
+//!
+//! A [`Server`] gives requests as a [`Receiving`] and a [`Sending`] side; a [`Client`] makes them
+//! of requests that it sends. Content is not copied on its way. Nothing is read of a stream before
+//! it is asked for, so that QUIC's flow control holds the peer back.
+
+mod client;
+mod driver;
+mod error;
+mod outlet;
+mod receiving;
+mod sending;
+mod server;
+mod shared;
+
+pub use client::{Client, Driver};
+pub use error::StreamError;
+pub use hikyaku_h3::connection::{Config, Shutdown};
+pub use hikyaku_h3::error::Code;
+pub use hikyaku_h3::message::{Protocol, RequestHead};
+pub use hikyaku_h3::priority::Priority;
+pub use receiving::Receiving;
+pub use sending::{Acknowledged, Sending};
+pub use server::{Request, Server};

@@ -1,0 +1,98 @@
+//! A server's side of a connection.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::stream::{self, Stream};
+use hikyaku_h3::connection::{Config, Connection, Shutdown};
+use hikyaku_h3::error::Code;
+use hikyaku_h3::message::RequestHead;
+use http::response;
+use quinn::ConnectionError;
+
+use crate::driver::Unidirectional;
+use crate::error::StreamError;
+use crate::receiving::Receiving;
+use crate::sending::Sending;
+use crate::shared::{Exchange, Shared, number, varint};
+
+type Pair = (quinn::SendStream, quinn::RecvStream);
+type Accepting = Pin<Box<dyn Stream<Item = Result<Pair, ConnectionError>> + Send + Sync>>;
+
+/// A server's side of a connection.
+pub struct Server {
+    shared: Arc<Shared>,
+    unidirectional: Unidirectional,
+    accepting: Accepting,
+}
+
+/// A request that begins to arrive, and its response to come.
+pub struct Request {
+    /// The request.
+    pub receiving: Receiving<RequestHead>,
+    /// The response.
+    pub sending: Sending<response::Parts>,
+}
+
+impl Server {
+    /// Speaks HTTP/3 on `quic`.
+    pub fn new(quic: quinn::Connection, config: Config) -> Self {
+        // quinn's futures forget their wakers when dropped, so they are kept in a stream.
+        let accepting = stream::unfold(quic.clone(), |quic| async {
+            Some((quic.accept_bi().await, quic))
+        });
+        let shared = Shared::new(quic, Connection::server(config));
+        Self {
+            unidirectional: Unidirectional::new(Arc::clone(&shared)),
+            accepting: Box::pin(accepting),
+            shared,
+        }
+    }
+
+    /// Accepts the next request, and keeps the connection going: it is to be polled for as long as
+    /// requests are answered.
+    ///
+    /// # Errors
+    /// What ended the connection; it is closed.
+    pub fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<Request, StreamError>> {
+        loop {
+            if let Poll::Ready(error) = self.unidirectional.poll(cx) {
+                return Poll::Ready(Err(error));
+            }
+            match self.accepting.as_mut().poll_next(cx) {
+                Poll::Ready(Some(Ok(pair))) => {
+                    if let Some(request) = self.accept(pair)? {
+                        return Poll::Ready(Ok(request));
+                    }
+                }
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error.into())),
+                // Unfolding never ends.
+                Poll::Ready(None) | Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Says that the server stops (RFC 9114 §5.2).
+    pub fn shutdown(&mut self, step: Shutdown) {
+        self.shared.http().shutdown(step);
+    }
+
+    fn accept(&self, (mut send, mut recv): Pair) -> Result<Option<Request>, StreamError> {
+        let id = number(send.id());
+        let accepted = self.shared.http().accept(id);
+        let Some((reader, writer)) = self.shared.check(accepted)? else {
+            let code = varint(Code::RequestRejected.value());
+            // Fail only where the stream is closed already.
+            let _ = send.reset(code);
+            let _ = recv.stop(code);
+            return Ok(None);
+        };
+        let exchange = Exchange::new(Arc::clone(&self.shared), id);
+        let (shared, stop) = (Arc::clone(&self.shared), Code::NoError);
+        Ok(Some(Request {
+            sending: Sending::new(Arc::clone(&shared), Arc::clone(&exchange), send, writer),
+            receiving: Receiving::new(shared, exchange, recv, reader, stop),
+        }))
+    }
+}

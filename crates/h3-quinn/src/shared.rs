@@ -1,0 +1,160 @@
+//! What the streams of a connection share.
+
+use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
+use std::time::Instant;
+
+use futures_util::task::AtomicWaker;
+use hikyaku_h3::connection::{Connection, End};
+use hikyaku_h3::error::{Code, Error};
+use parking_lot::{Mutex, MutexGuard};
+use quinn::VarInt;
+
+/// A connection, for its driver and its streams.
+pub(crate) struct Shared {
+    pub(crate) quic: quinn::Connection,
+    http: Mutex<Connection>,
+    /// The one that moves the bytes of unidirectional streams.
+    pub(crate) driver: AtomicWaker,
+    /// The server takes no more requests.
+    pub(crate) going_away: AtomicBool,
+    /// Readers whose sections wait for the peer's QPACK encoder, by their streams.
+    blocked: Mutex<HashMap<u64, Waker>>,
+}
+
+impl Shared {
+    pub(crate) fn new(quic: quinn::Connection, http: Connection) -> Arc<Self> {
+        Arc::new(Self {
+            quic,
+            http: Mutex::new(http),
+            driver: AtomicWaker::new(),
+            going_away: AtomicBool::new(false),
+            blocked: Mutex::default(),
+        })
+    }
+
+    /// The engine; what it has to send afterwards is sent.
+    pub(crate) fn http(&self) -> Engine<'_> {
+        Engine {
+            http: self.http.lock(),
+            driver: &self.driver,
+        }
+    }
+
+    /// Closes the connection for an error of the engine's.
+    pub(crate) fn close(&self, code: Code, reason: &str) {
+        self.quic.close(varint(code.value()), reason.as_bytes());
+    }
+
+    /// Acts on what an operation of the engine found, where that concerns the whole connection.
+    pub(crate) fn check<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        if let Err(error) = &result
+            && error.is_of_connection()
+        {
+            self.close(error.code(), error.reason());
+        }
+        result
+    }
+
+    /// Has the reader of `stream` woken when its section can be decoded.
+    pub(crate) fn wait_unblocked(&self, stream: u64, waker: &Waker) {
+        self.blocked.lock().insert(stream, waker.clone());
+    }
+
+    /// Wakes the reader of `stream`.
+    pub(crate) fn unblocked(&self, stream: u64) {
+        let waker = self.blocked.lock().remove(&stream);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Nobody reads `stream` any more, though its message was not whole.
+    pub(crate) fn abandon(&self, stream: u64) {
+        self.blocked.lock().remove(&stream);
+        let abandoned = self.http().abandon(stream);
+        // The connection is closed where that is an error, and nobody is here to hear of it.
+        let _ = self.check(abandoned);
+    }
+}
+
+/// The locked engine. Dropped, it wakes the driver if there is something to send.
+pub(crate) struct Engine<'a> {
+    http: MutexGuard<'a, Connection>,
+    driver: &'a AtomicWaker,
+}
+
+impl Deref for Engine<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.http
+    }
+}
+
+impl DerefMut for Engine<'_> {
+    fn deref_mut(&mut self) -> &mut Connection {
+        &mut self.http
+    }
+}
+
+impl Drop for Engine<'_> {
+    fn drop(&mut self) {
+        if self.http.has_output() {
+            self.driver.wake();
+        }
+    }
+}
+
+/// A request and its response, of which two sides know: it ends when both are dropped.
+pub(crate) struct Exchange {
+    shared: Arc<Shared>,
+    stream: u64,
+    complete: AtomicBool,
+    cancelled: AtomicBool,
+}
+
+impl Exchange {
+    pub(crate) fn new(shared: Arc<Shared>, stream: u64) -> Arc<Self> {
+        Arc::new(Self {
+            shared,
+            stream,
+            complete: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
+        })
+    }
+
+    /// The response was sent, or received, whole.
+    pub(crate) fn complete(&self) {
+        self.complete.store(true, Ordering::Relaxed);
+    }
+
+    /// The peer gave it up, or broke the protocol.
+    pub(crate) fn cancelled(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        let end = match (self.complete.get_mut(), self.cancelled.get_mut()) {
+            (true, _) => End::Complete,
+            (false, true) => End::Cancelled,
+            (false, false) => End::Failed,
+        };
+        let ended = self.shared.http().end(self.stream, end, Instant::now());
+        // As for an abandoned stream.
+        let _ = self.shared.check(ended);
+    }
+}
+
+/// A code as QUIC carries it; all of HTTP/3's fit.
+pub(crate) fn varint(code: u64) -> VarInt {
+    VarInt::from_u64(code).unwrap_or(VarInt::MAX)
+}
+
+/// A stream's identifier as a number (RFC 9000 §2.1).
+pub(crate) fn number(id: quinn::StreamId) -> u64 {
+    VarInt::from(id).into_inner()
+}

@@ -1,0 +1,154 @@
+//! Bounds on what a peer sends to no use.
+
+use std::time::{Duration, Instant};
+
+use crate::error::{Code, Error};
+
+/// Bytes that may be sent to no use: allowed ones are few, and useful ones earn more.
+///
+/// A frame without use costs [`Budget::FRAME`] bytes beside its own, since handling it takes
+/// time however short it is.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    left: u64,
+    max: u64,
+}
+
+impl Budget {
+    /// What handling a frame costs, in bytes.
+    const FRAME: u64 = 32;
+
+    /// Allows `max` bytes, and never more at a time.
+    pub(crate) fn new(max: u64) -> Self {
+        Self { left: max, max }
+    }
+
+    /// Takes note of `bytes` without use.
+    ///
+    /// # Errors
+    /// `H3_EXCESSIVE_LOAD` where more was sent than allowed.
+    pub(crate) fn spend(&mut self, bytes: u64) -> Result<(), Error> {
+        match self.left.checked_sub(bytes) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => Err(Error::connection(
+                Code::ExcessiveLoad,
+                "too much was sent to no use",
+            )),
+        }
+    }
+
+    /// Takes note of a frame without use that has `length` bytes of content.
+    ///
+    /// # Errors
+    /// As [`Budget::spend`].
+    pub(crate) fn spend_frame(&mut self, length: u64) -> Result<(), Error> {
+        self.spend(length.saturating_add(Self::FRAME))
+    }
+
+    /// Takes note of what allows `bytes` more without use.
+    pub(crate) fn earn(&mut self, bytes: u64) {
+        self.left = self.left.saturating_add(bytes).min(self.max);
+    }
+}
+
+/// Requests that a client may cancel before they are answered (CVE-2023-44487's kind).
+///
+/// Each costs one; each answered request and each tenth of a second gives one back. Somebody
+/// who scrolls, seeks or leaves a page stays within; a flood is over after `max` requests.
+#[derive(Debug)]
+pub(crate) struct Cancellations {
+    left: u32,
+    max: u32,
+    /// Until when time has been given back for.
+    refilled: Option<Instant>,
+}
+
+impl Cancellations {
+    const GIVES_ONE: Duration = Duration::from_millis(100);
+
+    pub(crate) fn new(max: u32) -> Self {
+        Self {
+            left: max,
+            max,
+            refilled: None,
+        }
+    }
+
+    /// A request was answered.
+    pub(crate) fn on_complete(&mut self) {
+        self.earn(1);
+    }
+
+    /// A request was cancelled at `now`.
+    ///
+    /// # Errors
+    /// `H3_EXCESSIVE_LOAD` where too many were.
+    pub(crate) fn on_cancelled(&mut self, now: Instant) -> Result<(), Error> {
+        self.refill(now);
+        self.left = self.left.checked_sub(1).ok_or(Error::connection(
+            Code::ExcessiveLoad,
+            "too many requests were cancelled",
+        ))?;
+        Ok(())
+    }
+
+    fn refill(&mut self, now: Instant) {
+        let since = *self.refilled.get_or_insert(now);
+        let gone = now.saturating_duration_since(since);
+        let count = gone.as_millis() / Self::GIVES_ONE.as_millis();
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.earn(count);
+        // What is left of a tenth counts for the next.
+        self.refilled = match Self::GIVES_ONE.checked_mul(count) {
+            Some(counted) => since.checked_add(counted),
+            None => Some(now),
+        };
+    }
+
+    fn earn(&mut self, count: u32) {
+        self.left = self.left.saturating_add(count).min(self.max);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test begins at some time")]
+    fn cancelled_requests_are_bounded() {
+        // (name, complete between each, milliseconds between each, cancelled before the end)
+        let cases: &[(&str, bool, u64, Option<usize>)] = &[
+            ("at once", false, 0, Some(10)),
+            ("twice as fast as time gives back", false, 50, Some(19)),
+            ("a hundred a second, half of them answered", true, 0, None),
+            ("ten a second", false, 100, None),
+        ];
+        for &(name, complete, between, want) in cases {
+            let mut cancellations = Cancellations::new(10);
+            let start = Instant::now();
+            let ended = (0..1_000u64).find(|count| {
+                if complete {
+                    cancellations.on_complete();
+                }
+                let now = start + Duration::from_millis(between * count);
+                cancellations.on_cancelled(now).is_err()
+            });
+            assert_eq!(ended.map(|count| count as usize), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn useless_bytes_are_bounded() {
+        let mut budget = Budget::new(100);
+        assert!(budget.spend_frame(68).is_ok(), "the whole budget");
+        let code = budget.spend(1).map_err(|error| error.code());
+        assert_eq!(code, Err(Code::ExcessiveLoad), "beyond it");
+        budget.earn(1_000);
+        assert!(budget.spend(100).is_ok(), "what was earned");
+        assert!(budget.spend(1).is_err(), "earned up to its first value");
+    }
+}

@@ -1,0 +1,88 @@
+//! Messages: field sections as `http` has them, and back (RFC 9114 §4.1 to §4.5).
+
+mod content;
+mod encode;
+mod request;
+mod response;
+mod section;
+#[cfg(test)]
+mod tests;
+
+use http::{HeaderMap, Method};
+
+use crate::error::{Code, Error};
+use crate::priority::Priority;
+use crate::qpack::Field;
+
+pub(crate) use content::Content;
+pub(crate) use encode::{Encoded, request, response, trailers};
+pub use request::{Protocol, RequestHead};
+pub(crate) use response::allowed;
+use section::Section;
+
+/// The header section that a [`Reader`](crate::stream::Reader) gives: of requests on a server,
+/// [`RequestHead`], of responses on a client, [`http::response::Parts`].
+pub trait Head: Sized + sealed::Head {}
+
+pub(crate) mod sealed {
+    use super::{Code, Content, Context, Error, Section};
+
+    /// What differs between requests and responses.
+    pub trait Head: Sized {
+        /// What a stream that ends before the message is whole is (RFC 9114 §4.1).
+        const INCOMPLETE: Code;
+        /// What a PUSH_PROMISE is, since no push was allowed (RFC 9114 §7.2.5).
+        const PUSH_PROMISE: Code;
+
+        /// Reads a header section.
+        ///
+        /// # Errors
+        /// `H3_MESSAGE_ERROR` where it is malformed (RFC 9114 §4.1.2).
+        #[allow(private_interfaces)]
+        fn decode(section: Section, context: &Context) -> Result<Self, Error>;
+
+        /// Whether another header section follows (RFC 9114 §4.1).
+        fn is_interim(&self) -> bool;
+
+        /// What may follow the header section. `length` is its Content-Length.
+        #[allow(private_interfaces)]
+        fn content(&self, length: Option<u64>, context: &Context) -> Content;
+    }
+}
+
+/// What a header section is read by, beside itself.
+#[derive(Debug, Default)]
+pub(crate) struct Context {
+    /// Server: extended CONNECT was offered (RFC 9220 §3).
+    pub(crate) connect_protocol: bool,
+    /// Server: what PRIORITY_UPDATE said of the request.
+    pub(crate) priority: Option<Priority>,
+    /// Client: the request's method.
+    pub(crate) method: Option<Method>,
+}
+
+/// Reads a header section; returns what may follow it, too.
+///
+/// # Errors
+/// `H3_MESSAGE_ERROR` where it is malformed.
+pub(crate) fn head<H: Head>(fields: Vec<Field>, context: &Context) -> Result<(H, Content), Error> {
+    let section = Section::parse(fields)?;
+    let length = section.content_length;
+    let head = H::decode(section, context)?;
+    let content = head.content(length, context);
+    Ok((head, content))
+}
+
+/// Reads a trailer section.
+///
+/// # Errors
+/// `H3_MESSAGE_ERROR` where it is malformed: "Pseudo-header fields MUST NOT appear in trailer
+/// sections" (RFC 9114 §4.3).
+pub(crate) fn trailer_section(fields: Vec<Field>) -> Result<HeaderMap, Error> {
+    let section = Section::parse(fields)?;
+    if section.pseudo.is_empty() {
+        Ok(section.headers)
+    } else {
+        Err(Error::malformed("trailers with a pseudo-header field"))
+    }
+}

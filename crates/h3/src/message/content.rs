@@ -1,0 +1,53 @@
+//! What may follow a header section.
+
+use crate::error::Error;
+
+/// What may follow a header section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// As many bytes as there are.
+    Open,
+    /// As many bytes as Content-Length says, less those that came.
+    Length(u64),
+    /// None, whatever Content-Length says (RFC 9110 §6.4.1).
+    None,
+    /// What is sent over a tunnel: no trailers (RFC 9114 §4.4).
+    Tunnel,
+}
+
+impl Content {
+    pub(crate) fn of_length(length: Option<u64>) -> Self {
+        length.map_or(Self::Open, Self::Length)
+    }
+
+    /// Counts `length` bytes of DATA.
+    ///
+    /// # Errors
+    /// `H3_MESSAGE_ERROR` where they are more than may follow: "the value of the
+    /// Content-Length header field does not equal the sum of the DATA frame lengths"
+    /// (RFC 9114 §4.1.2).
+    pub(crate) fn on_data(&mut self, length: u64) -> Result<(), Error> {
+        match self {
+            Self::Open | Self::Tunnel => Ok(()),
+            Self::None if length == 0 => Ok(()),
+            Self::None => Err(Error::malformed("content where there is none")),
+            Self::Length(left) => {
+                *left = left
+                    .checked_sub(length)
+                    .ok_or(Error::malformed("more content than Content-Length says"))?;
+                Ok(())
+            }
+        }
+    }
+
+    /// The content is over.
+    ///
+    /// # Errors
+    /// `H3_MESSAGE_ERROR` where Content-Length says more.
+    pub(crate) fn on_end(&self) -> Result<(), Error> {
+        match self {
+            Self::Length(1..) => Err(Error::malformed("less content than Content-Length says")),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Header sections of responses (RFC 9114 §4.3.2).
+
+use http::{Method, Response, StatusCode, Version, response};
+
+use super::section::{Pseudo, Section};
+use super::{Content, Context, Head, sealed};
+use crate::error::{Code, Error};
+
+impl Head for response::Parts {}
+
+#[allow(private_interfaces)]
+impl sealed::Head for response::Parts {
+    /// RFC 9114 §4.1.2: a response that is not whole is malformed.
+    const INCOMPLETE: Code = Code::MessageError;
+    /// RFC 9114 §7.2.5: beyond the largest Push ID, as none was allowed.
+    const PUSH_PROMISE: Code = Code::IdError;
+
+    fn decode(section: Section, _: &Context) -> Result<Self, Error> {
+        let Section {
+            pseudo, headers, ..
+        } = section;
+        let status = status(pseudo)?;
+        let (mut parts, ()) = Response::new(()).into_parts();
+        parts.status = status;
+        parts.version = Version::HTTP_3;
+        parts.headers = headers;
+        Ok(parts)
+    }
+
+    fn is_interim(&self) -> bool {
+        self.status.is_informational()
+    }
+
+    fn content(&self, length: Option<u64>, context: &Context) -> Content {
+        match &context.method {
+            Some(method) => allowed(self.status, method, length),
+            None => Content::of_length(length),
+        }
+    }
+}
+
+/// What may follow a response's header section by its status and its request's method
+/// (RFC 9110 §6.4.1, RFC 9114 §4.4).
+pub(crate) fn allowed(status: StatusCode, method: &Method, length: Option<u64>) -> Content {
+    if *method == Method::CONNECT && status.is_success() {
+        return Content::Tunnel;
+    }
+    let is_empty = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    if *method == Method::HEAD || is_empty || status.is_informational() {
+        return Content::None;
+    }
+    Content::of_length(length)
+}
+
+fn status(pseudo: Pseudo) -> Result<StatusCode, Error> {
+    let status = pseudo
+        .status
+        .clone()
+        .ok_or(Error::malformed("a response without :status"))?;
+    let others = Pseudo {
+        status: None,
+        ..pseudo
+    };
+    if !others.is_empty() {
+        return Err(Error::malformed("a response with a request's field"));
+    }
+    let status =
+        StatusCode::from_bytes(&status).map_err(|_| Error::malformed(":status is no status"))?;
+    // "HTTP/3 does not support [...] the 101 (Switching Protocols) informational status code"
+    // (RFC 9114 §4.5).
+    if status == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(Error::malformed("a response switches protocols"));
+    }
+    Ok(status)
+}

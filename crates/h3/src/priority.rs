@@ -1,0 +1,120 @@
+//! Priorities of responses (RFC 9218).
+
+mod dictionary;
+
+/// Field name that carries a priority (RFC 9218 §5).
+pub(crate) const FIELD: &str = "priority";
+
+/// How soon a response is wanted (RFC 9218 §4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Priority {
+    /// `u`: from 0, the most urgent, to 7, in the background. 3 where nothing is said.
+    pub urgency: u8,
+    /// `i`: whether parts of the response are of use, so that it may take turns with others of
+    /// its urgency.
+    pub incremental: bool,
+}
+
+impl Default for Priority {
+    fn default() -> Self {
+        Self {
+            urgency: 3,
+            incremental: false,
+        }
+    }
+}
+
+impl Priority {
+    /// Reads a priority field's value.
+    ///
+    /// Unknown parameters, and those with a type or value that they may not have, are ignored
+    /// (RFC 9218 §4). A value that is no dictionary is as good as none (RFC 9651 §4.2).
+    pub fn parse(value: &[u8]) -> Self {
+        use dictionary::Value;
+        let mut priority = Self::default();
+        for (key, value) in dictionary::parse(value).unwrap_or_default() {
+            // The last of the same key counts (RFC 9651 §3.2).
+            match (key, value) {
+                (b"u", Value::Integer(urgency)) => {
+                    priority.urgency = u8::try_from(urgency)
+                        .ok()
+                        .filter(|urgency| *urgency <= 7)
+                        .unwrap_or(Self::default().urgency);
+                }
+                (b"i", Value::Boolean(incremental)) => priority.incremental = incremental,
+                (b"u", Value::Other) => priority.urgency = Self::default().urgency,
+                (b"i", Value::Other) => priority.incremental = false,
+                _ => {}
+            }
+        }
+        priority
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_as_the_rfcs_say() {
+        let of = |urgency, incremental| Priority {
+            urgency,
+            incremental,
+        };
+        let cases: &[(&str, &str, Priority)] = &[
+            ("RFC 9218 §4: defaults", "", of(3, false)),
+            ("RFC 9218 §4.1: urgency", "u=0", of(0, false)),
+            ("RFC 9218 §4.1: the lowest", "u=7", of(7, false)),
+            ("RFC 9218 §4.1: beyond it", "u=8", of(3, false)),
+            ("RFC 9218 §4.1: below it", "u=-1", of(3, false)),
+            ("RFC 9218 §4.2: incremental", "u=5, i", of(5, true)),
+            ("RFC 9218 §4.2: said to be so", "i=?1", of(3, true)),
+            ("RFC 9218 §4.2: said not to be", "i=?0,u=1", of(1, false)),
+            ("RFC 9218 §4: a wrong type", "u=high, i", of(3, true)),
+            ("RFC 9218 §4: another wrong type", "i=1, u=2", of(2, false)),
+            ("RFC 9218 §4: a decimal", "u=2.5", of(3, false)),
+            (
+                "RFC 9218 §4: unknown parameters",
+                "a, u=2, b=\"x, u=1\"",
+                of(2, false),
+            ),
+            (
+                "RFC 9651 §3.2: the last one counts",
+                "u=1, u=2",
+                of(2, false),
+            ),
+            (
+                "RFC 9651 §3.1.2: parameters",
+                "u=2;x=1;y, i;z=?0",
+                of(2, true),
+            ),
+            (
+                "RFC 9651 §3.1.1: an inner list",
+                "x=(1 2 \"a\");q=1, u=4",
+                of(4, false),
+            ),
+            (
+                "RFC 9651 §3.3: items of all types",
+                "a=t/x:y, b=:aGk=:, c=1.5, d=@12, u=6",
+                of(6, false),
+            ),
+            (
+                "RFC 9651 §4.2: whitespace around",
+                "  u=2 \t,\ti  ",
+                of(2, true),
+            ),
+            ("RFC 9651 §4.2: a trailing comma", "u=2,", of(3, false)),
+            ("RFC 9651 §4.2: no comma", "u=2 i", of(3, false)),
+            ("RFC 9651 §4.2: an upper-case key", "U=2", of(3, false)),
+            ("RFC 9651 §4.2: an open string", "u=2, x=\"", of(3, false)),
+            (
+                "RFC 9651 §4.2.4: sixteen digits",
+                "u=0000000000000002",
+                of(3, false),
+            ),
+        ];
+        for (name, value, want) in cases {
+            assert_eq!(Priority::parse(value.as_bytes()), *want, "{name}");
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! The encoder of this endpoint's field sections (RFC 9204 §2.1).
+
+use std::collections::VecDeque;
+use std::mem;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::dynamic_table::{DynamicTable, Entry, Matches};
+use super::instruction::{self, DecoderInstruction};
+use super::prefix::Prefix;
+use super::recent_lines::RecentLines;
+use super::{FieldRef, Index, Malformed, QpackError, field_line, field_size, static_table};
+
+/// What an encoder keeps at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EncoderConfig {
+    /// Capacity of the dynamic table in bytes, where the peer permits as much; 0 for none.
+    pub max_table_capacity: u64,
+}
+
+/// Encodes the field sections of one connection.
+///
+/// A line enters the dynamic table when it is sent for the second time, if it is neither
+/// sensitive nor large. The table is used only as far as the peer's settings permit.
+///
+/// A stream that this endpoint resets needs no call: the peer's Stream Cancellation ends
+/// its references (RFC 9204 §2.2.2.2). Before that, the peer may still acknowledge.
+#[derive(Debug)]
+pub struct Encoder {
+    config: EncoderConfig,
+    table: DynamicTable,
+    /// The peer's `SETTINGS_QPACK_MAX_TABLE_CAPACITY`, in bytes.
+    peer_max_capacity: u64,
+    /// The peer's `SETTINGS_QPACK_BLOCKED_STREAMS`.
+    max_blocked_streams: u64,
+    /// Insertions that the peer has acknowledged (RFC 9204 §2.1.4).
+    known_received: u64,
+    /// Sections with references, in the order in which they were encoded.
+    unacknowledged: VecDeque<Unacknowledged>,
+    recent: RecentLines,
+    /// The start of an instruction whose end has not arrived.
+    partial: Vec<u8>,
+    /// The lines of the section being encoded; kept for its memory.
+    lines: Vec<u8>,
+    output: BytesMut,
+}
+
+/// References of a section to the dynamic table.
+#[derive(Clone, Copy, Debug)]
+struct Unacknowledged {
+    stream_id: u64,
+    /// The Base while the section is being encoded.
+    base: u64,
+    required_insert_count: u64,
+    /// Smallest absolute index that the section refers to.
+    oldest: u64,
+}
+
+impl Encoder {
+    /// An encoder for a new connection; it uses no dynamic table before
+    /// [`Self::set_peer_settings`].
+    pub fn new(config: EncoderConfig) -> Self {
+        Self {
+            config,
+            table: DynamicTable::default(),
+            peer_max_capacity: 0,
+            max_blocked_streams: 0,
+            known_received: 0,
+            unacknowledged: VecDeque::new(),
+            recent: RecentLines::new(),
+            partial: Vec::new(),
+            lines: Vec::new(),
+            output: BytesMut::new(),
+        }
+    }
+
+    /// Takes the peer's `SETTINGS_QPACK_MAX_TABLE_CAPACITY`, in bytes, and
+    /// `SETTINGS_QPACK_BLOCKED_STREAMS` (RFC 9204 §5). To be called once, since a peer
+    /// sends SETTINGS once.
+    pub fn set_peer_settings(&mut self, max_table_capacity: u64, max_blocked_streams: u64) {
+        self.peer_max_capacity = max_table_capacity;
+        self.max_blocked_streams = max_blocked_streams;
+        let capacity = self.config.max_table_capacity.min(max_table_capacity);
+        if capacity > 0 {
+            self.table.set_capacity(capacity);
+            instruction::write_set_capacity(&mut self.output, capacity);
+        }
+    }
+
+    /// Appends the encoded section of `fields`, the content of a HEADERS or PUSH_PROMISE
+    /// frame on `stream_id`, to `out`.
+    ///
+    /// What it adds to [`Self::take_output`] should be sent no later than the section,
+    /// lest the stream is blocked at the peer.
+    pub fn encode<'a>(
+        &mut self,
+        stream_id: u64,
+        fields: impl IntoIterator<Item = FieldRef<'a>>,
+        out: &mut impl BufMut,
+    ) {
+        let mut section = Unacknowledged {
+            stream_id,
+            base: self.table.inserted(),
+            required_insert_count: 0,
+            oldest: u64::MAX,
+        };
+        self.lines.clear();
+        for field in fields {
+            self.encode_line(field, &mut section);
+        }
+        let Unacknowledged {
+            base,
+            required_insert_count,
+            ..
+        } = section;
+        Prefix {
+            required_insert_count,
+            base,
+        }
+        .write(out, self.peer_max_capacity);
+        out.put_slice(&self.lines);
+        if required_insert_count > 0 {
+            self.unacknowledged.push_back(section);
+        }
+    }
+
+    /// Takes what arrived on the peer's decoder stream, cut anywhere.
+    ///
+    /// # Errors
+    ///
+    /// [`QpackError::DecoderStream`] for an invalid instruction.
+    pub fn on_decoder_stream(&mut self, data: &[u8]) -> Result<(), QpackError> {
+        self.partial.extend_from_slice(data);
+        let mut input = mem::take(&mut self.partial);
+        let mut consumed = 0;
+        loop {
+            let mut rest = &input[consumed..];
+            match DecoderInstruction::read(&mut rest) {
+                Ok(instruction) => self.execute(instruction)?,
+                Err(Malformed::Incomplete) => break,
+                Err(Malformed::Invalid(reason)) => return Err(QpackError::DecoderStream(reason)),
+            }
+            consumed = input.len() - rest.len();
+        }
+        input.drain(..consumed);
+        self.partial = input;
+        Ok(())
+    }
+
+    /// What is to be sent on this endpoint's encoder stream, in this order; empty if
+    /// nothing is.
+    ///
+    /// Without acknowledgments of the peer it comes to little more than the table's
+    /// capacity: entries that are not acknowledged are not evicted for others.
+    pub fn take_output(&mut self) -> Bytes {
+        self.output.split().freeze()
+    }
+
+    /// Whether [`Self::take_output`] has something.
+    pub fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    fn encode_line(&mut self, field: FieldRef<'_>, section: &mut Unacknowledged) {
+        let FieldRef {
+            name,
+            value,
+            sensitive,
+        } = field;
+        let sensitive = sensitive || is_credential(name);
+        let fixed = static_table::find(name, value);
+        if let Some(found) = fixed
+            && found.exact
+            && !sensitive
+        {
+            return field_line::write_indexed(&mut self.lines, Index::Static(found.index));
+        }
+        let fixed = fixed.map(|found| found.index);
+        let mut matches = Matches::default();
+        if self.table.capacity() > 0 && !sensitive {
+            matches = self.table.find(name, value);
+            if let Some(index) = self.stored(field, fixed, matches, section)
+                && let Some(index) = self.reference(index, section)
+            {
+                return field_line::write_indexed(&mut self.lines, index);
+            }
+        }
+        let name_index = fixed
+            .map(Index::Static)
+            .or_else(|| self.reference(matches.name?, section));
+        match name_index {
+            Some(index) => {
+                field_line::write_name_reference(&mut self.lines, index, value, sensitive);
+            }
+            None => field_line::write_literal_name(&mut self.lines, name, value, sensitive),
+        }
+    }
+
+    /// The absolute index of an entry for the line, which is inserted if that is due.
+    fn stored(
+        &mut self,
+        field: FieldRef<'_>,
+        fixed: Option<u64>,
+        matches: Matches,
+        section: &Unacknowledged,
+    ) -> Option<u64> {
+        if let Some(index) = matches.exact {
+            return if self.is_draining(index) {
+                self.duplicate(index, section)
+            } else {
+                Some(index)
+            };
+        }
+        let size = field_size(field.name, field.value);
+        let is_due = size <= self.table.capacity() / MAX_SHARE
+            && self.recent.remember(field.name, field.value)
+            && self.has_room(size, section);
+        if is_due {
+            self.insert(field, fixed, matches.name)
+        } else {
+            None
+        }
+    }
+
+    fn insert(
+        &mut self,
+        FieldRef { name, value, .. }: FieldRef<'_>,
+        fixed: Option<u64>,
+        same_name: Option<u64>,
+    ) -> Option<u64> {
+        let (out, inserted) = (&mut self.output, self.table.inserted());
+        match (fixed, same_name) {
+            (Some(index), _) => {
+                instruction::write_insert_with_name_reference(out, true, index, value);
+            }
+            (None, Some(index)) => {
+                let relative = inserted - index - 1;
+                instruction::write_insert_with_name_reference(out, false, relative, value);
+            }
+            (None, None) => instruction::write_insert_with_literal_name(out, name, value),
+        }
+        let entry = Entry {
+            name: Bytes::copy_from_slice(name),
+            value: Bytes::copy_from_slice(value),
+        };
+        self.table.insert(entry).then_some(inserted)
+    }
+
+    fn duplicate(&mut self, index: u64, section: &Unacknowledged) -> Option<u64> {
+        let entry = self.table.entry(index)?.clone();
+        if !self.has_room(field_size(&entry.name, &entry.value), section) {
+            return None;
+        }
+        let inserted = self.table.inserted();
+        instruction::write_duplicate(&mut self.output, inserted - index - 1);
+        self.table.insert(entry).then_some(inserted)
+    }
+
+    /// Refers to an entry; `None` if that could block one stream too many, or if the
+    /// entry is evicted or about to be (RFC 9204 §2.1.1.1).
+    fn reference(&self, index: u64, section: &mut Unacknowledged) -> Option<Index> {
+        let permitted = self.unacknowledged.len() < MAX_UNACKNOWLEDGED
+            && (index < self.known_received || self.may_block(section.stream_id))
+            && !self.is_draining(index)
+            // The insertion of the line may have evicted the entry with its name.
+            && self.table.entry(index).is_some();
+        if !permitted {
+            return None;
+        }
+        section.required_insert_count = section.required_insert_count.max(index + 1);
+        section.oldest = section.oldest.min(index);
+        Some(match index.checked_sub(section.base) {
+            Some(post_base) => Index::PostBase(post_base),
+            None => Index::Relative(section.base - index - 1),
+        })
+    }
+
+    /// Whether a section of the stream may refer to what the peer may not have received
+    /// (RFC 9204 §2.1.2). Sections are counted instead of streams, which are no more.
+    fn may_block(&self, stream_id: u64) -> bool {
+        let at_risk = self
+            .unacknowledged
+            .iter()
+            .filter(|section| section.required_insert_count > self.known_received);
+        at_risk
+            .clone()
+            .any(|section| section.stream_id == stream_id)
+            || (at_risk.count() as u64) < self.max_blocked_streams
+    }
+
+    /// Whether an entry of `size` bytes can be inserted although entries that are not
+    /// acknowledged, or referred to, must stay (RFC 9204 §2.1.1).
+    fn has_room(&self, size: u64, section: &Unacknowledged) -> bool {
+        let referenced = self
+            .unacknowledged
+            .iter()
+            .chain([section])
+            .map(|section| section.oldest);
+        let pinned = referenced.fold(self.known_received, u64::min);
+        self.table.has_room(size, pinned)
+    }
+
+    /// Whether the entry is in the oldest part of the table, which is to become free.
+    fn is_draining(&self, index: u64) -> bool {
+        let kept = self.table.capacity() - self.table.capacity() / DRAINING_SHARE;
+        self.table.size() > kept && self.table.size_from(index) > kept
+    }
+
+    fn execute(&mut self, instruction: DecoderInstruction) -> Result<(), QpackError> {
+        match instruction {
+            DecoderInstruction::SectionAcknowledgment(stream_id) => self.acknowledge(stream_id),
+            DecoderInstruction::StreamCancellation(stream_id) => {
+                self.unacknowledged
+                    .retain(|section| section.stream_id != stream_id);
+                Ok(())
+            }
+            DecoderInstruction::InsertCountIncrement(increment) => self.increment(increment),
+        }
+    }
+
+    fn acknowledge(&mut self, stream_id: u64) -> Result<(), QpackError> {
+        let position = self
+            .unacknowledged
+            .iter()
+            .position(|section| section.stream_id == stream_id);
+        let section = position
+            .and_then(|position| self.unacknowledged.remove(position))
+            .ok_or(QpackError::DecoderStream(
+                "no section of the stream is unacknowledged",
+            ))?;
+        self.known_received = self.known_received.max(section.required_insert_count);
+        Ok(())
+    }
+
+    fn increment(&mut self, increment: u64) -> Result<(), QpackError> {
+        if increment == 0 {
+            return Err(QpackError::DecoderStream("an increment is zero"));
+        }
+        // No overflow: neither exceeds 63 bits.
+        let known_received = self.known_received + increment;
+        if known_received > self.table.inserted() {
+            return Err(QpackError::DecoderStream(
+                "an increment exceeds what was inserted",
+            ));
+        }
+        self.known_received = known_received;
+        Ok(())
+    }
+}
+
+/// Whether fields of this name carry what an attacker may guess at (RFC 9204 §7.1.3).
+fn is_credential(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"authorization" | b"cookie" | b"proxy-authorization" | b"set-cookie"
+    )
+}
+
+/// Sections that may wait for their acknowledgment. Beyond, nothing refers to the dynamic
+/// table, so that a peer that acknowledges nothing costs little memory and time.
+const MAX_UNACKNOWLEDGED: usize = 256;
+
+/// A line larger than one part in this many of the capacity is not inserted.
+const MAX_SHARE: u64 = 2;
+
+/// The oldest part in this many of the capacity is draining.
+const DRAINING_SHARE: u64 = 4;
+
+#[cfg(test)]
+mod tests;

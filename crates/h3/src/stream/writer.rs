@@ -1,0 +1,243 @@
+//! The sending side of a request stream.
+
+use std::marker::PhantomData;
+
+use bytes::{BufMut, BytesMut};
+use http::{HeaderMap, Method, StatusCode, header, response};
+
+use crate::connection::Connection;
+use crate::frame::{Header, kind};
+use crate::message::{self, Content, Encoded, RequestHead};
+
+/// Writes a message on a request stream: header section, content, trailer section.
+///
+/// Each call appends to `out` what is to be sent next. Of content that is the frame's header
+/// alone: the bytes themselves follow it as they are, without a copy. What was appended must be
+/// sent, in its order, or the stream be reset.
+#[derive(Debug)]
+pub struct Writer<H> {
+    stream: u64,
+    phase: Phase,
+    content: Content,
+    /// The request's method, which says whether a response may have content.
+    method: Option<Method>,
+    head: PhantomData<fn() -> H>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Head,
+    Content,
+    Trailers,
+}
+
+/// Why something is not sent: nothing was appended, and the stream is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsent {
+    /// The section is larger than the peer takes (RFC 9114 §4.2.2).
+    #[error("a section of {size} bytes, where the peer takes {limit}")]
+    TooLarge {
+        /// Size of the section, in bytes.
+        size: u64,
+        /// `SETTINGS_MAX_FIELD_SECTION_SIZE` of the peer.
+        limit: u64,
+    },
+    /// The message would be malformed: content where there may be none, or of another length
+    /// than Content-Length says.
+    #[error("content that is not as the header section says")]
+    Content,
+    /// Header section, content and trailer section come in this order, each but content once.
+    #[error("a part of the message out of its order")]
+    Order,
+    /// 101 is no status of HTTP/3 (RFC 9114 §4.5).
+    #[error("a response that switches protocols")]
+    SwitchesProtocols,
+}
+
+impl<H> Writer<H> {
+    pub(crate) fn new(stream: u64, method: Option<Method>) -> Self {
+        Self {
+            stream,
+            phase: Phase::Head,
+            content: Content::Open,
+            method,
+            head: PhantomData,
+        }
+    }
+
+    /// The stream's identifier (RFC 9000 §2.1).
+    pub fn stream(&self) -> u64 {
+        self.stream
+    }
+
+    /// Appends the header of a DATA frame, after which `length` bytes of content are sent.
+    /// Of no bytes nothing is appended.
+    ///
+    /// # Errors
+    /// [`Unsent::Order`] before the header section or after the trailers; [`Unsent::Content`]
+    /// where more is sent than the header section allows.
+    pub fn data(&mut self, length: usize, out: &mut BytesMut) -> Result<(), Unsent> {
+        if self.phase != Phase::Content {
+            return Err(Unsent::Order);
+        }
+        let length = length as u64;
+        self.content.on_data(length).map_err(|_| Unsent::Content)?;
+        if length > 0 {
+            let kind = kind::DATA;
+            Header { kind, length }.encode(out);
+        }
+        Ok(())
+    }
+
+    /// Appends a trailer section.
+    ///
+    /// # Errors
+    /// [`Unsent::Order`] before the header section, after other trailers or on a tunnel;
+    /// [`Unsent::Content`] where content is missing; [`Unsent::TooLarge`].
+    pub fn trailers(
+        &mut self,
+        trailers: &HeaderMap,
+        connection: &mut Connection,
+        out: &mut BytesMut,
+    ) -> Result<(), Unsent> {
+        if self.phase != Phase::Content || self.content == Content::Tunnel {
+            return Err(Unsent::Order);
+        }
+        self.finish()?;
+        self.section(&message::trailers(trailers), connection, out)?;
+        self.phase = Phase::Trailers;
+        Ok(())
+    }
+
+    /// Checks that the message is whole: the stream may end.
+    ///
+    /// # Errors
+    /// [`Unsent::Order`] before the header section, [`Unsent::Content`] where less was sent than
+    /// Content-Length says.
+    pub fn finish(&self) -> Result<(), Unsent> {
+        if self.phase == Phase::Head {
+            return Err(Unsent::Order);
+        }
+        self.content.on_end().map_err(|_| Unsent::Content)
+    }
+
+    /// Whether content may be sent: not before the header section, nor after one that
+    /// answers HEAD, or is of a status without content (RFC 9110 §6.4.1).
+    pub fn takes_content(&self) -> bool {
+        self.phase == Phase::Content && self.content != Content::None
+    }
+
+    fn section(
+        &self,
+        section: &Encoded<'_>,
+        connection: &mut Connection,
+        out: &mut BytesMut,
+    ) -> Result<(), Unsent> {
+        if let Some(limit) = connection.peer_settings().max_field_section_size {
+            let size = section.size();
+            if size > limit {
+                return Err(Unsent::TooLarge { size, limit });
+            }
+        }
+        headers_frame(out, |out| {
+            connection.encode(self.stream, section.fields(), out);
+        });
+        Ok(())
+    }
+}
+
+impl Writer<response::Parts> {
+    /// Takes note of the request's method, by which a response has content or none. Without it,
+    /// the method is taken for one whose response may have content.
+    pub fn answers(&mut self, method: &Method) {
+        self.method = Some(method.clone());
+    }
+
+    /// Appends a header section: any number of interim ones (1xx), then the final one.
+    ///
+    /// Fields that HTTP/3 must not have, such as Connection, are left out (RFC 9114 §4.2).
+    ///
+    /// # Errors
+    /// [`Unsent::Order`] after the final one, [`Unsent::SwitchesProtocols`] for 101,
+    /// [`Unsent::TooLarge`].
+    pub fn head(
+        &mut self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        connection: &mut Connection,
+        out: &mut BytesMut,
+    ) -> Result<(), Unsent> {
+        if self.phase != Phase::Head {
+            return Err(Unsent::Order);
+        }
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(Unsent::SwitchesProtocols);
+        }
+        self.section(&message::response(&status, headers), connection, out)?;
+        if !status.is_informational() {
+            let method = self.method.as_ref().unwrap_or(&Method::GET);
+            self.content = message::allowed(status, method, length(headers));
+            self.phase = Phase::Content;
+        }
+        Ok(())
+    }
+}
+
+impl Writer<RequestHead> {
+    /// Appends the header section.
+    ///
+    /// Fields that HTTP/3 must not have, such as Connection, are left out (RFC 9114 §4.2).
+    ///
+    /// # Errors
+    /// [`Unsent::Order`] where it was sent before, [`Unsent::TooLarge`].
+    pub fn head(
+        &mut self,
+        head: &RequestHead,
+        connection: &mut Connection,
+        out: &mut BytesMut,
+    ) -> Result<(), Unsent> {
+        if self.phase != Phase::Head {
+            return Err(Unsent::Order);
+        }
+        self.section(&message::request(head), connection, out)?;
+        self.content = if head.parts.method == Method::CONNECT {
+            Content::Tunnel
+        } else {
+            Content::of_length(length(&head.parts.headers))
+        };
+        self.phase = Phase::Content;
+        Ok(())
+    }
+}
+
+fn length(headers: &HeaderMap) -> Option<u64> {
+    headers
+        .get(header::CONTENT_LENGTH)?
+        .to_str()
+        .ok()?
+        .parse()
+        .ok()
+}
+
+/// Appends a HEADERS frame whose content `encode` appends. Its length is known afterwards, so
+/// two bytes are kept for it, and two more are found where it needs them.
+fn headers_frame(out: &mut BytesMut, encode: impl FnOnce(&mut BytesMut)) {
+    const TWO_BYTES: u16 = 0x4000;
+    const FOUR_BYTES: u32 = 0x8000_0000;
+    out.put_u8(kind::HEADERS as u8);
+    let at = out.len();
+    out.put_u16(TWO_BYTES);
+    let start = out.len();
+    encode(out);
+    let length = out.len() - start;
+    if length < usize::from(TWO_BYTES) {
+        let length = TWO_BYTES | length as u16;
+        out[at..start].copy_from_slice(&length.to_be_bytes());
+    } else {
+        out.put_u16(0);
+        out.copy_within(start..start + length, start + 2);
+        // Sections of a gigabyte are beyond every limit.
+        let length = FOUR_BYTES | length as u32;
+        out[at..start + 2].copy_from_slice(&length.to_be_bytes());
+    }
+}
