@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hikyaku_edge::{Config, Server};
-use hikyaku_h3_quinn::{Client, Config};
+use hikyaku_h3_quinn::Client;
 use http::{Method, Request, StatusCode};
 use quinn::crypto::rustls::QuicClientConfig;
 use rustls::pki_types::CertificateDer;
@@ -43,7 +43,7 @@ fn client(server: &Server) -> quinn::Endpoint {
 }
 
 async fn request(quic: quinn::Connection, method: Method) -> StatusCode {
-    let (client, driver) = Client::new(quic, Config::default());
+    let (client, driver) = Client::new(quic, hikyaku_h3_quinn::Config::default());
     tokio::spawn(driver);
     let request = Request::builder().method(method).uri("https://localhost/");
     let head = request.body(()).unwrap().into_parts().0.into();

@@ -189,7 +189,7 @@ impl Client {
         });
         let head = self.request()?.into_parts().0.into();
         let (sending, mut receiving) = sender.request(&head).await?;
-        sending.finish().await?;
+        drop(sending.finish().await?);
         let status = receiving.head().await?.status;
         ensure!(status == StatusCode::OK, "{status}");
         while let Some(frame) = receiving.frame().await {
