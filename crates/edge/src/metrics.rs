@@ -59,6 +59,8 @@ pub(crate) struct Gauges {
     pub(crate) clients: usize,
     /// Bytes of responses' content in memory.
     pub(crate) response_memory: u64,
+    /// Tasks of the runtime that have not ended.
+    pub(crate) tasks: usize,
 }
 
 /// What a response said of HTTP/3.
@@ -220,7 +222,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("hikyaku");
         self.register_traffic(&mut registry, gauges.response_memory);
         self.register_choice(&mut registry, gauges.clients);
-        self.register_health(&mut registry);
+        self.register_health(&mut registry, gauges.tasks);
         self.register_store(&mut registry);
         certificate.register(&mut registry);
         if let Some(egress) = egress {

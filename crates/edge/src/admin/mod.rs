@@ -17,6 +17,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
 
 use crate::content::Body;
 use crate::metrics::Gauges;
@@ -133,6 +134,7 @@ fn metrics(shared: &Shared) -> Response<Body> {
     let gauges = Gauges {
         clients: shared.clients.len(),
         response_memory: shared.connections.memory(),
+        tasks: Handle::current().metrics().num_alive_tasks(),
     };
     match shared
         .metrics

@@ -5,10 +5,16 @@ use std::sync::atomic::Ordering;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::{Labels, Metrics, Refusal, counters, value};
+use super::{Labels, Metrics, Refusal, counters, gauge, value};
 
 impl Metrics {
-    pub(super) fn register_health(&self, registry: &mut Registry) {
+    pub(super) fn register_health(&self, registry: &mut Registry, tasks: usize) {
+        gauge(
+            registry,
+            "tasks",
+            "Tasks of the runtime that have not ended",
+            tasks as u64,
+        );
         counters(
             registry,
             "connections_refused",
