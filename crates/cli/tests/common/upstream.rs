@@ -28,9 +28,10 @@ pub enum Speaks {
 
 /// Starts an upstream on a thread of its own; it ends with the process.
 ///
-/// `/echo` sends the body back, and its length as the trailer `x-length`; `/head` tells the
-/// request's head; `/hang` never answers, `/late` after six seconds, `/early` before it reads
-/// the request's body; `/half` breaks off in the middle of its body.
+/// `/echo` sends the body back while it comes, and its length as the trailer `x-length`; `/whole`
+/// sends it back once it is there; `/head` tells the request's head; `/hang` never answers,
+/// `/late` after six seconds, `/early` before it reads the request's body; `/half` breaks off in
+/// the middle of its body.
 pub fn start(speaks: Speaks) -> SocketAddr {
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -43,6 +44,50 @@ pub fn start(speaks: Speaks) -> SocketAddr {
         });
     });
     receive.recv().unwrap()
+}
+
+/// An upstream as [`start`] makes them, which ends when dropped: its connections break off.
+pub struct Stoppable {
+    pub address: SocketAddr,
+    stop: Option<tokio::sync::oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Stoppable {
+    /// Listens on `address`, whose port may be 0.
+    pub fn start(address: SocketAddr, speaks: Speaks) -> Self {
+        let (send, receive) = std::sync::mpsc::channel();
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let thread = std::thread::spawn(move || {
+            super::client::block_on(async {
+                let listener = TcpListener::bind(address).await.unwrap();
+                send.send(listener.local_addr().unwrap()).unwrap();
+                let accepting = async {
+                    while let Ok((stream, _)) = listener.accept().await {
+                        tokio::spawn(serve(stream, speaks));
+                    }
+                };
+                tokio::select! {
+                    () = accepting => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        Self {
+            address: receive.recv().unwrap(),
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Stoppable {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 async fn serve(stream: tokio::net::TcpStream, speaks: Speaks) {
@@ -76,6 +121,11 @@ async fn serve(stream: tokio::net::TcpStream, speaks: Speaks) {
 async fn answer(request: Request<Incoming>) -> Result<Response<Body>, BrokenOff> {
     match request.uri().path() {
         "/echo" => Ok(echo(request)),
+        "/whole" => {
+            let body = request.into_body().collect().await;
+            let body = body.map_err(|_| BrokenOff)?.to_bytes();
+            Ok(Response::new(full(body)))
+        }
         "/head" => Ok(head(&request)),
         "/hang" => {
             tokio::time::sleep(Duration::from_secs(3600)).await;
