@@ -1,11 +1,14 @@
 # The daily commands; the work is done in scripts/.
 
-.PHONY: help run test check bench-edge fuzz model clean
+.PHONY: help run test test-long soak check bench-edge fuzz model clean
 
 help:
 	@echo 'make run          serve the sample site on https://localhost:8443'
 	@echo '                  (ARGS="--set policy.version=h2" adds to the command line)'
-	@echo 'make test         install what tests need, then run every test'
+	@echo 'make test         install what tests need, then run every test but the long ones'
+	@echo 'make test-long    the long ones: experiments in the lab, crashes again and again'
+	@echo 'make soak         an hour of mixed clients, reloads, restarts and kills'
+	@echo '                  (HIKYAKU_SOAK=600 for ten minutes)'
 	@echo 'make check        formatting, lints, documentation, scripts, dependencies'
 	@echo 'make bench-edge   what the edge server costs, beside nginx'
 	@echo 'make fuzz         feed the parsers what nobody would write, a minute each'
@@ -17,6 +20,13 @@ run:
 
 test:
 	@bash scripts/test.sh
+
+test-long:
+	@bash scripts/test.sh long
+
+soak:
+	@bash scripts/setup.sh test
+	@HIKYAKU_SOAK=$${HIKYAKU_SOAK:-3600} cargo test --locked -p hikyaku --test soak -- --nocapture
 
 check:
 	@bash scripts/check.sh

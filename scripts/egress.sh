@@ -6,6 +6,8 @@
 #        scripts/egress.sh check           formatting, vet, staticcheck, the eBPF object
 #        scripts/egress.sh test [PACKAGE]  tests with the race detector; as root in namespaces, too;
 #                                          ends with `N passed, N failed` on a line of its own
+#        scripts/egress.sh test-long [PACKAGE]
+#                                          the tests that are called TestLong..., which `test` leaves out
 #        scripts/egress.sh fuzz [PACKAGE [TARGET]]
 #                                          each fuzz target, or this one, for SECONDS_EACH (60) seconds
 set -euo pipefail
@@ -68,13 +70,14 @@ summary() {
     ' "$1"
 }
 
+# Runs the tests of a package for which an option of `go test` is true.
 run_tests() {
     local log=$BUILD/egress-test.log status=0
     mkdir -p "$BUILD"
     ((EUID == 0)) || echo "egress: NOT ROOT: tests in network namespaces are skipped" >&2
     # Two packages at a time, most of which wait for daemons in namespaces of their own.
     # The agents that tests start have the race detector, too.
-    (cd egress && HIKYAKU_EGRESS_RACE=1 go test -race -p 2 -v "$1") >"$log" 2>&1 || status=$?
+    (cd egress && HIKYAKU_EGRESS_RACE=1 go test -race -p 2 -v "$2" "$1") >"$log" 2>&1 || status=$?
     grep -E '^(ok|FAIL|panic:|\?)|--- FAIL|WARNING: DATA RACE' "$log" || true
     ((status == 0)) || {
         # What failed said so just before.
@@ -104,10 +107,11 @@ fuzz() {
 ensure_go
 case "${1-}" in
 build | check) "$1" ;;
-test) run_tests "${2:-./...}" ;;
+test) run_tests "${2:-./...}" "-skip=^TestLong" ;;
+test-long) run_tests "${2:-./...}" "-run=^TestLong" ;;
 fuzz) fuzz "${2:-./...}" "^${3:-Fuzz.*}\$" ;;
 *)
-    sed -n '2,11 s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,13 s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac

@@ -1,25 +1,60 @@
 #!/usr/bin/env bash
-# Runs every test, lists those that were left out, and ends with `N passed, N failed` on a line of
+# Runs the tests, lists those that were left out, and ends with `N passed, N failed` on a line of
 # its own.
+#
+# usage: scripts/test.sh         every test but the long ones
+#        scripts/test.sh long    the long ones: `#[ignore = "long: ..."]` in Rust, TestLong... in Go
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly LOG=build/test.log
 
+# Minutes and seconds since the start.
+at() { printf '[%02d:%02d]' $((SECONDS / 60)) $((SECONDS % 60)); }
+
+step() { echo "test: $(at) $*" >&2; }
+
+# Says when each of cargo's test programs began.
+timed() {
+    local line
+    while IFS= read -r line || [[ -n $line ]]; do
+        [[ ! $line =~ ^\ *(Running|Doc-tests)\  ]] || line="$(at) $line"
+        printf '%s\n' "$line"
+    done
+}
+
+# Options of cargo, and egress.sh's command.
+case "${1-}" in
+'') readonly RUST=() GO=test ;;
+long) readonly RUST=(--lib --bins --tests -- --ignored) GO=test-long ;;
+*)
+    sed -n '5,6 s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+    ;;
+esac
+
+step "what tests need"
 bash scripts/setup.sh test
 bash scripts/site.sh
 mkdir -p build
 
 status=0
+step "building the egress agents"
 # The lab measures with them.
 bash scripts/egress.sh build || status=$?
+step "Rust"
 # Of a job in the background the shell has these ignored, and what it starts would, too: tests of
 # Ctrl-C would wait for ever.
-env --default-signal=INT,QUIT cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$LOG" || status=$?
-bash scripts/egress.sh test 2>&1 | tee -a "$LOG" || status=$?
+env --default-signal=INT,QUIT cargo test --workspace --locked --no-fail-fast "${RUST[@]}" 2>&1 |
+    timed | tee "$LOG" || status=$?
+step "Go"
+bash scripts/egress.sh "$GO" 2>&1 | tee -a "$LOG" || status=$?
+step "what runs in the kernel"
 # What runs in the kernel is committed as it was compiled: it must be what its source gives.
 bash scripts/bpf.sh check || status=$?
 bash egress/bpf/build.sh check || status=$?
+
+step "done"
 
 # Each of Rust's test binaries ends with `test result: ok. 12 passed; 0 failed; 1 ignored; ...`,
 # which takes a test that is left out as passed; those of Go end with `12 passed, 0 failed`. Both
@@ -52,7 +87,7 @@ awk '
     /^[0-9]+ passed, [0-9]+ failed$/ { passed += $1; failed += $3 }
     END {
         for (i = 1; i <= lines; i++) print list[i]
-        if (ignored) printf "%d ignored\n", ignored
+        if (ignored) printf "%d left to make test-long\n", ignored
         printf "%d skipped, %d in part\n", skipped, parts
         printf "%d passed, %d failed\n", passed, failed
     }

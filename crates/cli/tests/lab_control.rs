@@ -115,6 +115,7 @@ fn no_packet_goes_to_a_peer_that_does_not_advertise_its_prefix() {
 }
 
 #[test]
+#[ignore = "long: make test-long"]
 fn tables_are_loaded_lost_and_changed() {
     let Some(_alone) = alone("tables_are_loaded_lost_and_changed") else {
         return;

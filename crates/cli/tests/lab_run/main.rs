@@ -220,6 +220,7 @@ fn pages_come_over_the_connections_of_their_arm() {
 }
 
 #[test]
+#[ignore = "long: make test-long"]
 fn pages_are_spread_over_the_shards_of_their_arm() {
     let Some(_alone) = alone("pages_are_spread_over_the_shards_of_their_arm") else {
         return;
@@ -259,6 +260,7 @@ fn flows_share_the_bottleneck() {
 }
 
 #[test]
+#[ignore = "long: make test-long"]
 fn every_client_of_a_crowd_is_measured_beside_itself_alone() {
     let Some(_alone) = alone("every_client_of_a_crowd_is_measured_beside_itself_alone") else {
         return;
@@ -327,6 +329,7 @@ fn a_floor_is_set_on_real_connections() {
 }
 
 #[test]
+#[ignore = "long: make test-long"]
 fn the_choice_is_held_against_every_fixed_arm() {
     let Some(_alone) = alone("the_choice_is_held_against_every_fixed_arm") else {
         return;
@@ -342,6 +345,7 @@ fn the_choice_is_held_against_every_fixed_arm() {
 }
 
 #[test]
+#[ignore = "long: make test-long"]
 fn what_was_measured_becomes_a_model() {
     let Some(_alone) = alone("what_was_measured_becomes_a_model") else {
         return;
