@@ -7,7 +7,7 @@
 #        scripts/egress.sh test [PACKAGE]  tests with the race detector; as root in namespaces, too;
 #                                          ends with `N passed, N failed` on a line of its own
 #        scripts/egress.sh test-long [PACKAGE]
-#                                          the tests that are called TestLong..., which `test` leaves out
+#                                          the tests that are called TestNightly..., which `test` leaves out
 #        scripts/egress.sh fuzz [PACKAGE [TARGET]]
 #                                          each fuzz target, or this one, for SECONDS_EACH (60) seconds
 set -euo pipefail
@@ -107,8 +107,8 @@ fuzz() {
 ensure_go
 case "${1-}" in
 build | check) "$1" ;;
-test) run_tests "${2:-./...}" "-skip=^TestLong" ;;
-test-long) run_tests "${2:-./...}" "-run=^TestLong" ;;
+test) run_tests "${2:-./...}" "-skip=^TestNightly" ;;
+test-long) run_tests "${2:-./...}" "-run=^TestNightly" ;;
 fuzz) fuzz "${2:-./...}" "^${3:-Fuzz.*}\$" ;;
 *)
     sed -n '2,13 s/^# \{0,1\}//p' "$0" >&2

@@ -3,7 +3,7 @@
 # its own.
 #
 # usage: scripts/test.sh         every test but the long ones
-#        scripts/test.sh long    the long ones: `#[ignore = "long: ..."]` in Rust, TestLong... in Go
+#        scripts/test.sh long    the long ones: `#[ignore = "long: ..."]` in Rust, TestNightly... in Go
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -70,9 +70,9 @@ func TestCrashWhilePeerIsLost(t *testing.T) {
 	l.eventually("the other path works", func() bool { return l.ping(epe(0)) })
 }
 
-// TestLongCrashesAtAnyMoment kills both agents again and again at moments that differ,
+// TestNightlyCrashesAtAnyMoment kills both agents again and again at moments that differ,
 // while routes come and go, and then looks whether all is as it should be.
-func TestLongCrashesAtAnyMoment(t *testing.T) {
+func TestNightlyCrashesAtAnyMoment(t *testing.T) {
 	l := running(t)
 	for round := range 6 {
 		wait := time.Duration(round) * 70 * time.Millisecond

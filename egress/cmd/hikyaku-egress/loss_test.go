@@ -37,9 +37,9 @@ func TestServerInterfaceDown(t *testing.T) {
 	}
 }
 
-// TestLongLostReflector keeps routes for bgp.stale_time, and drops those of a border
+// TestNightlyLostReflector keeps routes for bgp.stale_time, and drops those of a border
 // that nothing leads to.
-func TestLongLostReflector(t *testing.T) {
+func TestNightlyLostReflector(t *testing.T) {
 	l := running(t)
 	l.reflector.IP("link set eth0 down")
 	l.eventually("the session is down", func() bool {
