@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// When something last moved, and whether it is the client's turn.
@@ -13,6 +14,7 @@ pub(super) struct Activity {
     last_ms: AtomicU64,
     waits_for_client: AtomicBool,
     uploads: AtomicUsize,
+    upload_ended: Notify,
 }
 
 impl Activity {
@@ -22,6 +24,7 @@ impl Activity {
             last_ms: AtomicU64::new(0),
             waits_for_client: AtomicBool::new(false),
             uploads: AtomicUsize::new(0),
+            upload_ended: Notify::new(),
         })
     }
 
@@ -43,6 +46,14 @@ impl Activity {
         self.uploads.fetch_sub(1, Relaxed);
         self.waits_for_client(false);
         self.touch();
+        self.upload_ended.notify_one();
+    }
+
+    /// Returns once nothing of the request's body is being sent any more. For one caller at a time.
+    pub(super) async fn uploaded(&self) {
+        while self.is_uploading() {
+            self.upload_ended.notified().await;
+        }
     }
 
     /// Whether the request's body is still being sent.
@@ -67,5 +78,25 @@ impl Activity {
             self.touch();
         }
         self.started + Duration::from_millis(self.last_ms.load(Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_end_of_an_upload_is_told_at_once() {
+        let activity = Activity::new();
+        activity.uploaded().await;
+        activity.upload_begins();
+        activity.upload_begins();
+        let waiting = Arc::clone(&activity);
+        let told = tokio::spawn(async move { waiting.uploaded().await });
+        activity.upload_ends();
+        tokio::task::yield_now().await;
+        assert!(!told.is_finished(), "another upload is under way");
+        activity.upload_ends();
+        told.await.unwrap();
     }
 }

@@ -100,9 +100,9 @@ impl Drop for Download {
         {
             let (request, limit) = (Arc::clone(&self.request), self.limit);
             tokio::spawn(async move {
-                request.stalled(limit).await;
-                if request.is_uploading() {
-                    connection.abort();
+                tokio::select! {
+                    () = request.uploaded() => {}
+                    () = request.stalled(limit) => connection.abort(),
                 }
             });
         }
