@@ -99,7 +99,8 @@ fn dribbled_headers_are_cut_off() {
         send.write_all(&[1, 40, 0, 0]).await.unwrap();
         let end = timeout(PATIENCE, receive.read_to_end(1000)).await;
         let end = end.expect("the stream is never ended");
-        assert!(end.is_ok_and(|answer| answer.is_empty()));
+        // A HEADERS frame: 408.
+        assert!(end.is_ok_and(|answer| answer.starts_with(&[1])));
         assert_eq!(h3.get("/").await.unwrap().status, 200);
     });
     expect_service(&server);
@@ -625,10 +626,10 @@ fn stalled_connections_hold_little_memory() {
         }
         common::eventually("every connection is full", || {
             let held = server.metric(memory) as u64;
-            (held >= CONNECTIONS * 256 * 1024).then_some(())
+            (held >= CONNECTIONS * 128 * 1024).then_some(())
         });
         let chunk = 64 * 1024;
-        assert!(server.metric(memory) as u64 <= CONNECTIONS * (256 * 1024 + chunk));
+        assert!(server.metric(memory) as u64 <= CONNECTIONS * (128 * 1024 + chunk));
         let grown = peak_memory(server.pid()) - before;
         assert!(
             grown <= CONNECTIONS * 1024,

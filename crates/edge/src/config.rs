@@ -150,7 +150,7 @@ pub struct Limits {
     /// Size of a request's body. Default `1GiB`.
     pub body_size: ByteSize,
     /// Responses' content that one connection may hold in memory. Default `12MiB`, what QUIC keeps
-    /// until it is acknowledged; on TCP 256 KiB are enough.
+    /// until it is acknowledged; on TCP 128 KiB are enough.
     pub memory_per_connection: ByteSize,
     /// The same for all connections of an address. Default `64MiB`.
     pub memory_per_address: ByteSize,

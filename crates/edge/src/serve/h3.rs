@@ -168,14 +168,18 @@ impl Handler {
         let patience = self.conn.shared.live().config.timeouts.header;
         let head = match tokio::time::timeout(patience, receiving.head()).await {
             Ok(Ok(head)) => head,
-            Ok(Err(StreamError::TooLarge)) => return answer.refuse_head().await,
+            Ok(Err(StreamError::TooLarge)) => {
+                return answer
+                    .refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)
+                    .await;
+            }
             Ok(Err(error)) => {
                 tracing::debug!("HTTP/3 request: {error}");
                 return answer.reset(error.fault().unwrap_or(Code::RequestCancelled));
             }
             Err(_) => {
                 tracing::debug!("HTTP/3 request: its header section came too slowly");
-                return answer.reset(Code::RequestCancelled);
+                return answer.refuse(StatusCode::REQUEST_TIMEOUT).await;
             }
         };
         answer.answers(&head);

@@ -46,7 +46,7 @@ use crate::shared::Shared;
 /// means more wakes a byte. HTTP/1.1 has one response at a time.
 const H2_UNSENT: u32 = 512 * 1024;
 /// Content that a connection holds at most: the kernel keeps what is on its way, and some unsent.
-const HELD: u64 = 256 * 1024;
+const HELD: u64 = 128 * 1024;
 
 /// Accepts connections of one listening socket.
 pub(crate) struct TcpAcceptor {

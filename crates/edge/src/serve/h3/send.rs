@@ -53,9 +53,8 @@ impl Answer {
         self.sending.reset(code);
     }
 
-    /// Answers a request whose header section is too large (RFC 9114 §4.2.2).
-    pub(super) async fn refuse_head(mut self) {
-        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    /// Answers a request whose header section is not taken: too large (RFC 9114 §4.2.2), or too slow.
+    pub(super) async fn refuse(mut self, status: StatusCode) {
         let refused = match self.sending.head(status, &HeaderMap::new()) {
             Ok(()) => self.sending.finish().await.map(drop),
             Err(error) => Err(error),
