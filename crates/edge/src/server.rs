@@ -96,8 +96,6 @@ pub struct Server {
     mptcp: bool,
     admin: Option<SocketAddr>,
     store: Option<PathBuf>,
-    /// Connections stop taking requests.
-    stop: CancellationToken,
     connections: TaskTracker,
     /// What serves the server itself ends after the connections.
     end: CancellationToken,
@@ -169,7 +167,6 @@ impl Server {
             tcp_tls: Arc::new(ArcSwap::from_pointee(tcp_tls)),
             quic_config: Arc::new(ArcSwap::from_pointee(quic_config)),
             endpoints: Vec::new(),
-            stop: CancellationToken::new(),
             connections: TaskTracker::new(),
             end: CancellationToken::new(),
             services: TaskTracker::new(),
@@ -219,7 +216,7 @@ impl Server {
                 tls: Arc::clone(&self.tcp_tls),
                 shared: Arc::clone(&self.shared),
                 tasks: self.connections.clone(),
-                stop: self.stop.clone(),
+                stop: self.shared.stop.clone(),
             };
             self.connections.spawn(acceptor.run());
         }
@@ -240,7 +237,7 @@ impl Server {
             config: Arc::clone(&self.quic_config),
             shared: Arc::clone(&self.shared),
             tasks: self.connections.clone(),
-            stop: self.stop.clone(),
+            stop: self.shared.stop.clone(),
             handshakes: Arc::default(),
             unvalidated,
         };
@@ -343,7 +340,7 @@ impl Server {
     /// be cut.
     pub async fn stop(self) -> usize {
         let drain = self.shared.live().config.timeouts.drain;
-        self.stop.cancel();
+        self.shared.stop.cancel();
         self.connections.close();
         let drained = tokio::time::timeout(drain, self.connections.wait()).await;
         let cut = match drained {

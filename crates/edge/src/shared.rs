@@ -8,6 +8,7 @@ use arc_swap::{ArcSwap, Guard};
 use hikyaku_core::arm::{Congestion, Transport};
 use hikyaku_core::sample::{Observation, UdpEvent};
 use hikyaku_core::units::Timestamp;
+use tokio_util::sync::CancellationToken;
 
 use crate::access_log::AccessLog;
 use crate::admin::Reloads;
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     /// Reloads that the admin API is asked for.
     pub(crate) reloads: Reloads,
     pub(crate) certificate: Arc<Certificate>,
+    /// Cancelled when the server stops.
+    pub(crate) stop: CancellationToken,
     live: ArcSwap<Live>,
 }
 
@@ -86,6 +89,7 @@ impl Shared {
             addresses,
             reloads: Reloads::default(),
             certificate,
+            stop: CancellationToken::new(),
             live: ArcSwap::from_pointee(live),
         }
     }

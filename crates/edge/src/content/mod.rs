@@ -8,7 +8,9 @@ mod body;
 pub mod files;
 mod interim;
 mod omit;
+mod protocol;
 pub mod proxy;
+mod stopping;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -23,7 +25,9 @@ pub use body::Body;
 pub use files::{Files, FilesConfig, FilesError, ReadError};
 pub use interim::Interim;
 pub use omit::omit_content;
+pub use protocol::Protocol;
 pub use proxy::{Proxy, ProxyConfig, ProxyError};
+pub(crate) use stopping::Stopping;
 
 /// Why a body ended early.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -77,6 +81,11 @@ impl Content {
     /// Whether there may be interim responses (1xx) before a response.
     pub(crate) const fn has_interim_responses(&self) -> bool {
         matches!(self, Self::Proxy(_))
+    }
+
+    /// Whether a client may ask for a stream of another protocol, by extended CONNECT.
+    pub(crate) fn has_tunnels(&self) -> bool {
+        matches!(self, Self::Proxy(proxy) if proxy.has_tunnels())
     }
 }
 

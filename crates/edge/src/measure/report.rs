@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use hikyaku_core::arm::{Arm, Congestion};
 use hikyaku_core::sample::{Observation, Outcome, PathSample};
 use hikyaku_core::units::Rate;
+use http::Method;
 
 use super::{Exchange, Snapshot};
 
@@ -89,7 +90,10 @@ impl Reporter {
         busy.since = busy.since.min(exchange.started);
         busy.until = busy.until.max(end);
         busy.bytes += exchange.bytes;
-        busy.whole &= acknowledged && self.switched_at.is_none_or(|at| at <= exchange.started);
+        // What goes through a tunnel waits for no path.
+        let is_response = exchange.method != Method::CONNECT;
+        busy.whole &=
+            is_response && acknowledged && self.switched_at.is_none_or(|at| at <= exchange.started);
     }
 
     /// Takes note that the responses under way cannot be told apart from those before, so that the time
@@ -293,6 +297,11 @@ mod tests {
         reporter.on_exchange(&exchange(850, 1000), at(870), true);
         let next = outcome(&mut reporter, true).map(|outcome| outcome.size);
         assert_eq!(next, Some(1000), "only those");
+
+        let mut tunnel = exchange(700, 1000);
+        tunnel.method = Method::CONNECT;
+        reporter.on_exchange(&tunnel, at(800), true);
+        assert_eq!(outcome(&mut reporter, true), None, "a tunnel");
 
         reporter.switched(Congestion::Bbr, at(1000));
         reporter.on_exchange(&exchange(900, 1000), at(1100), true);

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, StatusCode, header};
+use http::{Method, Request, StatusCode, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::runtime::Handle;
@@ -50,18 +50,20 @@ impl Outcome {
 pub(crate) struct LimitedBody {
     inner: RequestBody,
     left: u64,
-    patience: Duration,
+    /// `None` for a tunnel, which may stand still.
+    patience: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
     outcome: Arc<AtomicU8>,
     uploads: Arc<UploadWindow>,
     rest: Rest,
-    discard: Discard,
+    /// What `rest` becomes once something was read.
+    read_on: Rest,
 }
 
 /// What is done with a body that nobody reads any more.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rest {
-    /// Nothing: it is over, or the client waits to be asked for it (RFC 9110 §10.1.1).
+    /// Nothing: it is over, a tunnel's, or the client waits to be asked for it (RFC 9110 §10.1.1).
     Nothing,
     Discard(Discard),
 }
@@ -83,24 +85,31 @@ impl LimitedBody {
         if request.body().is_end_stream() {
             return (Ok(request), Outcome::default());
         }
-        let max = config.limits.body_size.bytes();
+        let (max, patience, read_on) = match *request.method() {
+            // What comes on a tunnel is no content (RFC 9110 §9.3.6).
+            Method::CONNECT => (u64::MAX, None, Rest::Nothing),
+            _ => (
+                config.limits.body_size.bytes(),
+                Some(config.timeouts.body),
+                Rest::Discard(Discard::within(config)),
+            ),
+        };
         let too_large = request.body().size_hint().lower() > max;
         let outcome = Arc::new(AtomicU8::new(0));
-        let discard = Discard::within(config);
         let awaits_continue = request.headers().contains_key(header::EXPECT);
         let request = request.map(|inner| {
             RequestBody::new(Self {
                 inner,
                 left: max,
-                patience: config.timeouts.body,
+                patience,
                 timer: None,
                 outcome: Arc::clone(&outcome),
                 uploads: Arc::clone(uploads),
                 rest: match awaits_continue {
                     true => Rest::Nothing,
-                    false => Rest::Discard(discard),
+                    false => read_on,
                 },
-                discard,
+                read_on,
             })
         });
         if too_large {
@@ -115,7 +124,9 @@ impl LimitedBody {
     }
 
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let patience = self.patience;
+        let Some(patience) = self.patience else {
+            return Poll::Pending;
+        };
         self.timer
             .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)))
             .as_mut()
@@ -143,14 +154,16 @@ impl Body for LimitedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         // Whoever reads has the client send.
-        self.rest = Rest::Discard(self.discard);
+        self.rest = self.read_on;
         let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) else {
             ready!(self.poll_patience(cx));
-            self.rest = Rest::Discard(self.discard.briefly());
+            if let Rest::Discard(discard) = self.read_on {
+                self.rest = Rest::Discard(discard.briefly());
+            }
             return Poll::Ready(Some(Err(self.refuse(2, TOO_SLOW))));
         };
         let patience = self.patience;
-        if let Some(timer) = &mut self.timer {
+        if let Some((timer, patience)) = self.timer.as_mut().zip(patience) {
             timer.as_mut().reset(Instant::now() + patience);
         }
         match &frame {

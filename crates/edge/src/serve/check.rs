@@ -5,6 +5,7 @@ use std::net::Ipv6Addr;
 use hikyaku_core::arm::Version;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 
+use crate::content::Protocol;
 use crate::header_size::HeaderSize;
 
 /// The status to refuse a request with, and a sentence for client and log.
@@ -16,14 +17,14 @@ pub(super) type Fault = (StatusCode, &'static str);
 /// decode.
 ///
 /// # Errors
-/// Where the method is `CONNECT`, or target, host, framing or fields are malformed.
+/// Where the method is `CONNECT` without a protocol that is offered, or target, host, framing or fields are malformed.
 pub(super) fn check<B>(
     request: &Request<B>,
     version: Version,
     header_size: HeaderSize,
 ) -> Result<(), Fault> {
     if request.method() == Method::CONNECT {
-        return Err((StatusCode::METHOD_NOT_ALLOWED, "CONNECT is not offered"));
+        check_protocol(request)?;
     }
     check_target(request)?;
     check_host(request, version)?;
@@ -38,6 +39,19 @@ pub(super) fn check<B>(
         return Err(HEADERS_TOO_LARGE);
     }
     Ok(())
+}
+
+/// CONNECT is for WebSocket alone (RFC 8441 §5, RFC 9220 §3).
+fn check_protocol<B>(request: &Request<B>) -> Result<(), Fault> {
+    match request.extensions().get::<Protocol>() {
+        None => Err((StatusCode::METHOD_NOT_ALLOWED, "CONNECT is not offered")),
+        Some(protocol) if protocol.is_websocket() => Ok(()),
+        // RFC 9220 §3.
+        Some(_) => Err((
+            StatusCode::NOT_IMPLEMENTED,
+            "no protocol but websocket is offered",
+        )),
+    }
 }
 
 /// Authority-form is for `CONNECT` alone, `*` for `OPTIONS` alone (RFC 9112 §3.2).
@@ -271,6 +285,23 @@ mod tests {
             let got = check(&request(line, fields), *version, size(1000));
             let got = got.err().map_or(200, |(status, _)| status.as_u16());
             assert_eq!(got, *want, "{line} {fields:?} {version:?}");
+        }
+    }
+
+    #[test]
+    fn connect_is_for_websocket_alone() {
+        let cases = [
+            (None, 405),
+            (Some("websocket"), 200),
+            (Some("WebSocket"), 200),
+            (Some("connect-udp"), 501),
+        ];
+        for (protocol, want) in cases {
+            let mut request = request("CONNECT https://a/chat", &[]);
+            Protocol::attach(protocol, &mut request);
+            let got = check(&request, Version::H3, size(1000));
+            let got = got.err().map_or(200, |(status, _)| status.as_u16());
+            assert_eq!(got, want, "{protocol:?}");
         }
     }
 

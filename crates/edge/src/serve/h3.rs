@@ -21,11 +21,11 @@ use tokio_util::sync::CancellationToken;
 use super::idle::IdleTimer;
 use super::interim::{Coming, Next};
 use super::{executor, respond};
-use crate::config::Limits;
 use crate::conn::Conn;
-use crate::content::{Body, Interim};
+use crate::content::{Body, Interim, Protocol};
 use crate::measure::{Acknowledged, QuicMeter, Ticket};
 use crate::metrics::Refusal;
+use crate::shared::Live;
 use send::{Answer, Unsent};
 use stop::{Step, Stopping};
 
@@ -65,7 +65,7 @@ async fn run(
     stop: CancellationToken,
 ) -> Result<(), StreamError> {
     let live = conn.shared.live_full();
-    let mut http = Server::new(quic.clone(), config(&live.config.limits));
+    let mut http = Server::new(quic.clone(), config(&live));
     let handler = Arc::new(handler);
     let mut stopping = Stopping::new(stop, quic.clone());
     let mut idle = IdleTimer::new(live.config.timeouts.idle);
@@ -113,10 +113,12 @@ async fn run(
 }
 
 /// What a connection allows its client.
-fn config(limits: &Limits) -> Config {
+fn config(live: &Live) -> Config {
+    let limits = &live.config.limits;
     Config {
         max_field_section_size: limits.header_size.bytes(),
         max_requests: limits.streams.into(),
+        connect_protocol: live.content.has_tunnels(),
         ..Config::default()
     }
 }
@@ -183,7 +185,7 @@ impl Handler {
             }
         };
         answer.answers(&head);
-        let request = Request::from_parts(head.parts, ());
+        let request = request_of(head);
         let mut ticket = self.conn.ledger.open(&request);
         let Some(response) = self
             .respond(request, receiving, &mut answer, &mut ticket)
@@ -239,6 +241,17 @@ impl Handler {
             }
         }
     }
+}
+
+/// The request of a header section.
+fn request_of(head: RequestHead) -> Request<()> {
+    let mut request = Request::from_parts(head.parts, ());
+    let protocol = head.protocol.as_ref();
+    Protocol::attach(
+        protocol.map(hikyaku_h3_quinn::Protocol::as_str),
+        &mut request,
+    );
+    request
 }
 
 /// Methods whose replay does no harm.

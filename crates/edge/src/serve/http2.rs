@@ -21,7 +21,7 @@ use super::window::FIRST_WINDOW;
 use super::{executor, respond};
 use crate::config::Config;
 use crate::conn::Conn;
-use crate::content::{Body, BoxError, Interim, RequestBody};
+use crate::content::{Body, BoxError, Interim, Protocol, RequestBody};
 use crate::header_size::HeaderSize;
 use crate::measure::{Content, MeteredIo, Ticket, TrackedBody};
 use upload::Upload;
@@ -55,17 +55,20 @@ impl Http2 {
     /// Serves the client at the other end of `io`.
     pub(super) fn new(io: Io, conn: &Arc<Conn>, config: &Config) -> Self {
         let header_size = HeaderSize::from(config.limits.header_size);
-        let handshake = h2::server::Builder::new()
+        let mut settings = h2::server::Builder::new();
+        settings
             .max_concurrent_streams(config.limits.streams)
             .max_header_list_size(header_size.list_size())
             .max_send_buffer_size(SEND_BUFFER)
             .max_local_error_reset_streams(Some(STREAM_ERRORS))
             .initial_window_size(FIRST_WINDOW / 2)
-            .initial_connection_window_size(FIRST_WINDOW)
-            .handshake(io);
+            .initial_connection_window_size(FIRST_WINDOW);
+        if conn.shared.live().content.has_tunnels() {
+            settings.enable_connect_protocol();
+        }
         Self {
             conn: Arc::clone(conn),
-            state: State::Beginning(handshake),
+            state: State::Beginning(settings.handshake(io)),
             stream_window: None,
             stopping: false,
         }
@@ -125,11 +128,21 @@ async fn answer(conn: Arc<Conn>, request: Request<RecvStream>, mut reply: SendRe
 
 async fn try_answer(
     conn: &Arc<Conn>,
-    request: Request<RecvStream>,
+    mut request: Request<RecvStream>,
     reply: &mut SendResponse<Content>,
 ) -> Result<(), h2::Error> {
     let mut ticket = conn.ledger.open(&request);
     let is_head = request.method() == Method::HEAD;
+    // RFC 8441 §5: a connection that was reset is a stream that is cancelled.
+    let broken_off = match *request.method() {
+        Method::CONNECT => Reason::CANCEL,
+        _ => Reason::INTERNAL_ERROR,
+    };
+    let protocol = request.extensions_mut().remove::<h2::ext::Protocol>();
+    Protocol::attach(
+        protocol.as_ref().map(h2::ext::Protocol::as_str),
+        &mut request,
+    );
     let length = upload::announced_length(request.headers());
     let request = request.map(|stream| RequestBody::new(Upload::new(stream, length)));
     let response = respond_in_time(conn, request, reply, &mut ticket).await?;
@@ -143,7 +156,7 @@ async fn try_answer(
     let is_end = body.is_end_stream();
     match reply.send_response(Response::from_parts(head, ()), is_end) {
         Ok(_) if is_end => Ok(()),
-        Ok(stream) => send(stream, body).await,
+        Ok(stream) => send(stream, body, broken_off).await,
         Err(error) => {
             reply.send_reset(Reason::INTERNAL_ERROR);
             Err(error)
@@ -177,8 +190,13 @@ async fn respond_in_time(
     }
 }
 
-/// Sends content, no faster than the client takes it.
-async fn send(mut stream: SendStream<Content>, body: TrackedBody) -> Result<(), h2::Error> {
+/// Sends content, no faster than the client takes it. Where it ends early the stream is reset with
+/// `broken_off`.
+async fn send(
+    mut stream: SendStream<Content>,
+    body: TrackedBody,
+    broken_off: Reason,
+) -> Result<(), h2::Error> {
     let mut body = pin!(body);
     loop {
         let frame = poll_fn(|cx| {
@@ -189,7 +207,7 @@ async fn send(mut stream: SendStream<Content>, body: TrackedBody) -> Result<(), 
             Some(Ok(frame)) => frame,
             Some(Err(error)) => {
                 tracing::debug!("HTTP/2 response: its content ended early: {error}");
-                stream.send_reset(Reason::INTERNAL_ERROR);
+                stream.send_reset(broken_off);
                 return Ok(());
             }
             None => return stream.send_data(body.nothing(), true),

@@ -27,7 +27,7 @@ use http_body::Body as _;
 
 use crate::budget;
 use crate::conn::Conn;
-use crate::content::{Body, ErrorReason, RequestBody, omit_content};
+use crate::content::{Body, ErrorReason, RequestBody, Stopping, omit_content};
 use crate::measure::Ticket;
 use crate::metrics::add;
 use crate::shared::Live;
@@ -87,6 +87,7 @@ pub(crate) async fn respond(
 
 /// Lets the content answer, and spreads its pages where there are shards.
 async fn answer(conn: &Conn, live: &Live, mut request: Request<RequestBody>) -> Response<Body> {
+    Stopping::attach(&conn.shared.stop, &mut request);
     let Some(shards) = &live.shards else {
         return live.content.respond(request, &conn.peer).await;
     };

@@ -32,8 +32,8 @@ pub struct ProxyConfig {
     /// to the head of its response. Default `60s`.
     #[serde(with = "hikyaku_core::units::duration")]
     pub response_timeout: Duration,
-    /// Time without a byte after which a response's body or an upgraded
-    /// connection (WebSocket) is given up. Default `60s`.
+    /// Time without a byte after which a response's body or a tunnel
+    /// (WebSocket) is given up. Default `60s`.
     #[serde(with = "hikyaku_core::units::duration")]
     pub idle_timeout: Duration,
     /// Time that an unused connection to the upstream is kept; less where the upstream

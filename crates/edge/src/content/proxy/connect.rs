@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use hyper::client::conn::{http1, http2};
+use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
+use tokio_rustls::client::TlsStream;
 
 use super::config::{ProxyConfig, UpstreamHttp};
 use super::error::{ProxyError, SendError};
@@ -128,6 +131,24 @@ impl Connector {
         });
         Ok(Sender::Http2(sender))
     }
+}
+
+/// Resets a connection of HTTP/1.1 that another protocol was spoken on, rather than closing it.
+pub(super) fn reset(connection: Upgraded) {
+    match connection.downcast::<TokioIo<ReadOn<TcpStream>>>() {
+        Ok(parts) => reset_tcp(parts.io.inner().get_ref()),
+        Err(connection) => {
+            if let Ok(parts) = connection.downcast::<TokioIo<ReadOn<TlsStream<TcpStream>>>>() {
+                reset_tcp(parts.io.inner().get_ref().get_ref().0);
+            }
+        }
+    }
+}
+
+/// Has a connection reset once it is dropped.
+fn reset_tcp(stream: &TcpStream) {
+    // Fails only where it is closed already.
+    let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }
 
 /// Bytes that an upstream may send ahead of a slow client.

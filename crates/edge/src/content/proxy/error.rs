@@ -63,6 +63,8 @@ pub(super) enum SendError {
     Exchange(#[source] hyper::Error),
     #[error("switching protocols: it was not asked to")]
     UnaskedUpgrade,
+    #[error("switching protocols: its answer is not that of a WebSocket server")]
+    NoWebSocket,
     #[error("reading the response's headers: they are larger than limits.header_size")]
     HeadersTooLarge,
     #[error("reading the response: malformed, or its headers larger than limits.header_size")]

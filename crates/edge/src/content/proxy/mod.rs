@@ -20,6 +20,7 @@ mod trailers;
 mod tunnel;
 mod upload;
 mod upstream;
+mod websocket;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,18 +28,17 @@ use std::time::Duration;
 use http::uri::Authority;
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body::Body as _;
-use hyper::upgrade::OnUpgrade;
 
-use super::{Body, BoxError, ErrorReason, Interim, Peer, RequestBody, status_response};
+use super::{Body, BoxError, ErrorReason, Interim, Peer, Protocol, RequestBody, status_response};
 use activity::Activity;
 use connect::Connector;
 use download::Download;
 use error::SendError;
 use headers::InvalidHost;
-use hikyaku_core::arm::Version;
 use hikyaku_core::units::ByteSize;
 use outgoing::{Outgoing, Route};
 use pool::{Answer, Pool};
+use tunnel::Tunnel;
 use upstream::Upstream;
 
 use crate::header_size::HeaderSize;
@@ -100,41 +100,58 @@ impl Proxy {
         request: Request<RequestBody>,
         peer: &Peer,
     ) -> Result<Response<Body>, Refusal> {
-        let (mut parts, body) = request.into_parts();
-        if parts.method == Method::CONNECT {
-            return Err(Refusal::Connect);
-        }
+        let (mut parts, mut body) = request.into_parts();
         let host = headers::requested_host(&parts)?;
-        let client = parts.extensions.remove::<OnUpgrade>();
-        let has_upgrades = peer.version == Version::H1 && self.pool.has_upgrades();
-        let upgrade = headers::upgrade_of(&parts.headers).filter(|_| has_upgrades);
-        let upgrade = upgrade.zip(client);
+        let tunnel = self.asked_tunnel(&mut parts, &mut body, peer)?;
         let interim = parts.extensions.remove::<Interim>();
         if headers::expects_continue(&parts.headers, peer.version) {
             interim.iter().for_each(Interim::send_continue);
         }
         headers::prepare_request(&mut parts, host.as_ref(), peer, self.trusts_forwarded);
-        let client = upgrade.map(|(protocol, client)| {
-            headers::set_upgrade(&mut parts.headers, protocol);
-            client
-        });
+        if let Some(tunnel) = &tunnel {
+            headers::set_upgrade(&mut parts.headers, tunnel.protocol().clone());
+        }
         let target = self.target(&parts.uri, host)?;
         let body = upload::settle(body, &parts.method, peer.version);
         let body = body.await.map_err(Refusal::Content)?;
         let activity = Activity::new();
         let route = Route {
             target,
-            is_upgrade: client.is_some(),
+            is_upgrade: tunnel.is_some(),
             activity: Arc::clone(&activity),
             interim,
         };
         let answer = self.pool.send(Outgoing::new(parts, body, route)).await;
         answer
-            .and_then(|answer| self.pass(answer, activity, client))
+            .and_then(|answer| self.pass(answer, activity, tunnel))
             .map_err(|source| Refusal::Upstream {
                 authority: self.upstream.authority.clone(),
                 source,
             })
+    }
+
+    /// Whether the upstream may speak another protocol with a client.
+    pub(super) fn has_tunnels(&self) -> bool {
+        self.pool.has_upgrades()
+    }
+
+    /// The tunnel that a request asks for, where the upstream can be asked for one.
+    fn asked_tunnel(
+        &self,
+        parts: &mut http::request::Parts,
+        body: &mut RequestBody,
+        peer: &Peer,
+    ) -> Result<Option<Tunnel>, Refusal> {
+        if parts.method == Method::CONNECT && parts.extensions.get::<Protocol>().is_none() {
+            return Err(Refusal::Connect);
+        }
+        if self.has_tunnels() {
+            return Tunnel::asked(parts, body, peer.version).map_err(|_| Refusal::NoKey);
+        }
+        match parts.method {
+            Method::CONNECT => Err(Refusal::Protocol),
+            _ => Ok(None),
+        }
     }
 
     /// The absolute URI that the upstream is asked for.
@@ -151,7 +168,7 @@ impl Proxy {
         &self,
         answer: Answer,
         activity: Arc<Activity>,
-        client: Option<OnUpgrade>,
+        tunnel: Option<Tunnel>,
     ) -> Result<Response<Body>, SendError> {
         let Answer {
             mut response,
@@ -163,12 +180,12 @@ impl Proxy {
         let protocol = headers::upgrade_of(&parts.headers);
         response::prepare(&mut parts, self.header_size)?;
         if parts.status == StatusCode::SWITCHING_PROTOCOLS {
-            let client = client.ok_or(SendError::UnaskedUpgrade)?;
-            tokio::spawn(tunnel::run(client, upstream, self.idle_timeout));
-            if let Some(protocol) = protocol {
-                headers::set_upgrade(&mut parts.headers, protocol);
-            }
-            return Ok(Response::from_parts(parts, Body::empty()));
+            let tunnel = tunnel.ok_or(SendError::UnaskedUpgrade)?;
+            let body = tunnel.begin(upstream, &mut parts, protocol, self.idle_timeout)?;
+            return Ok(Response::from_parts(parts, body));
+        }
+        if parts.status.is_success() && tunnel.is_some_and(|tunnel| tunnel.is_of_stream()) {
+            return Err(SendError::NoWebSocket);
         }
         let is_complete = body.is_end_stream();
         let download = Download::new(body, activity, connection, self.idle_timeout);
@@ -186,6 +203,10 @@ impl Proxy {
 enum Refusal {
     #[error("refusing CONNECT: this is no forward proxy")]
     Connect,
+    #[error("refusing extended CONNECT: the upstream is asked over HTTP/2 alone")]
+    Protocol,
+    #[error("making a key for WebSocket: the system has no randomness")]
+    NoKey,
     #[error(transparent)]
     Host(#[from] InvalidHost),
     #[error("making the upstream's URL")]
@@ -204,6 +225,8 @@ impl Refusal {
     fn status(&self) -> StatusCode {
         match self {
             Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Protocol => StatusCode::NOT_IMPLEMENTED,
+            Self::NoKey => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Host(_) | Self::Target(_) | Self::Content(_) => StatusCode::BAD_REQUEST,
             Self::Upstream { source, .. } => source.status(),
         }

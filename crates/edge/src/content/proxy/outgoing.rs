@@ -40,18 +40,15 @@ impl Outgoing {
         }
     }
 
-    /// A copy for a second attempt. Not of an upgrade, which takes the client with it.
-    pub(super) fn second(&self) -> Option<Self> {
-        if self.route.is_upgrade {
-            return None;
-        }
+    /// A copy for a second attempt.
+    pub(super) fn second(&self) -> Self {
         let mut request = Request::new(self.request.body().second());
         request.method_mut().clone_from(self.request.method());
         request.headers_mut().clone_from(self.request.headers());
-        Some(Self {
+        Self {
             request,
             route: Arc::clone(&self.route),
-        })
+        }
     }
 
     /// Whether the upstream may do the request twice without harm (RFC 9110 §9.2.2).

@@ -61,7 +61,7 @@ impl Pool {
     /// once, if it is idempotent (RFC 9110 §9.2.2) or the upstream refused to look
     /// at it, and as long as what was sent of its content is still known.
     pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<Answer, SendError> {
-        let mut second = outgoing.second();
+        let mut second = Some(outgoing.second());
         loop {
             let is_idempotent = outgoing.is_idempotent();
             let (sender, is_new) = self.sender(outgoing.route.is_upgrade).await?;

@@ -31,6 +31,11 @@ impl<T> ReadOn<T> {
         }
     }
 
+    /// The connection itself.
+    pub(super) const fn get_ref(&self) -> &T {
+        &self.io
+    }
+
     fn poll_writing<R>(
         &mut self,
         cx: &mut Context<'_>,

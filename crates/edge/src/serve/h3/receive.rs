@@ -12,12 +12,14 @@ pub(super) async fn with_body(
     request: Request<()>,
     mut receiving: Receiving<RequestHead>,
 ) -> Request<RequestBody> {
-    let length = content_length(&request);
+    // What comes on a tunnel has no length (RFC 9110 §9.3.6).
+    let is_tunnel = *request.method() == Method::CONNECT;
+    let length = content_length(&request).filter(|_| !is_tunnel);
     // Streams mostly end with the head of a request without content. Of methods whose requests have
     // content by rule more is not waited for.
     let by_rule = matches!(
         *request.method(),
-        Method::POST | Method::PUT | Method::PATCH
+        Method::POST | Method::PUT | Method::PATCH | Method::CONNECT
     );
     if !receiving.is_known_empty() && length.is_none() && !by_rule {
         // What went wrong is found again when the body is read.

@@ -18,6 +18,8 @@ pub(super) struct Answer {
     sending: Sending<response::Parts>,
     /// To HEAD: without content, and with the length that it would have.
     to_head: bool,
+    /// What the stream is reset with where content ends early.
+    broken_off: Code,
 }
 
 /// Why a response was not sent whole.
@@ -39,12 +41,17 @@ impl Answer {
         Self {
             sending,
             to_head: false,
+            broken_off: Code::InternalError,
         }
     }
 
     /// Takes note of what is answered.
     pub(super) fn answers(&mut self, head: &RequestHead) {
         self.to_head = head.parts.method == Method::HEAD;
+        if head.parts.method == Method::CONNECT {
+            // RFC 9220 §3: a connection that was reset is a request that is cancelled.
+            self.broken_off = Code::RequestCancelled;
+        }
         self.sending.answers(&head.parts.method, head.priority);
     }
 
@@ -96,7 +103,7 @@ impl Answer {
         if self.sending.takes_content() {
             match self.send_body(body, ticket).await {
                 Err(Unsent::Content(error)) => {
-                    self.sending.reset(Code::InternalError);
+                    self.sending.reset(self.broken_off);
                     return Err(Unsent::Content(error));
                 }
                 sent => sent?,
@@ -113,10 +120,13 @@ impl Answer {
             let frame = poll_fn(|cx| {
                 let frame = body.as_mut().poll_frame(cx);
                 ticket.waits(frame.is_pending());
-                if frame.is_pending()
-                    && let Poll::Ready(Err(error)) = self.sending.poll_flush(cx)
-                {
-                    return Poll::Ready(Err(Unsent::Stream(error)));
+                if frame.is_pending() {
+                    if let Poll::Ready(Err(error)) = self.sending.poll_flush(cx) {
+                        return Poll::Ready(Err(Unsent::Stream(error)));
+                    }
+                    if self.sending.poll_stopped(cx).is_ready() {
+                        return Poll::Ready(Err(Unsent::Stream(StreamError::Closed)));
+                    }
                 }
                 frame.map(Ok)
             });
