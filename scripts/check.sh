@@ -15,6 +15,7 @@ RUSTDOCFLAGS="-D warnings" step cargo doc --quiet --workspace --no-deps --locked
 step shellcheck scripts/*.sh egress/bpf/build.sh .ci/run
 step bash scripts/bpf.sh check
 step bash scripts/egress.sh check
+step go -C crates/cli/tests/foreign/go vet ./...
 step cargo deny --log-level error --locked check bans licenses sources
 # The advisories are in a git repository, which some networks do not reach. A check that
 # did not happen must not look like one that passed.

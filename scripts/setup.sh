@@ -34,6 +34,9 @@ readonly TESTS=(
     curl:curl
     gtlsclient:ngtcp2-client
     h2load:nghttp2-client
+    # A client of QUIC (ngtcp2's), and one that is slow on purpose.
+    gtlsclient:ngtcp2-client
+    slowhttptest:slowhttptest
     haproxy:haproxy
     ip:iproute2
     setpriv:util-linux
@@ -48,6 +51,8 @@ readonly TESTS=(
     bird:bird2
     gobgpd:gobgpd
     nft:nftables
+    # For aioquic, which is not Debian's.
+    /usr/share/python-wheels:python3-venv
 )
 
 fail() {
@@ -108,6 +113,22 @@ ensure_cargo_fuzz() {
     cargo install --quiet --locked cargo-fuzz
 }
 
+# Clients that crates/cli/tests/foreign tries the server with, at the versions that its lock files
+# pin. Debian has neither h2spec nor quic-go, and no aioquic of HTTP/3's RFCs.
+ensure_foreign_clients() {
+    local foreign=crates/cli/tests/foreign
+    command -v go >/dev/null || fail "Go is missing: install it (https://go.dev), then try again"
+    GOBIN="$PWD/build/tools" go -C "$foreign/go" install . tool
+    local wanted="$foreign/h3/requirements.txt" venv=build/venv
+    cmp --silent "$wanted" "$venv/requirements.txt" && return
+    echo "setup: installing aioquic into $venv"
+    rm -rf "$venv"
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet --only-binary :all: -r "$wanted"
+    # Last, since it says that all is there.
+    cp "$wanted" "$venv/requirements.txt"
+}
+
 main() {
     local wanted=("${BUILD[@]}")
     case "${1-}" in
@@ -125,6 +146,7 @@ main() {
     ensure_rust
     [[ $1 != check ]] || ensure_cargo_deny
     [[ $1 != fuzz ]] || ensure_cargo_fuzz
+    [[ $1 != test ]] || ensure_foreign_clients
 }
 
 main "$@"

@@ -222,6 +222,13 @@ impl Socket {
         let _ = tokio::time::timeout(time, discard).await;
     }
 
+    /// Has the connection reset when the socket is closed, and what was not sent discarded. The kernel
+    /// would else keep it for a client that takes nothing, for minutes.
+    pub(crate) fn discard_unsent(&self) {
+        // Fails only where the connection is gone.
+        let _ = rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO));
+    }
+
     /// Waits for data, and discards some. Returns how much; 0 at the end.
     async fn discard(&self) -> io::Result<usize> {
         let mut buffer = [0; 16 * 1024];

@@ -214,15 +214,18 @@ impl Handler {
     ) -> Option<Response<Body>> {
         if !self.complete.load(Ordering::Relaxed) && !is_safe(request.method()) {
             // RFC 8470 §5.2: the client asks again when the handshake is complete.
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::TOO_EARLY;
-            ticket.answered(&response);
-            return Some(response);
+            return Some(refused(StatusCode::TOO_EARLY, ticket));
         }
         let (interim, heads) = Interim::channel();
         let has_interim = self.conn.shared.live().content.has_interim_responses();
         let responding = async {
-            let mut request = receive::with_body(request, receiving).await;
+            let mut request = match receive::with_body(request, receiving).await {
+                Ok(request) => request,
+                Err(error) => {
+                    tracing::debug!("HTTP/3 request: {error}");
+                    return refused(StatusCode::BAD_REQUEST, ticket);
+                }
+            };
             if has_interim {
                 request.extensions_mut().insert(interim);
             }
@@ -252,6 +255,13 @@ fn request_of(head: RequestHead) -> Request<()> {
         &mut request,
     );
     request
+}
+
+fn refused(status: StatusCode, ticket: &mut Ticket) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    ticket.answered(&response);
+    response
 }
 
 /// Methods whose replay does no harm.

@@ -57,12 +57,13 @@ pub(crate) async fn respond(
     // Limited in any case, since that has the client get the answer whatever it still sends.
     let (request, outcome) = LimitedBody::limit(request, &conn.uploads, &live.config);
     let mut response = match (checked, request) {
-        (Err((status, reason)), _) => malformed(conn.peer.version, status, reason),
-        (Ok(()), Err((status, reason))) => refusal(status, reason),
+        (Err((status, reason)), _) | (Ok(()), Err((status, reason))) => {
+            last(conn.peer.version, status, reason)
+        }
         (Ok(()), Ok(request)) => {
             let response = answer(conn, &live, request).await;
             match outcome.failure() {
-                Some((status, reason)) => refusal(status, reason),
+                Some((status, reason)) => last(conn.peer.version, status, reason),
                 None => response,
             }
         }
@@ -103,8 +104,10 @@ async fn answer(conn: &Conn, live: &Live, mut request: Request<RequestBody>) -> 
     response
 }
 
-/// Refuses what is malformed. On HTTP/1.1 nothing after it can be trusted to be a request.
-fn malformed(version: Version, status: StatusCode, reason: &str) -> Response<Body> {
+/// Refuses a request after which an HTTP/1.1 connection ends: nothing that follows a malformed one can
+/// be trusted to be a request, and what follows a refused body is not waited for. Clients that are not
+/// told so send their next request into the closing (RFC 9112 §9.6).
+fn last(version: Version, status: StatusCode, reason: &str) -> Response<Body> {
     let mut response = refusal(status, reason);
     if version == Version::H1 {
         let close = HeaderValue::from_static("close");

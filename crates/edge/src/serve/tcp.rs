@@ -282,8 +282,9 @@ impl Connection {
         let stalled = self.meter.is_stalled();
         let (socket, meter) = (Arc::clone(self.meter.socket()), self.meter.close());
         let linger = async {
-            if !stalled {
-                socket.linger(self.linger).await;
+            match stalled {
+                true => socket.discard_unsent(),
+                false => socket.linger(self.linger).await,
             }
         };
         tokio::join!(meter, linger);

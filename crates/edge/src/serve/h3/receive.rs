@@ -1,6 +1,6 @@
 //! Request bodies.
 
-use hikyaku_h3_quinn::{Receiving, RequestHead};
+use hikyaku_h3_quinn::{Receiving, RequestHead, StreamError};
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
 
@@ -8,27 +8,35 @@ use crate::content::RequestBody;
 
 /// Gives a request its body, which is known to be at its end where there is none, so that an upstream
 /// is sent no empty, chunked one.
+///
+/// # Errors
+/// What makes the request malformed, where that shows before it is passed on (RFC 9114 §4.1.2).
 pub(super) async fn with_body(
     request: Request<()>,
     mut receiving: Receiving<RequestHead>,
-) -> Request<RequestBody> {
+) -> Result<Request<RequestBody>, StreamError> {
     // What comes on a tunnel has no length (RFC 9110 §9.3.6).
     let is_tunnel = *request.method() == Method::CONNECT;
     let length = content_length(&request).filter(|_| !is_tunnel);
     // Streams mostly end with the head of a request without content. Of methods whose requests have
-    // content by rule more is not waited for.
+    // content by rule more is not waited for, unless they say that they have none.
     let by_rule = matches!(
         *request.method(),
         Method::POST | Method::PUT | Method::PATCH | Method::CONNECT
     );
-    if !receiving.is_known_empty() && length.is_none() && !by_rule {
-        // What went wrong is found again when the body is read.
-        let _ = receiving.has_body().await;
+    let is_empty = length.map_or(!by_rule, |length| length == 0);
+    if is_empty
+        && !receiving.is_known_empty()
+        && let Err(error) = receiving.has_body().await
+        && error.fault().is_some()
+    {
+        return Err(error);
     }
+    // Whatever else went wrong is found again when the body is read.
     if let Some(length) = length {
         receiving.expect(length);
     }
-    request.map(|()| RequestBody::new(receiving.map_err(Into::into)))
+    Ok(request.map(|()| RequestBody::new(receiving.map_err(Into::into))))
 }
 
 fn content_length(request: &Request<()>) -> Option<u64> {
