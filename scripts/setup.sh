@@ -32,7 +32,6 @@ readonly BENCH=(curl:curl h2load:nghttp2-client nginx:nginx taskset:util-linux)
 readonly TESTS=(
     chromium:chromium
     curl:curl
-    gtlsclient:ngtcp2-client
     h2load:nghttp2-client
     # A client of QUIC (ngtcp2's), and one that is slow on purpose.
     gtlsclient:ngtcp2-client
