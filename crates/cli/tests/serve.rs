@@ -661,3 +661,20 @@ fn ports_and_names_are_listened_on() {
     let explained = hikyaku(&["explain", "127.0.0.1", "--admin", &admin]);
     assert!(explained.status.success(), "{explained:?}");
 }
+
+/// The upstream answers with the first bytes, and takes the others only while its answer is read.
+#[test]
+fn what_comes_back_at_once_is_read_while_the_rest_is_sent() {
+    const SIZE: usize = 6_000_000;
+    let upstream = format!("http://{}", upstream::start(Speaks::Http1));
+    let server = Server::start(&["--upstream", &upstream]);
+    let site = Site::new(&[]);
+    site.write("upload", &common::noise(SIZE));
+    let data = format!("@{}/upload", site.path());
+    for http in [Http::H2, Http::H3] {
+        let url = server.url("/echo");
+        let records = get(&["--http", http.option(), "--data", &data, &url]);
+        assert_eq!(records[0]["status"], 200, "{http:?}: {records:?}");
+        assert_eq!(records[0]["body_bytes"], SIZE, "{http:?}: {records:?}");
+    }
+}

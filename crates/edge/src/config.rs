@@ -157,10 +157,10 @@ pub struct Limits {
     /// The same for all connections. Default `512MiB`.
     pub memory: ByteSize,
     /// Bytes of requests' bodies that one connection of HTTP/2 or HTTP/3 may have in flight, at
-    /// least and at first 2 MiB. They are buffered while nobody reads them. Default
+    /// least and at first 256 KiB. They are buffered while nobody reads them. Default
     /// `16MiB`; at most 1 GiB counts.
     pub upload_window: ByteSize,
-    /// What the windows of all connections may take beyond 2 MiB each. Default `256MiB`.
+    /// What the windows of all connections may take beyond 256 KiB each. Default `256MiB`.
     pub upload_memory: ByteSize,
     /// Rate at which a client takes content at least, averaged over `timeouts.send_max`.
     /// Default `8kbps`, which is 1 kB/s.

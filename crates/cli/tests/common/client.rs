@@ -151,14 +151,15 @@ impl H3 {
         Ok(H3Stream { sending, receiving })
     }
 
-    /// Sends a request whole and reads its response whole.
+    /// Sends a request whole and reads its response whole. One without content ends with its head.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response, StreamError> {
         let (parts, body) = request.into_parts();
-        let mut stream = self.begin(Request::from_parts(parts, ())).await?;
+        let (mut sending, receiving) = self.client.request(&parts.into()).await?;
         if !body.is_empty() {
-            stream.sending.data(body).await?;
+            sending.data(body).await?;
         }
-        receive(stream.finish().await?).await
+        drop(sending.finish().await?);
+        receive(receiving).await
     }
 
     pub async fn get(&self, path: &str) -> Result<Response, StreamError> {

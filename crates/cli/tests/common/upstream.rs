@@ -28,10 +28,9 @@ pub enum Speaks {
 
 /// Starts an upstream on a thread of its own; it ends with the process.
 ///
-/// `/echo` sends the body back while it comes, and its length as the trailer `x-length`; `/whole`
-/// sends it back once it is there; `/head` tells the request's head; `/hang` never answers,
-/// `/late` after six seconds, `/early` before it reads the request's body; `/half` breaks off in
-/// the middle of its body.
+/// `/echo` sends the body back while it comes, and its length as the trailer `x-length`; `/head`
+/// tells the request's head; `/hang` never answers, `/late` after six seconds, `/early` before it
+/// reads the request's body; `/half` breaks off in the middle of its body.
 pub fn start(speaks: Speaks) -> SocketAddr {
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -121,11 +120,6 @@ async fn serve(stream: tokio::net::TcpStream, speaks: Speaks) {
 async fn answer(request: Request<Incoming>) -> Result<Response<Body>, BrokenOff> {
     match request.uri().path() {
         "/echo" => Ok(echo(request)),
-        "/whole" => {
-            let body = request.into_body().collect().await;
-            let body = body.map_err(|_| BrokenOff)?.to_bytes();
-            Ok(Response::new(full(body)))
-        }
         "/head" => Ok(head(&request)),
         "/hang" => {
             tokio::time::sleep(Duration::from_secs(3600)).await;

@@ -186,14 +186,13 @@ impl Request {
         };
         if side.echoes {
             let body = format!("@{}", self.content.display());
-            // `hikyaku get` stops sending when the answer begins.
-            let (option, path) = match self.version {
-                Version::H3 => ("--data", "whole"),
-                _ => ("--data-binary", "echo"),
+            let option = match self.version {
+                Version::H3 => "--data",
+                _ => "--data-binary",
             };
             command.args([option, &body]);
             command.args(["-H", "content-type: application/octet-stream"]);
-            command.arg(side.url(&format!("/{path}?soak={}", self.id)));
+            command.arg(side.url(&format!("/echo?soak={}", self.id)));
         } else {
             command.arg(side.url(&format!("/{}.bin?soak={}", self.size, self.id)));
         }

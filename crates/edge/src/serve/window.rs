@@ -10,8 +10,9 @@ use hikyaku_core::units::ByteSize;
 use parking_lot::Mutex;
 
 /// What a connection's uploads may have in flight at first, in bytes: what it may buffer, if
-/// nobody reads it.
-pub(crate) const FIRST_WINDOW: u32 = 2 << 20;
+/// nobody reads it. All connections of an address may do so at once. It is ahead of a sender's slow
+/// start, which begins with less than a tenth of it.
+pub(crate) const FIRST_WINDOW: u32 = 256 << 10;
 
 /// Memory for windows beyond [`FIRST_WINDOW`], shared by all connections.
 #[derive(Debug)]
@@ -156,7 +157,7 @@ impl Growth {
 mod tests {
     use super::*;
 
-    /// The window in MiB after `secs` of an upload that is read at `rate` bytes a second, as far
+    /// The window in KiB after `secs` of an upload that is read at `rate` bytes a second, as far
     /// as the window lets it.
     fn window_after(secs: u64, rate: u64, rtt_ms: u64, memory: u64) -> u32 {
         let pool = UploadMemory::new(ByteSize::from_bytes(memory));
@@ -169,27 +170,27 @@ mod tests {
             let now = start + Duration::from_millis(ms);
             growth.on_read(now, bytes, |more| pool.take(more));
         }
-        growth.window >> 20
+        growth.window >> 10
     }
 
     #[test]
     fn the_window_stays_ahead_of_the_bandwidth_delay_product() {
-        // name, rate in bytes a second, RTT in ms, memory, window in MiB
+        // name, rate in bytes a second, RTT in ms, memory, window in KiB
         let cases = [
-            ("50 Mbit/s over 600 ms", 6_250_000, 600, 1 << 30, 16),
-            ("50 Mbit/s over 100 ms", 6_250_000, 100, 1 << 30, 8),
-            ("50 Mbit/s over 20 ms", 6_250_000, 20, 1 << 30, 2),
-            ("1 Gbit/s over 20 ms", 125_000_000, 20, 1 << 30, 16),
+            ("50 Mbit/s over 600 ms", 6_250_000, 600, 1 << 30, 16 << 10),
+            ("50 Mbit/s over 100 ms", 6_250_000, 100, 1 << 30, 8 << 10),
+            ("50 Mbit/s over 20 ms", 6_250_000, 20, 1 << 30, 2 << 10),
+            ("1 Gbit/s over 20 ms", 125_000_000, 20, 1 << 30, 16 << 10),
             (
                 "1 Gbit/s over 600 ms: the bound",
                 125_000_000,
                 600,
                 1 << 30,
-                16,
+                16 << 10,
             ),
-            ("a reader that takes 100 kB/s", 100_000, 600, 1 << 30, 2),
-            ("memory for one step", 6_250_000, 600, 3 << 20, 4),
-            ("no memory", 6_250_000, 600, 0, 2),
+            ("a reader that takes 100 kB/s", 100_000, 600, 1 << 30, 512),
+            ("memory for three steps", 6_250_000, 600, 3 << 20, 2 << 10),
+            ("no memory", 6_250_000, 600, 0, 256),
         ];
         for (name, rate, rtt, memory, want) in cases {
             assert_eq!(window_after(30, rate, rtt, memory), want, "{name}");
@@ -198,7 +199,7 @@ mod tests {
 
     #[test]
     fn memory_is_given_back() {
-        let memory = Arc::new(UploadMemory::new(ByteSize::from_mib(2)));
+        let memory = Arc::new(UploadMemory::new(ByteSize::from_kib(256)));
         let window = UploadWindow::new(Arc::clone(&memory), 16 << 20);
         window.note_rtt(Duration::from_secs(1));
         let cx = Context::from_waker(std::task::Waker::noop());
@@ -206,10 +207,10 @@ mod tests {
         window.on_read(1 << 10);
         assert_eq!(window.poll_changed(&cx), None, "little was read");
         window.on_read(1 << 20);
-        assert_eq!(window.poll_changed(&cx), Some(4 << 20));
+        assert_eq!(window.poll_changed(&cx), Some(512 << 10));
         assert_eq!(window.poll_changed(&cx), None, "told once");
         assert!(!memory.take(1), "all is taken");
         drop(window);
-        assert!(memory.take(2 << 20));
+        assert!(memory.take(256 << 10));
     }
 }

@@ -14,6 +14,7 @@ use hikyaku_h3_quinn::{Client, Receiving, RequestHead};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request, StatusCode, Version, response};
 use http_body_util::{BodyExt, Full};
+use tokio::task::JoinHandle;
 
 use super::connection::{Http1Sender, Http1Turn, Sender};
 use super::error::FetchError;
@@ -26,6 +27,17 @@ pub(super) struct Response {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     body: Body,
+    /// Goes on while the body is read.
+    _upload: Option<Rest>,
+}
+
+/// What is left of a request's body when its response begins. Dropped, it is not sent.
+struct Rest(JoinHandle<Result<Instant, FetchError>>);
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 enum Body {
@@ -79,6 +91,7 @@ async fn http1(
         status: head.status,
         headers: head.headers,
         body: Body::Http1(body, turn),
+        _upload: None,
     })
 }
 
@@ -95,20 +108,20 @@ async fn http2(
     let (response, stream) = sender
         .send_request(request, body.is_empty())
         .map_err(sending)?;
-    let sent = &mut timeline.sent;
     let upload = async {
         if !body.is_empty() {
             upload_http2(stream, body).await?;
         }
-        *sent = Some(Instant::now());
-        Ok(())
+        Ok(Instant::now())
     };
     let response = async { response.await.map_err(waiting) };
-    let (head, body) = answer(upload, response).await?.into_parts();
+    let (response, rest) = answer(upload, response, &mut timeline.sent).await?;
+    let (head, body) = response.into_parts();
     Ok(Response {
         status: head.status,
         headers: head.headers,
         body: Body::Http2(body),
+        _upload: rest,
     })
 }
 
@@ -139,20 +152,19 @@ async fn http3(
     timeline.send = Some(Instant::now());
     let head = RequestHead::from(request.into_parts().0);
     let (mut upload, mut response) = client.request(&head).await.map_err(sending)?;
-    let sent = &mut timeline.sent;
-    let upload = async {
+    let upload = async move {
         if !body.is_empty() {
             upload.data(body).await.map_err(sending)?;
         }
         drop(upload.finish().await.map_err(sending)?);
-        *sent = Some(Instant::now());
-        Ok(())
+        Ok(Instant::now())
     };
-    let head = answer(upload, final_head(&mut response)).await?;
+    let (head, rest) = answer(upload, final_head(&mut response), &mut timeline.sent).await?;
     Ok(Response {
         status: head.status,
         headers: head.headers,
         body: Body::Http3(Box::new(response)),
+        _upload: rest,
     })
 }
 
@@ -168,24 +180,26 @@ async fn final_head(
     }
 }
 
-/// The response, which may come before the request is complete: what is left of the request
-/// is then not sent.
+/// The response, which may come before the request is complete: what is left of the request goes on
+/// then. `sent` is set when the request is complete before.
 async fn answer<T>(
-    upload: impl Future<Output = Result<(), FetchError>>,
+    upload: impl Future<Output = Result<Instant, FetchError>> + Send + 'static,
     response: impl Future<Output = Result<T, FetchError>>,
-) -> Result<T, FetchError> {
-    let mut upload = pin!(upload);
+    sent: &mut Option<Instant>,
+) -> Result<(T, Option<Rest>), FetchError> {
+    let mut upload = Box::pin(upload);
     let mut response = pin!(response);
     tokio::select! {
         biased;
         result = &mut upload => {
+            *sent = result.as_ref().ok().copied();
             // A server may refuse the upload and answer all the same.
             match (result, response.await) {
                 (Err(error), Err(_)) => Err(error),
-                (_, response) => response,
+                (_, response) => Ok((response?, None)),
             }
         }
-        result = &mut response => result,
+        result = &mut response => Ok((result?, Some(Rest(tokio::spawn(upload))))),
     }
 }
 

@@ -296,7 +296,8 @@ fn a_body_that_ends_early_is_no_success() {
     let (records, status) = get(&line);
     assert_eq!(status, ExitStatus::Failed);
     let error = records.one("request")["error"]["message"].as_str().unwrap();
-    assert!(error.contains("got 5 of 10 bytes"), "{error}");
+    // Which the server's own engine resets; the client's finds those that end in order (its tests).
+    assert!(error.contains("the peer reset the stream"), "{error}");
     // A HEAD request has none.
     assert_eq!(get(&format!("{line} --method HEAD")).1, ExitStatus::Success);
 }
