@@ -109,15 +109,15 @@ func TestIPv4ClientOfADualStackListener(t *testing.T) {
 		t.Errorf("after a restart there is %+v, want one backup subflow", b)
 	}
 	must(t, m.SetPaths(labPaths(PathUp, PathDown)))
-	var left []Connection
-	l.server.Do(func() {
-		var err error
-		left, err = ReadConnections()
-		must(t, err)
+	netnstest.Eventually(t, "the kernel has the initial subflow alone", func() bool {
+		var left []Connection
+		l.server.Do(func() {
+			var err error
+			left, err = ReadConnections()
+			must(t, err)
+		})
+		return len(left) == 1 && len(left[0].Subflows) == 1
 	})
-	if len(left) != 1 || len(left[0].Subflows) != 1 {
-		t.Errorf("after the path went down the kernel has %+v, want the initial subflow alone", left)
-	}
 }
 
 func TestDrainingMovesTheDataAway(t *testing.T) {

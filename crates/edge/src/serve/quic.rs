@@ -36,6 +36,8 @@ use crate::transport::TransportChoice;
 /// Longest idle time: NATs forget UDP flows after about half a minute (RFC 4787 §4.3 asks
 /// for two minutes, many do less).
 const MAX_IDLE: Duration = Duration::from_secs(30);
+/// What it takes at most to end a connection in order.
+const ORDERLY_END: Duration = Duration::from_secs(1);
 /// Unidirectional streams of the client: control and QPACK (RFC 9114 §6.2), and some to
 /// spare for greasing.
 const UNI_STREAMS: u32 = 8;
@@ -45,9 +47,11 @@ const LAST_PACKETS: Duration = Duration::from_secs(1);
 /// Connections of one address before the end of their handshake from which on it has to be proven.
 const RETRY_ABOVE_OF_ADDRESS: usize = 32;
 
-/// The time without a packet after which a QUIC connection is over (RFC 9000 §10.1).
+/// The time without a packet after which a QUIC connection is over (RFC 9000 §10.1): later than one
+/// without requests is ended in order, where that comes first.
 pub(crate) fn max_idle(config: &Config) -> Duration {
-    config.timeouts.idle.min(MAX_IDLE)
+    let idle = config.timeouts.idle;
+    idle.saturating_add(ORDERLY_END).min(MAX_IDLE)
 }
 
 /// Why the QUIC settings can't be made.

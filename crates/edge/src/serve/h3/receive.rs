@@ -25,8 +25,9 @@ pub(super) async fn with_body(
         Method::POST | Method::PUT | Method::PATCH | Method::CONNECT
     );
     let is_empty = length.map_or(!by_rule, |length| length == 0);
+    let is_known_empty = receiving.is_known_empty();
     if is_empty
-        && !receiving.is_known_empty()
+        && !is_known_empty
         && let Err(error) = receiving.has_body().await
         && error.fault().is_some()
     {
