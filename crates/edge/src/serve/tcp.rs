@@ -30,6 +30,7 @@ use super::plain;
 use super::respond;
 use super::tls_io::{Flush, FlushedByDriver, TlsIo};
 use crate::accept::AcceptFailures;
+use crate::budget::RESERVE;
 use crate::config::Config;
 use crate::conn::Conn;
 use crate::content::{BoxError, Interim, Peer, RequestBody};
@@ -45,8 +46,9 @@ use crate::shared::Shared;
 /// that is more urgent, and stay when the path becomes slow, since send buffers only grow. Less
 /// means more wakes a byte. HTTP/1.1 has one response at a time.
 const H2_UNSENT: u32 = 512 * 1024;
-/// Content that a connection holds at most: the kernel keeps what is on its way, and some unsent.
-const HELD: u64 = 128 * 1024;
+/// Content that a connection of HTTP/2 holds at most: the kernel keeps what is on its way, and some
+/// unsent. HTTP/1.1 has one response at a time, of which a chunk is enough.
+const H2_HELD: u64 = 128 * 1024;
 
 /// Accepts connections of one listening socket.
 pub(crate) struct TcpAcceptor {
@@ -152,7 +154,11 @@ async fn serve(
         Some(_) => socket.mptcp_token().map_or(Mptcp::None, Mptcp::Token),
         None => Mptcp::None,
     };
-    let account = admission.account(HELD, &shared.live().config.limits);
+    let held = match version {
+        Version::H2 => H2_HELD,
+        _ => RESERVE,
+    };
+    let account = admission.account(held, &shared.live().config.limits);
     let conn = Conn::open(shared, peer, congestion, pacer, mptcp, account, true);
     if version == Version::H2 {
         socket.set_notsent_lowat(H2_UNSENT)?;
