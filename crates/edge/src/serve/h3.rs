@@ -216,8 +216,8 @@ impl Handler {
             // RFC 8470 §5.2: the client asks again when the handshake is complete.
             return Some(refused(StatusCode::TOO_EARLY, ticket));
         }
-        let (interim, heads) = Interim::channel();
         let has_interim = self.conn.shared.live().content.has_interim_responses();
+        let (interim, heads) = has_interim.then(Interim::channel).unzip();
         let responding = async {
             let mut request = match receive::with_body(request, receiving).await {
                 Ok(request) => request,
@@ -226,7 +226,7 @@ impl Handler {
                     return refused(StatusCode::BAD_REQUEST, ticket);
                 }
             };
-            if has_interim {
+            if let Some(interim) = interim {
                 request.extensions_mut().insert(interim);
             }
             respond(&self.conn, request, ticket).await

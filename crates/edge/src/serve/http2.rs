@@ -171,8 +171,9 @@ async fn respond_in_time(
     reply: &mut SendResponse<Content>,
     ticket: &mut Ticket,
 ) -> Result<Response<Body>, h2::Error> {
-    let (interim, heads) = Interim::channel();
-    if conn.shared.live().content.has_interim_responses() {
+    let has_interim = conn.shared.live().content.has_interim_responses();
+    let (interim, heads) = has_interim.then(Interim::channel).unzip();
+    if let Some(interim) = interim {
         request.extensions_mut().insert(interim);
     }
     let responding = pin!(respond(conn, request, ticket));

@@ -26,13 +26,17 @@ pub(super) enum Next {
 /// A response that is waited for, and those that come before it through the request's
 /// [`Interim`](crate::content::Interim).
 pub(super) struct Coming<'a, A> {
-    heads: Receiver<Response<()>>,
+    /// `None` where there are none.
+    heads: Option<Receiver<Response<()>>>,
     responding: Pin<&'a mut A>,
     response: Option<Response<Body>>,
 }
 
 impl<'a, A: Future<Output = Response<Body>>> Coming<'a, A> {
-    pub(super) const fn new(heads: Receiver<Response<()>>, responding: Pin<&'a mut A>) -> Self {
+    pub(super) const fn new(
+        heads: Option<Receiver<Response<()>>>,
+        responding: Pin<&'a mut A>,
+    ) -> Self {
         Self {
             heads,
             responding,
@@ -51,7 +55,9 @@ impl<'a, A: Future<Output = Response<Body>>> Coming<'a, A> {
         {
             self.response = Some(response);
         }
-        if let Poll::Ready(Some(head)) = self.heads.poll_recv(cx) {
+        if let Some(heads) = &mut self.heads
+            && let Poll::Ready(Some(head)) = heads.poll_recv(cx)
+        {
             return Poll::Ready(Next::Interim(head));
         }
         match self.response.take() {
@@ -252,7 +258,7 @@ mod tests {
             Response::new(Body::empty())
         });
         let mut sent = Vec::new();
-        let mut coming = Coming::new(heads, responding.as_mut());
+        let mut coming = Coming::new(Some(heads), responding.as_mut());
         let response = loop {
             match coming.next().await {
                 Next::Interim(head) => sent.push(head.status().as_u16()),

@@ -253,7 +253,7 @@ async fn answer(
             let (interim, heads) = Interim::channel();
             request.extensions_mut().insert(interim);
             let responding = pin!(respond(&conn, request, &mut ticket));
-            let mut coming = Coming::new(heads, responding);
+            let mut coming = Coming::new(Some(heads), responding);
             loop {
                 match coming.next().await {
                     Next::Interim(head) => writer.send(head).await,
