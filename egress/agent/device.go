@@ -89,7 +89,7 @@ func (d *devices) remove(keep map[string]bool) error {
 	return errors.Join(errs...)
 }
 
-// errNoNeighbour tells that an address is our own, or many hosts', or nobody's.
+// errNoNeighbour reports that an address is our own, or many hosts', or nobody's.
 var errNoNeighbour = errors.New("it is not a neighbour's")
 
 // route asks the kernel for the way to an address, over one interface if named.

@@ -70,7 +70,7 @@ impl Secrets {
         Ok(secrets)
     }
 
-    /// The key for one use in QUIC. Uses differ by their label, so that none tells of another.
+    /// The key for one use in QUIC. Uses differ by their label, so that no key reveals another.
     pub(crate) fn of_quic(&self, label: &str) -> Secret {
         derive(&self.quic.0, label)
     }

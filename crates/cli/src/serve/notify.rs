@@ -1,4 +1,4 @@
-//! What the service manager is told (sd_notify(3)); nothing where there is none.
+//! Notifies the service manager (sd_notify(3)), where there is one.
 
 use sd_notify::NotifyState;
 

@@ -57,7 +57,7 @@ fn expect_all_passed(output: &Output) {
     let report = text(&output.stdout);
     let last = report.lines().rfind(|line| line.contains(" tests, "));
     let want = format!("{CASES} tests, {CASES} passed, 0 skipped, 0 failed");
-    // What failed is told again at the end.
+    // A failure is reported again at the end.
     let failures = report.find("Failures:").unwrap_or(report.len());
     assert_eq!(last, Some(want.as_str()), "{}", &report[failures..]);
     assert!(output.status.success(), "{report}");

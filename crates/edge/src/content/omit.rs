@@ -8,7 +8,7 @@ use super::Body;
 /// Takes the content from a response that must have none, whatever made it: an answer to
 /// `HEAD`, or one of status 1xx, 204, 205 or 304 (RFC 9110 §6.4.1, §15.3.6).
 ///
-/// `HEAD` is told the length that `GET` would have had, where it is known (§8.6).
+/// A response to `HEAD` has the length that one to `GET` would have, where it is known (§8.6).
 pub fn omit_content(method: &Method, response: &mut Response<Body>) {
     let status = response.status();
     if has_no_content(status) {

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::Exchange;
 
-/// Where handlers leave exchanges together with what tells of their acknowledgement.
+/// Where handlers leave exchanges together with the futures of their acknowledgements.
 #[derive(Default)]
 pub(crate) struct Acknowledged(Mutex<Vec<(Exchange, Stopped)>>);
 

@@ -191,7 +191,7 @@ impl Budget {
         }
     }
 
-    /// Keeps the connection id that the client is told to use.
+    /// Keeps the connection id that the client has to use.
     fn note_id(&mut self, datagram: &[u8]) {
         if let Some((_, source)) = header::ids(datagram)
             && self.ids.len() < self.connections

@@ -1,4 +1,4 @@
-//! What people are told of a certificate, and when they are warned of its end.
+//! A certificate's description for people, and when its end is warned of.
 
 use std::fmt::Write as _;
 use std::time::SystemTime;
