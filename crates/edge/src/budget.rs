@@ -1,8 +1,8 @@
 //! Memory for responses between their source and the network, and the back-pressure that bounds it.
 //!
 //! Content counts from when it was read until the connection has written and dropped it; on QUIC, until
-//! it is acknowledged. A connection whose share is used up reads no more until the client takes
-//! something. Each connection may always hold [`RESERVE`] bytes, so that no client waits for another.
+//! it is acknowledged. A connection whose share is used up, or whose socket takes no more, reads nothing
+//! until the client takes something. Each connection may always hold [`RESERVE`] bytes, so that no client waits for another.
 
 mod body;
 
@@ -68,6 +68,8 @@ pub(crate) struct Account {
 #[derive(Debug, Default)]
 struct State {
     held: u64,
+    /// What was encrypted waits for the client.
+    blocked: bool,
     /// Bodies that wait for room, first come first served.
     waiting: VecDeque<(u64, Waker)>,
     /// Numbers given out to waiting bodies.
@@ -104,10 +106,21 @@ impl Account {
         Poll::Pending
     }
 
+    /// Notes whether encrypted content waits for the client. While it does, no more is read: a client
+    /// that takes nothing would have it twice in memory, as content and encrypted.
+    pub(crate) fn set_blocked(&self, blocked: bool) {
+        let next = {
+            let mut state = self.state.lock();
+            state.blocked = blocked;
+            self.next(&mut state)
+        };
+        next.into_iter().for_each(Waker::wake);
+    }
+
     /// Whoever finds none waits for content of its own connection, of which there is some then.
     fn has_room(&self, state: &State) -> bool {
         let shared = || self.pools.address.has_room() && self.pools.total.has_room();
-        state.held < RESERVE || (state.held < self.max && shared())
+        !state.blocked && (state.held < RESERVE || (state.held < self.max && shared()))
     }
 
     /// Counts `bytes` until they are dropped.

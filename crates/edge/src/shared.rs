@@ -21,7 +21,7 @@ use crate::limits::{Connections, OnceASecond};
 use crate::measure::Socket;
 use crate::metrics::{Metrics, Refusal, UDP_EVENTS};
 use crate::qlog::Traces;
-use crate::serve::{Marks, UploadMemory};
+use crate::serve::{Marks, Turns, UploadMemory};
 use crate::shards::Shards;
 use crate::tcp_cc::{Control, Controls};
 use crate::tls::Certificate;
@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) marks: Arc<Marks>,
     /// For uploads on paths that need much in flight.
     pub(crate) upload_memory: Arc<UploadMemory>,
+    /// Who may go on with a handshake.
+    pub(crate) turns: Arc<Turns>,
     /// Where there is an agent of egress paths.
     pub(crate) egress: Option<Arc<Egress>>,
     /// Addresses that are served.
@@ -85,6 +87,7 @@ impl Shared {
             controls,
             marks: Arc::default(),
             upload_memory: Arc::new(UploadMemory::new(live.config.limits.upload_memory)),
+            turns: Turns::new(std::thread::available_parallelism().map_or(1, usize::from)),
             egress,
             addresses,
             reloads: Reloads::default(),

@@ -231,9 +231,10 @@ impl Socket {
 
     /// Waits for data, and discards some. Returns how much; 0 at the end.
     async fn discard(&self) -> io::Result<usize> {
-        let mut buffer = [0; 16 * 1024];
         loop {
             self.stream.readable().await?;
+            // Not before the wait, through which each connection would keep it from its beginning.
+            let mut buffer = [0; 16 * 1024];
             match self.stream.try_read(&mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 read => return read,

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::idle::IdleTimer;
 use super::interim::{Coming, Next};
+use super::turns::REQUESTS_AT_ONCE;
 use super::{executor, respond};
 use crate::conn::Conn;
 use crate::content::{Body, Interim, Protocol};
@@ -69,6 +70,7 @@ async fn run(
     let handler = Arc::new(handler);
     let mut stopping = Stopping::new(stop, quic.clone());
     let mut idle = IdleTimer::new(live.config.timeouts.idle);
+    let mut at_once = 0;
     loop {
         let event = poll_fn(|cx| {
             meter.poll(cx);
@@ -91,6 +93,11 @@ async fn run(
                     requests.spawn(waiting);
                 }
                 while requests.try_join_next().is_some() {}
+                at_once += 1;
+                if at_once == REQUESTS_AT_ONCE {
+                    at_once = 0;
+                    tokio::task::yield_now().await;
+                }
             }
             Event::Accepted(Err(error)) => return ended(conn, error),
             Event::Stop(Step::Announce) => http.shutdown(Shutdown::Announce),
@@ -187,10 +194,9 @@ impl Handler {
         answer.answers(&head);
         let request = request_of(head);
         let mut ticket = self.conn.ledger.open(&request);
-        let Some(response) = self
-            .respond(request, receiving, &mut answer, &mut ticket)
-            .await
-        else {
+        // In a box, since it takes more memory than a response that waits for its client.
+        let responding = Box::pin(self.respond(request, receiving, &mut answer, &mut ticket));
+        let Some(response) = responding.await else {
             return;
         };
         match answer.send(response, &mut ticket).await {

@@ -17,6 +17,7 @@ use super::head::{announced_length, date};
 use super::interim::{Coming, Next};
 use super::tcp::DriveHttp;
 use super::tls_io::FlushedByDriver;
+use super::turns::{REQUESTS_AT_ONCE, yield_to_others};
 use super::window::FIRST_WINDOW;
 use super::{executor, respond};
 use crate::config::Config;
@@ -78,7 +79,12 @@ impl Http2 {
 impl DriveHttp for Http2 {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         let this = &mut *self;
+        let mut at_once = 0;
         loop {
+            if at_once == REQUESTS_AT_ONCE {
+                yield_to_others(cx);
+                return Poll::Pending;
+            }
             match &mut this.state {
                 State::Beginning(handshake) => {
                     let mut connection = ready!(Pin::new(handshake).poll(cx))?;
@@ -106,6 +112,7 @@ impl DriveHttp for Http2 {
                     if let Some(waiting) = executor::start(answering) {
                         tokio::spawn(waiting);
                     }
+                    at_once += 1;
                 }
             }
         }
@@ -145,7 +152,8 @@ async fn try_answer(
     );
     let length = upload::announced_length(request.headers());
     let request = request.map(|stream| RequestBody::new(Upload::new(stream, length)));
-    let response = respond_in_time(conn, request, reply, &mut ticket).await?;
+    // In a box, since it takes more memory than a response that waits for its client.
+    let response = Box::pin(respond_in_time(conn, request, reply, &mut ticket)).await?;
     let length = announced_length(&response).filter(|_| !is_head);
     let (mut head, body) = response.into_parts();
     if let Some(length) = length {

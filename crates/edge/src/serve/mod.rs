@@ -16,6 +16,7 @@ mod plain;
 mod quic;
 mod tcp;
 mod tls_io;
+mod turns;
 mod unvalidated;
 mod window;
 
@@ -39,6 +40,7 @@ pub(crate) use pace::Pacer;
 pub use quic::QuicError;
 pub(crate) use quic::{QuicConfig, QuicListener, max_idle};
 pub(crate) use tcp::TcpAcceptor;
+pub(crate) use turns::Turns;
 pub(crate) use window::{FIRST_WINDOW, UploadMemory, UploadWindow};
 
 /// Answers a request: checks what no content has to care for, and applies the

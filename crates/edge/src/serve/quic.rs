@@ -149,13 +149,15 @@ pub(crate) struct QuicListener {
 impl QuicListener {
     /// Accepts until the server stops.
     pub(crate) async fn run(self) {
-        let stop = self.stop.clone();
-        while let Some(Some(incoming)) = stop.run_until_cancelled(self.endpoint.accept()).await {
-            self.accept(incoming);
+        let this = Arc::new(self);
+        let stop = &this.stop;
+        while let Some(Some(incoming)) = stop.run_until_cancelled(this.endpoint.accept()).await {
+            this.meet(incoming);
         }
     }
 
-    fn accept(&self, incoming: Incoming) {
+    /// Finds a place for a client that comes, or asks for proof of its address.
+    fn meet(self: &Arc<Self>, incoming: Incoming) {
         let remote = incoming.remote_address();
         let limits = &self.shared.live().config.limits;
         if incoming.may_retry() && self.asks_for_proof(remote, limits.quic_retry_above) {
@@ -174,6 +176,75 @@ impl QuicListener {
                 return;
             }
         };
+        let validated = incoming.remote_address_validated();
+        let unvalidated = (!validated).then(|| self.unvalidated.begin(remote));
+        let under_way = UnderWay::new(&self.handshakes, unvalidated);
+        let this = Arc::clone(self);
+        self.tasks
+            .spawn(async move { this.serve(incoming, under_way, admission).await });
+    }
+
+    async fn serve(
+        &self,
+        incoming: Incoming,
+        mut under_way: UnderWay,
+        mut admission: Admission,
+    ) {
+        let shared = &self.shared;
+        let Some(begun) = self.begin(incoming).await else {
+            return;
+        };
+        let established = match establish(begun.connecting, shared).await {
+            Ok(established) => established,
+            Err(error) => {
+                failed(shared, begun.remote, begun.validated, &error);
+                let unvalidated = under_way.unvalidated.take();
+                drop((admission, under_way));
+                if unvalidated.is_some() {
+                    let last = tokio::time::sleep(LAST_PACKETS);
+                    self.stop.run_until_cancelled(last).await;
+                }
+                return;
+            }
+        };
+        if let Some(trace) = begun.trace {
+            trace.follow(&established.quic);
+        }
+        let peer = Peer {
+            remote: begun.remote,
+            local: begun.local,
+            version: Version::H3,
+            server_name: established.server_name,
+        };
+        let conn = Conn::open(
+            Arc::clone(shared),
+            peer,
+            begun.congestion,
+            Some(Arc::default()),
+            Mptcp::None,
+            admission.account(SEND_WINDOW, &shared.live().config.limits),
+            begun.validated || established.early.is_none(),
+        );
+        let quic = established.quic;
+        admission.serves(LiveConnection::quic(&conn, quic.clone()));
+        let complete = completion(&conn, &quic, established.early, under_way);
+        if let Err(error) = h3::serve(conn, quic, complete, self.stop.clone()).await {
+            tracing::debug!(client = %begun.remote, "HTTP/3 connection: {error}");
+        }
+    }
+
+    /// Begins the handshake when it is its turn; `None` if it can't be.
+    async fn begin(&self, incoming: Incoming) -> Option<Begun> {
+        let remote = incoming.remote_address();
+        let timeout = self.shared.live().config.timeouts.handshake;
+        let turn = self.shared.turns.turn(remote.ip());
+        let Ok(_turn) = tokio::time::timeout(timeout, turn).await else {
+            add(&self.shared.metrics.handshakes_failed_quic, 1);
+            tracing::debug!(client = %remote, "QUIC connection: too many handshakes before it");
+            incoming.ignore();
+            return None;
+        };
+        tokio::task::yield_now().await;
         let local_ip = incoming.local_ip().unwrap_or(self.local.ip());
         let local = SocketAddr::new(local_ip, self.local.port());
         let choice = self.shared.clients.transport(remote.ip(), Transport::Quic);
@@ -182,23 +253,19 @@ impl QuicListener {
         let trace = self.shared.traces.of_connection(remote, local, group);
         let config = self.config.load().of_connection(&choice, trace.as_ref());
         let validated = incoming.remote_address_validated();
-        let unvalidated = (!validated).then(|| self.unvalidated.begin(remote));
         match incoming.accept_with(config) {
-            Ok(connecting) => {
-                let begun = Begun {
-                    connecting,
-                    remote,
-                    local,
-                    validated,
-                    congestion: choice.congestion,
-                    trace,
-                };
-                let under_way = UnderWay::new(&self.handshakes, unvalidated);
-                self.spawn(begun, under_way, admission);
-            }
+            Ok(connecting) => Some(Begun {
+                connecting,
+                remote,
+                local,
+                validated,
+                congestion: choice.congestion,
+                trace,
+            }),
             Err(error) => {
                 add(&self.shared.metrics.handshakes_failed_quic, 1);
                 tracing::debug!(client = %remote, "QUIC connection: {error}");
+                None
             }
         }
     }
@@ -210,53 +277,6 @@ impl QuicListener {
         let connections = &self.shared.connections;
         self.handshakes.load(Ordering::Relaxed) >= retry_above
             || connections.beginning(remote.ip()) >= RETRY_ABOVE_OF_ADDRESS
-    }
-
-    fn spawn(&self, begun: Begun, mut under_way: UnderWay, mut admission: Admission) {
-        let shared = Arc::clone(&self.shared);
-        let stop = self.stop.clone();
-        self.tasks.spawn(async move {
-            let established = match establish(begun.connecting, &shared).await {
-                Ok(established) => established,
-                Err(error) => {
-                    failed(&shared, begun.remote, begun.validated, &error);
-                    let unvalidated = under_way.unvalidated.take();
-                    drop((admission, under_way));
-                    if unvalidated.is_some() {
-                        let last = tokio::time::sleep(LAST_PACKETS);
-                        stop.run_until_cancelled(last).await;
-                    }
-                    return;
-                }
-            };
-            if let Some(trace) = begun.trace {
-                trace.follow(&established.quic);
-            }
-            let peer = Peer {
-                remote: begun.remote,
-                local: begun.local,
-                version: Version::H3,
-                server_name: established.server_name,
-            };
-            let pacer = Some(Arc::default());
-            let validated = begun.validated || established.early.is_none();
-            let account = admission.account(SEND_WINDOW, &shared.live().config.limits);
-            let conn = Conn::open(
-                shared,
-                peer,
-                begun.congestion,
-                pacer,
-                Mptcp::None,
-                account,
-                validated,
-            );
-            let quic = established.quic;
-            admission.serves(LiveConnection::quic(&conn, quic.clone()));
-            let complete = completion(&conn, &quic, established.early, under_way);
-            if let Err(error) = h3::serve(conn, quic, complete, stop).await {
-                tracing::debug!(client = %begun.remote, "HTTP/3 connection: {error}");
-            }
-        });
     }
 }
 

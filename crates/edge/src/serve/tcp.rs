@@ -19,6 +19,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
 
@@ -108,8 +109,29 @@ async fn serve(
     acceptor: TlsAcceptor,
     shared: Arc<Shared>,
     stop: CancellationToken,
-    mut admission: Admission,
+    admission: Admission,
 ) -> io::Result<()> {
+    // In a box, since it takes ten times the memory of what follows.
+    let secured = Box::pin(handshake(accepted, acceptor, &shared)).await?;
+    Connection::open(secured, shared, stop, admission)?
+        .run()
+        .await
+}
+
+/// A connection after its handshake.
+struct Secured {
+    socket: Arc<Socket>,
+    tls: TlsStream<MeteredIo>,
+    peer: Peer,
+    congestion: Congestion,
+    mptcp: Mptcp,
+}
+
+async fn handshake(
+    accepted: Accepted,
+    acceptor: TlsAcceptor,
+    shared: &Shared,
+) -> io::Result<Secured> {
     let Accepted {
         stream,
         remote,
@@ -126,68 +148,39 @@ async fn serve(
     let handshake = async {
         match plain::is_http(&socket).await? {
             true => Err(plain::refuse(io).await),
-            false => acceptor.accept(io).await,
+            false => shared.turns.run(remote.ip(), acceptor.accept(io)).await,
         }
     };
-    let tls = match tokio::time::timeout(timeout, handshake).await {
-        Ok(Ok(tls)) => tls,
-        failed => {
-            add(&shared.metrics.handshakes_failed_tcp, 1);
-            return failed.unwrap_or_else(|late| Err(late.into())).map(drop);
-        }
-    };
-    let (_, session) = tls.get_ref();
-    let version = match session.alpn_protocol() {
-        Some(b"h2") => Version::H2,
-        _ => Version::H1,
-    };
-    let peer = Peer {
-        remote,
-        local,
-        version,
-        server_name: session.server_name().map(Arc::from),
-    };
-    let congestion = congestion.unwrap_or(Congestion::Cubic);
-    let pacer = (!socket.is_paced()).then(Arc::default);
+    let tls = tokio::time::timeout(timeout, handshake).await;
+    let tls = tls
+        .unwrap_or_else(|late| Err(late.into()))
+        .inspect_err(|_| add(&shared.metrics.handshakes_failed_tcp, 1))?;
     let mptcp = match shared.egress {
         Some(_) if refused => Mptcp::Refused,
         Some(_) => socket.mptcp_token().map_or(Mptcp::None, Mptcp::Token),
         None => Mptcp::None,
     };
-    let held = match version {
-        Version::H2 => H2_HELD,
-        _ => RESERVE,
+    Ok(Secured {
+        peer: peer(&tls, remote, local),
+        socket,
+        tls,
+        congestion: congestion.unwrap_or(Congestion::Cubic),
+        mptcp,
+    })
+}
+
+fn peer(tls: &TlsStream<MeteredIo>, remote: SocketAddr, local: SocketAddr) -> Peer {
+    let (_, session) = tls.get_ref();
+    let version = match session.alpn_protocol() {
+        Some(b"h2") => Version::H2,
+        _ => Version::H1,
     };
-    let account = admission.account(held, &shared.live().config.limits);
-    let conn = Conn::open(shared, peer, congestion, pacer, mptcp, account, true);
-    if version == Version::H2 {
-        socket.set_notsent_lowat(H2_UNSENT)?;
+    Peer {
+        remote,
+        local,
+        version,
+        server_name: session.server_name().map(Arc::from),
     }
-    admission.serves(LiveConnection::tcp(&conn, &socket));
-    let meter = TcpMeter::new(Arc::clone(&conn), socket);
-    let live = conn.shared.live_full();
-    let tls = TlsIo::new(tls);
-    let (http, flush) = match version {
-        Version::H2 => {
-            let (tls, flush) = FlushedByDriver::new(tls);
-            let tls = Calm::new(tls, Arc::clone(&conn.shared));
-            let http: Driving = Box::pin(Http2::new(tls, &conn, &live.config));
-            (http, Some(flush))
-        }
-        _ => (http1(tls, &conn, &live.config), None),
-    };
-    Connection {
-        http,
-        flush,
-        meter,
-        idle: IdleTimer::new(live.config.timeouts.idle),
-        linger: live.config.timeouts.linger,
-        stop: Box::pin(stop.cancelled_owned()),
-        stopping: false,
-        conn,
-    }
-    .run()
-    .await
 }
 
 type H1Io = TokioIo<WithInterim<TlsIo<MeteredIo>>>;
@@ -277,9 +270,61 @@ struct Connection {
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
     stopping: bool,
     conn: Arc<Conn>,
+    /// Its place, for as long as the socket is open.
+    _admission: Admission,
 }
 
 impl Connection {
+    fn open(
+        secured: Secured,
+        shared: Arc<Shared>,
+        stop: CancellationToken,
+        mut admission: Admission,
+    ) -> io::Result<Self> {
+        let Secured {
+            socket,
+            tls,
+            peer,
+            congestion,
+            mptcp,
+        } = secured;
+        let version = peer.version;
+        let held = match version {
+            Version::H2 => H2_HELD,
+            _ => RESERVE,
+        };
+        let account = admission.account(held, &shared.live().config.limits);
+        let tls = TlsIo::new(tls, Arc::clone(&account));
+        let pacer = (!socket.is_paced()).then(Arc::default);
+        let conn = Conn::open(shared, peer, congestion, pacer, mptcp, account, true);
+        if version == Version::H2 {
+            socket.set_notsent_lowat(H2_UNSENT)?;
+        }
+        admission.serves(LiveConnection::tcp(&conn, &socket));
+        let meter = TcpMeter::new(Arc::clone(&conn), socket);
+        let live = conn.shared.live_full();
+        let (http, flush) = match version {
+            Version::H2 => {
+                let (tls, flush) = FlushedByDriver::new(tls);
+                let tls = Calm::new(tls, Arc::clone(&conn.shared));
+                let http: Driving = Box::pin(Http2::new(tls, &conn, &live.config));
+                (http, Some(flush))
+            }
+            _ => (http1(tls, &conn, &live.config), None),
+        };
+        Ok(Self {
+            http,
+            flush,
+            meter,
+            idle: IdleTimer::new(live.config.timeouts.idle),
+            linger: live.config.timeouts.linger,
+            stop: Box::pin(stop.cancelled_owned()),
+            stopping: false,
+            conn,
+            _admission: admission,
+        })
+    }
+
     async fn run(mut self) -> io::Result<()> {
         let result = poll_fn(|cx| self.poll(cx)).await;
         // HTTP goes first: it closes the exchanges that are still open.

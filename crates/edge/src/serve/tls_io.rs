@@ -11,10 +11,15 @@ use rustls::ServerConnection;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
+use super::turns::yield_to_others;
+use crate::budget::Account;
+
 /// Writes below this size are gathered: a response's head, a small body.
 const SMALL: usize = 4096;
 /// Most content of one TLS record (RFC 8446 §5.1), and what is gathered at most.
 const RECORD: usize = 16 * 1024;
+/// Bytes that are read before others have their turn.
+const READ_AT_ONCE: usize = 4 * RECORD;
 /// Encrypted bytes that make a system call worth it.
 const WORTH_WRITING: usize = 4 * RECORD;
 
@@ -31,11 +36,17 @@ pub(super) struct TlsIo<T> {
     gathered: BytesMut,
     /// Ciphertext that rustls holds, at least.
     pending: usize,
+    /// The socket takes no more of it.
+    blocked: bool,
+    /// Bytes read since there were none, or since others had their turn.
+    read_at_once: usize,
     closing: bool,
+    account: Arc<Account>,
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
-    pub(super) fn new(stream: TlsStream<T>) -> Self {
+    /// A connection whose content counts for `account`.
+    pub(super) fn new(stream: TlsStream<T>, account: Arc<Account>) -> Self {
         let (io, mut tls) = stream.into_inner();
         tls.set_buffer_limit(Some(2 * WORTH_WRITING));
         Self {
@@ -43,7 +54,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
             tls,
             gathered: BytesMut::new(),
             pending: 0,
+            blocked: false,
+            read_at_once: 0,
             closing: false,
+            account,
         }
     }
 
@@ -68,24 +82,43 @@ impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
             match self.tls.write_tls(&mut socket) {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.set_blocked(true);
+                    return Poll::Pending;
+                }
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
         self.pending = 0;
+        self.set_blocked(false);
         Poll::Ready(Ok(()))
+    }
+
+    fn set_blocked(&mut self, blocked: bool) {
+        if std::mem::replace(&mut self.blocked, blocked) != blocked {
+            self.account.set_blocked(blocked);
+        }
     }
 
     /// Reads ciphertext; `false` at the connection's end.
     fn poll_read_sealed(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        if self.read_at_once >= READ_AT_ONCE {
+            self.read_at_once = 0;
+            yield_to_others(cx);
+            return Poll::Pending;
+        }
         let mut socket = Blocking {
             io: &mut self.io,
             cx,
         };
         let read = match self.tls.read_tls(&mut socket) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.read_at_once = 0;
+                return Poll::Pending;
+            }
             read => read?,
         };
+        self.read_at_once += read;
         if let Err(error) = self.tls.process_new_packets() {
             // The alert tells the client why; whether it gets it is all the same.
             let _ = self.poll_write_sealed(cx);

@@ -82,7 +82,11 @@ pub(super) fn println(line: std::fmt::Arguments<'_>) {
 
 /// A TLS connection that offers `alpn`, to whatever certificate.
 pub(super) async fn tls(address: SocketAddr, alpn: &str) -> Result<TlsStream<TcpStream>> {
-    let tcp = TcpStream::connect(address).await?;
+    tls_over(TcpStream::connect(address).await?, alpn).await
+}
+
+/// The same over `tcp`.
+pub(super) async fn tls_over(tcp: TcpStream, alpn: &str) -> Result<TlsStream<TcpStream>> {
     tcp.set_nodelay(true)?;
     let name = ServerName::try_from("localhost")?;
     Ok(TlsConnector::from(Arc::new(config(alpn)?))

@@ -1,15 +1,18 @@
 //! A client that behaves: what it waits is what an attack costs others.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
 use tokio::time::timeout;
 
 use super::attacker;
 use super::server::SMALL;
 
+/// The client's address: another than the attackers'.
+const FROM: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 2), 0);
 /// Between two requests.
 const INTERVAL: Duration = Duration::from_millis(10);
 /// Requests on a connection; then it opens another.
@@ -64,7 +67,12 @@ pub(super) fn wait(address: SocketAddr, time: Duration) -> Result<Waits> {
 
 async fn connection(address: SocketAddr, end: Instant, waits: &mut Waits) -> Result<()> {
     let mut begun = Instant::now();
-    let mut tls = timeout(PATIENCE, attacker::tls(address, "http/1.1")).await??;
+    let connecting = async {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(FROM.into())?;
+        attacker::tls_over(socket.connect(address).await?, "http/1.1").await
+    };
+    let mut tls = timeout(PATIENCE, connecting).await??;
     for _ in 0..PER_CONNECTION {
         timeout(PATIENCE, request(&mut tls)).await??;
         waits.sorted.push(begun.elapsed());

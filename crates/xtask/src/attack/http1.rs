@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::attacker::{Attack, Attacker, tls};
+use super::attacker::{Attack, Attacker, tls, tls_over};
 
 pub(super) fn attacks() -> Vec<Attack> {
     let attack = |name, about, connections, attacker| Attack {
@@ -77,9 +77,7 @@ async fn slow_reader(address: SocketAddr) -> Result<()> {
     let socket = TcpSocket::new_v4()?;
     socket.set_recv_buffer_size(4096)?;
     let tcp = socket.connect(address).await?;
-    let config = super::attacker::config("http/1.1")?;
-    let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
-    let mut tls = connector.connect("localhost".try_into()?, tcp).await?;
+    let mut tls = tls_over(tcp, "http/1.1").await?;
     tls.write_all(b"GET /large.bin HTTP/1.1\r\nHost: localhost\r\n\r\n")
         .await?;
     let mut buffer = [0; 1024];
