@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::turns::yield_to_others;
 use crate::metrics::Refusal;
 use crate::shared::Shared;
 
@@ -22,8 +21,6 @@ const BURST: u64 = 10_000;
 const EACH: Duration = Duration::from_millis(1);
 /// Bytes sent that excuse a frame: receivers open their windows as they read.
 const BYTES_EACH: u64 = 1024;
-/// Idle frames after which others have their turn.
-const AT_ONCE: u64 = 256;
 /// Length of what a client says first (RFC 9113 §3.4).
 const PREFACE: u64 = 24;
 
@@ -122,8 +119,6 @@ pub(super) struct Calm<T> {
     allowance: Allowance,
     /// Bytes written since a frame was last paid for.
     sent: u64,
-    /// Idle frames since others had their turn.
-    at_once: u64,
     shared: Arc<Shared>,
 }
 
@@ -134,7 +129,6 @@ impl<T> Calm<T> {
             frames: Frames::new(),
             allowance: Allowance::new(Instant::now()),
             sent: 0,
-            at_once: 0,
             shared,
         }
     }
@@ -144,7 +138,6 @@ impl<T> Calm<T> {
         if idle == 0 {
             return Ok(());
         }
-        self.at_once += idle;
         let sent = self.sent;
         self.sent %= BYTES_EACH;
         if self.allowance.take(Instant::now(), idle, sent) {
@@ -161,11 +154,6 @@ impl<T: AsyncRead + Unpin> AsyncRead for Calm<T> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.at_once >= AT_ONCE {
-            self.at_once = 0;
-            yield_to_others(cx);
-            return Poll::Pending;
-        }
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
         Poll::Ready(self.check(&buf.filled()[before..]))

@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
+use std::task::{Poll, ready};
 
 use hikyaku_core::sample::UdpEvent;
 use hikyaku_h3_quinn::{
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::idle::IdleTimer;
 use super::interim::{Coming, Next};
-use super::turns::REQUESTS_AT_ONCE;
+use super::turns::Slice;
 use super::{executor, respond};
 use crate::conn::Conn;
 use crate::content::{Body, Interim, Protocol};
@@ -70,7 +70,7 @@ async fn run(
     let handler = Arc::new(handler);
     let mut stopping = Stopping::new(stop, quic.clone());
     let mut idle = IdleTimer::new(live.config.timeouts.idle);
-    let mut at_once = 0;
+    let mut slice = Slice::default();
     loop {
         let event = poll_fn(|cx| {
             meter.poll(cx);
@@ -84,7 +84,12 @@ async fn run(
                 stopping.begin();
                 return Poll::Ready(Event::Stop(Step::Announce));
             }
-            http.poll_accept(cx).map(Event::Accepted)
+            ready!(slice.poll(cx));
+            let accepted = http.poll_accept(cx);
+            if accepted.is_pending() {
+                slice.pause();
+            }
+            accepted.map(Event::Accepted)
         });
         match event.await {
             Event::Accepted(Ok(request)) => {
@@ -93,11 +98,6 @@ async fn run(
                     requests.spawn(waiting);
                 }
                 while requests.try_join_next().is_some() {}
-                at_once += 1;
-                if at_once == REQUESTS_AT_ONCE {
-                    at_once = 0;
-                    tokio::task::yield_now().await;
-                }
             }
             Event::Accepted(Err(error)) => return ended(conn, error),
             Event::Stop(Step::Announce) => http.shutdown(Shutdown::Announce),

@@ -17,7 +17,7 @@ use super::head::{announced_length, date};
 use super::interim::{Coming, Next};
 use super::tcp::DriveHttp;
 use super::tls_io::FlushedByDriver;
-use super::turns::{REQUESTS_AT_ONCE, yield_to_others};
+use super::turns::Slice;
 use super::window::FIRST_WINDOW;
 use super::{executor, respond};
 use crate::config::Config;
@@ -79,12 +79,9 @@ impl Http2 {
 impl DriveHttp for Http2 {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         let this = &mut *self;
-        let mut at_once = 0;
+        let mut slice = Slice::default();
         loop {
-            if at_once == REQUESTS_AT_ONCE {
-                yield_to_others(cx);
-                return Poll::Pending;
-            }
+            ready!(slice.poll(cx));
             match &mut this.state {
                 State::Beginning(handshake) => {
                     let mut connection = ready!(Pin::new(handshake).poll(cx))?;
@@ -112,7 +109,6 @@ impl DriveHttp for Http2 {
                     if let Some(waiting) = executor::start(answering) {
                         tokio::spawn(waiting);
                     }
-                    at_once += 1;
                 }
             }
         }

@@ -184,12 +184,7 @@ impl QuicListener {
             .spawn(async move { this.serve(incoming, under_way, admission).await });
     }
 
-    async fn serve(
-        &self,
-        incoming: Incoming,
-        mut under_way: UnderWay,
-        mut admission: Admission,
-    ) {
+    async fn serve(&self, incoming: Incoming, mut under_way: UnderWay, mut admission: Admission) {
         let shared = &self.shared;
         let Some(begun) = self.begin(incoming).await else {
             return;

@@ -43,10 +43,10 @@ use crate::metrics::{Refusal, add};
 use crate::mptcp::Mptcp;
 use crate::shared::Shared;
 
-/// Bytes of HTTP/2 that the kernel holds unsent (`TCP_NOTSENT_LOWAT`): they go before any response
-/// that is more urgent, and stay when the path becomes slow, since send buffers only grow. Less
-/// means more wakes a byte. HTTP/1.1 has one response at a time.
-const H2_UNSENT: u32 = 512 * 1024;
+/// Bytes that the kernel holds unsent (`TCP_NOTSENT_LOWAT`). Beyond what is in flight they only take
+/// memory, and go before any response of HTTP/2 that is more urgent; send buffers never shrink when a path
+/// becomes slow. Less means more wakes a byte.
+const UNSENT: u32 = 512 * 1024;
 /// Content that a connection of HTTP/2 holds at most: the kernel keeps what is on its way, and some
 /// unsent. HTTP/1.1 has one response at a time, of which a chunk is enough.
 const H2_HELD: u64 = 128 * 1024;
@@ -297,9 +297,7 @@ impl Connection {
         let tls = TlsIo::new(tls, Arc::clone(&account));
         let pacer = (!socket.is_paced()).then(Arc::default);
         let conn = Conn::open(shared, peer, congestion, pacer, mptcp, account, true);
-        if version == Version::H2 {
-            socket.set_notsent_lowat(H2_UNSENT)?;
-        }
+        socket.set_notsent_lowat(UNSENT)?;
         admission.serves(LiveConnection::tcp(&conn, &socket));
         let meter = TcpMeter::new(Arc::clone(&conn), socket);
         let live = conn.shared.live_full();

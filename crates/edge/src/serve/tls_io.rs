@@ -11,15 +11,13 @@ use rustls::ServerConnection;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
-use super::turns::yield_to_others;
+use super::turns::Slice;
 use crate::budget::Account;
 
 /// Writes below this size are gathered: a response's head, a small body.
 const SMALL: usize = 4096;
 /// Most content of one TLS record (RFC 8446 §5.1), and what is gathered at most.
 const RECORD: usize = 16 * 1024;
-/// Bytes that are read before others have their turn.
-const READ_AT_ONCE: usize = 4 * RECORD;
 /// Encrypted bytes that make a system call worth it.
 const WORTH_WRITING: usize = 4 * RECORD;
 
@@ -36,10 +34,9 @@ pub(super) struct TlsIo<T> {
     gathered: BytesMut,
     /// Ciphertext that rustls holds, at least.
     pending: usize,
-    /// The socket takes no more of it.
+    /// It waits, mostly for the socket.
     blocked: bool,
-    /// Bytes read since there were none, or since others had their turn.
-    read_at_once: usize,
+    slice: Slice,
     closing: bool,
     account: Arc<Account>,
 }
@@ -55,7 +52,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
             gathered: BytesMut::new(),
             pending: 0,
             blocked: false,
-            read_at_once: 0,
+            slice: Slice::default(),
             closing: false,
             account,
         }
@@ -72,9 +69,16 @@ impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
         result
     }
 
-    /// Writes ciphertext until there is none left.
+    /// Writes ciphertext until there is none left; while it waits, the account has no room.
     fn poll_write_sealed(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let written = self.poll_write_all(cx);
+        self.set_blocked(written.is_pending());
+        written
+    }
+
+    fn poll_write_all(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.tls.wants_write() {
+            ready!(self.slice.poll(cx));
             let mut socket = Blocking {
                 io: &mut self.io,
                 cx,
@@ -83,14 +87,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.set_blocked(true);
+                    self.slice.pause();
                     return Poll::Pending;
                 }
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
         self.pending = 0;
-        self.set_blocked(false);
         Poll::Ready(Ok(()))
     }
 
@@ -102,23 +105,18 @@ impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
 
     /// Reads ciphertext; `false` at the connection's end.
     fn poll_read_sealed(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        if self.read_at_once >= READ_AT_ONCE {
-            self.read_at_once = 0;
-            yield_to_others(cx);
-            return Poll::Pending;
-        }
+        ready!(self.slice.poll(cx));
         let mut socket = Blocking {
             io: &mut self.io,
             cx,
         };
         let read = match self.tls.read_tls(&mut socket) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.read_at_once = 0;
+                self.slice.pause();
                 return Poll::Pending;
             }
             read => read?,
         };
-        self.read_at_once += read;
         if let Err(error) = self.tls.process_new_packets() {
             // The alert tells the client why; whether it gets it is all the same.
             let _ = self.poll_write_sealed(cx);

@@ -1,8 +1,9 @@
-//! Handshakes take turns.
+//! Handshakes and busy connections take turns.
 //!
 //! A handshake takes as much CPU time as dozens of requests. So each of its steps waits until nothing
 //! else is ready to run, few go on at once, and addresses take turns: neither the clients that are served
-//! nor those that come wait for the handshakes of an address that begins hundreds.
+//! nor those that come wait for the handshakes of an address that begins hundreds. Likewise a connection
+//! that is served pauses after a [`Slice`] of time.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -10,17 +11,36 @@ use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// Requests of a connection after which others have their turn.
-pub(super) const REQUESTS_AT_ONCE: usize = 32;
+/// Work of a connection after which others have their turn.
+const SLICE: Duration = Duration::from_micros(100);
 
-/// Has the task of `cx` polled again after whatever else is ready has run, and sockets were looked at.
-pub(super) fn yield_to_others(cx: &mut Context<'_>) {
-    // Pending, it has left the waker with the runtime.
-    let _ = pin!(tokio::task::yield_now()).poll(cx);
+/// The time that a connection has worked without a pause.
+#[derive(Debug, Default)]
+pub(super) struct Slice(Option<Instant>);
+
+impl Slice {
+    /// Pending when the time is used up; the task is woken after whatever else is ready has run, and
+    /// sockets were looked at.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let now = Instant::now();
+        let since = *self.0.get_or_insert(now);
+        if now.saturating_duration_since(since) < SLICE {
+            return Poll::Ready(());
+        }
+        self.pause();
+        // Pending, it has left the waker with the runtime.
+        pin!(tokio::task::yield_now()).poll(cx)
+    }
+
+    /// Notes that the connection waits for something.
+    pub(super) const fn pause(&mut self) {
+        self.0 = None;
+    }
 }
 
 /// Who may go on with a handshake.
@@ -145,7 +165,7 @@ impl Drop for Turn {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::task::ready;
 
     use super::*;
 
@@ -163,7 +183,7 @@ mod tests {
                 tokio::spawn(async move {
                     let _turn = turns.turn(address.into()).await;
                     had.lock().push(address);
-                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    tokio::task::yield_now().await;
                 })
             })
             .collect();
@@ -175,7 +195,7 @@ mod tests {
         had.clone()
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn an_address_that_begins_hundreds_is_waited_for_once() {
         for at_once in 1..4 {
             let mut addresses = vec![ATTACKER; 300];
@@ -187,7 +207,7 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn who_gives_up_is_passed_over() {
         let turns = Turns::new(1);
         let first = turns.turn(ATTACKER.into()).await.unwrap();
@@ -225,5 +245,23 @@ mod tests {
             tokio::spawn(async move { *served.lock() += 1 });
         }
         assert_eq!(handshake.await.unwrap(), 10);
+    }
+
+    #[tokio::test]
+    async fn a_busy_connection_pauses_for_others() {
+        let others = Arc::new(Mutex::new(0));
+        let seen = Arc::clone(&others);
+        tokio::spawn(async move { *seen.lock() += 1 });
+        let mut slice = Slice::default();
+        let begun = Instant::now();
+        // Busy, until another has run.
+        poll_fn(|cx| {
+            while *others.lock() == 0 {
+                ready!(slice.poll(cx));
+            }
+            Poll::Ready(())
+        })
+        .await;
+        assert!(begun.elapsed() >= SLICE);
     }
 }

@@ -122,7 +122,7 @@ impl Server {
     pub(super) fn attackers(&self, name: &str, seconds: u64) -> Result<Attackers> {
         let program = std::env::current_exe()?;
         let child = Command::new("taskset")
-            .args(["-c", "1", "nice", "-n", "19"])
+            .args(["-c", "1", "chrt", "--idle", "0"])
             .arg(program)
             .args(["attack", name, "--seconds", &seconds.to_string()])
             .args(["--against", &self.address.to_string()])
