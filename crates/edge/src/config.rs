@@ -152,15 +152,16 @@ pub struct Limits {
     /// Responses' content that one connection may hold in memory. Default `12MiB`, what QUIC keeps
     /// until it is acknowledged; on TCP 128 KiB are enough.
     pub memory_per_connection: ByteSize,
-    /// The same for all connections of an address. Default `64MiB`.
+    /// The same for all connections of an address; and what the windows of its requests' bodies may take
+    /// beyond 64 KiB each. Default `64MiB`.
     pub memory_per_address: ByteSize,
     /// The same for all connections. Default `512MiB`.
     pub memory: ByteSize,
     /// Bytes of requests' bodies that one connection of HTTP/2 or HTTP/3 may have in flight, at
-    /// least and at first 256 KiB. They are buffered while nobody reads them. Default
+    /// least and at first 64 KiB. They are buffered while nobody reads them. Default
     /// `16MiB`; at most 1 GiB counts.
     pub upload_window: ByteSize,
-    /// What the windows of all connections may take beyond 256 KiB each. Default `256MiB`.
+    /// What the windows of all connections may take beyond 64 KiB each. Default `256MiB`.
     pub upload_memory: ByteSize,
     /// Rate at which a client takes content at least, averaged over `timeouts.send_max`.
     /// Default `8kbps`, which is 1 kB/s.

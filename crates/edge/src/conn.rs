@@ -22,6 +22,7 @@ use crate::budget::Account;
 use crate::content::Peer;
 use crate::egress::{ConnRoute, Reroute};
 use crate::events::Event;
+use crate::limits::Memory;
 use crate::measure::{Exchange, Ledger, Snapshot};
 use crate::metrics::AltSvcAction;
 use crate::mptcp::Mptcp;
@@ -73,7 +74,7 @@ impl Conn {
         congestion: Congestion,
         pacer: Option<Arc<Pacer>>,
         mptcp: Mptcp,
-        account: Arc<Account>,
+        memory: Memory,
         validated: bool,
     ) -> Arc<Self> {
         let version = peer.version;
@@ -86,6 +87,7 @@ impl Conn {
             Some(_) => Ledger::watched(),
             None => Ledger::default(),
         };
+        let Memory { account, uploads } = memory;
         let ledger = Arc::new(ledger.with_account(Arc::clone(&account)));
         let route = shared.egress.as_ref().map(|egress| {
             let ends = (peer.remote.ip().to_canonical(), peer.local);
@@ -103,7 +105,7 @@ impl Conn {
             _ => shared.live().config.limits.upload_window(),
         };
         let conn = Arc::new(Self {
-            uploads: Arc::new(UploadWindow::new(Arc::clone(&shared.upload_memory), most)),
+            uploads: Arc::new(UploadWindow::new(uploads, most)),
             choice: ArcSwap::from_pointee(Choice::new(decision, &peer, epoch)),
             congestion: AtomicU8::new(congestion as u8),
             peer,

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use hikyaku_core::units::ByteSize;
 use parking_lot::Mutex;
 
 use crate::budget::{Account, Pool, Pools};
 use crate::config::Limits;
 use crate::live::LiveConnection;
 use crate::metrics::Refusal;
+use crate::serve::UploadMemory;
 
 /// Connections are counted in this many tables, so that few accepts meet in one.
 const SHARDS: usize = 64;
@@ -25,6 +27,7 @@ pub(crate) struct Connections {
     max: AtomicUsize,
     max_per_address: AtomicUsize,
     memory: Arc<Pool>,
+    uploads: Arc<UploadMemory>,
     max_memory_per_address: AtomicU64,
     hasher: RandomState,
     addresses: [Mutex<HashMap<IpAddr, Places>>; SHARDS],
@@ -35,6 +38,8 @@ pub(crate) struct Connections {
 struct Places {
     /// Content in memory for its connections.
     memory: Arc<Pool>,
+    /// What its requests' bodies may take.
+    uploads: Arc<UploadMemory>,
     /// Connections, those in their handshake included.
     count: usize,
     /// Those that are served.
@@ -48,6 +53,7 @@ impl Connections {
             max: AtomicUsize::new(limits.connections),
             max_per_address: AtomicUsize::new(limits.connections_per_address),
             memory: Arc::new(Pool::new(limits.memory.bytes())),
+            uploads: Arc::new(UploadMemory::new(limits.upload_memory)),
             max_memory_per_address: AtomicU64::new(limits.memory_per_address.bytes()),
             hasher: RandomState::new(),
             addresses: std::array::from_fn(|_| Mutex::default()),
@@ -59,13 +65,16 @@ impl Connections {
         self.max_per_address
             .store(limits.connections_per_address, Ordering::Relaxed);
         self.memory.set_max(limits.memory.bytes());
+        self.uploads.set_limit(limits.upload_memory);
         let per_address = limits.memory_per_address.bytes();
         self.max_memory_per_address
             .store(per_address, Ordering::Relaxed);
         for shard in &self.addresses {
             let addresses = shard.lock();
-            let places = addresses.values();
-            places.for_each(|places| places.memory.set_max(per_address));
+            for places in addresses.values() {
+                places.memory.set_max(per_address);
+                places.uploads.set_limit(limits.memory_per_address);
+            }
         }
     }
 
@@ -90,11 +99,13 @@ impl Connections {
             address: Arc::clone(&places.memory),
             total: Arc::clone(&self.memory),
         };
+        let uploads = [&places.uploads, &self.uploads].map(Arc::clone);
         drop(addresses);
         Ok(Admission {
             connections: Arc::clone(self),
             address,
             pools,
+            uploads,
             served: None,
         })
     }
@@ -103,6 +114,7 @@ impl Connections {
         let max = self.max_memory_per_address.load(Ordering::Relaxed);
         Places {
             memory: Arc::new(Pool::new(max)),
+            uploads: Arc::new(UploadMemory::new(ByteSize::from_bytes(max))),
             count: 0,
             served: Vec::new(),
         }
@@ -142,19 +154,32 @@ impl Connections {
     }
 }
 
+/// What a connection may hold in memory.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    /// For responses.
+    pub(crate) account: Arc<Account>,
+    /// For requests' bodies: of its address, and of all.
+    pub(crate) uploads: [Arc<UploadMemory>; 2],
+}
+
 /// A connection's place.
 #[derive(Debug)]
 pub(crate) struct Admission {
     connections: Arc<Connections>,
     address: IpAddr,
     pools: Pools,
+    uploads: [Arc<UploadMemory>; 2],
     served: Option<Arc<LiveConnection>>,
 }
 
 impl Admission {
-    /// The memory of a connection that may use `max` bytes, and `limits` at most.
-    pub(crate) fn account(&self, max: u64, limits: &Limits) -> Arc<Account> {
-        Account::new(max, limits, self.pools.clone())
+    /// The memory of a connection whose responses may use `max` bytes, and `limits` at most.
+    pub(crate) fn memory(&self, max: u64, limits: &Limits) -> Memory {
+        Memory {
+            account: Account::new(max, limits, self.pools.clone()),
+            uploads: self.uploads.clone(),
+        }
     }
 
     /// Says what is served in this place.

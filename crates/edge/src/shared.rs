@@ -21,7 +21,7 @@ use crate::limits::{Connections, OnceASecond};
 use crate::measure::Socket;
 use crate::metrics::{Metrics, Refusal, UDP_EVENTS};
 use crate::qlog::Traces;
-use crate::serve::{Marks, Turns, UploadMemory};
+use crate::serve::{Marks, Turns};
 use crate::shards::Shards;
 use crate::tcp_cc::{Control, Controls};
 use crate::tls::Certificate;
@@ -40,8 +40,6 @@ pub(crate) struct Shared {
     pub(crate) controls: Controls,
     /// What chooses the path of QUIC packets, for all sockets.
     pub(crate) marks: Arc<Marks>,
-    /// For uploads on paths that need much in flight.
-    pub(crate) upload_memory: Arc<UploadMemory>,
     /// Who may go on with a handshake.
     pub(crate) turns: Arc<Turns>,
     /// Where there is an agent of egress paths.
@@ -86,7 +84,6 @@ impl Shared {
             traces: Traces::default(),
             controls,
             marks: Arc::default(),
-            upload_memory: Arc::new(UploadMemory::new(live.config.limits.upload_memory)),
             turns: Turns::new(std::thread::available_parallelism().map_or(1, usize::from)),
             egress,
             addresses,
@@ -110,8 +107,6 @@ impl Shared {
     /// Puts another configuration into force.
     pub(crate) fn set_live(&self, live: Live) {
         self.connections.set_limits(&live.config.limits);
-        self.upload_memory
-            .set_limit(live.config.limits.upload_memory);
         self.live.store(Arc::new(live));
     }
 

@@ -1,7 +1,7 @@
 //! How tunnels end: what one side does to its connection or stream, the other side sees.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use socket2::SockRef;
@@ -124,6 +124,28 @@ async fn over_http1_a_reset_is_one_and_an_end_is_one() {
         };
         assert_eq!(rest(&mut stream).await, want, "{name}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_http1_a_tunnel_keeps_its_place_among_connections() {
+    let mut upstream = Upstream::start().await;
+    let limit = ["--set", "limits.connections_per_address=2"];
+    let server = Server::start(&[&["--upstream", &upstream.url()], &limit[..]].concat());
+    let url = format!("wss://localhost:{}/raw", server.port());
+    let connect = async || client::tls(server.address(), &["http/1.1"]).await;
+    let (socket, _) = tokio_tungstenite::client_async(&*url, connect().await.unwrap())
+        .await
+        .unwrap();
+    let stream = upstream.raw.recv().await.unwrap();
+    let second = connect().await.unwrap();
+    assert!(connect().await.is_err(), "a third");
+    drop((socket, stream));
+    let begun = Instant::now();
+    while connect().await.is_err() {
+        assert!(begun.elapsed() < PATIENCE, "its place is never free");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    drop(second);
 }
 
 /// HTTP/2 has no frame for it.

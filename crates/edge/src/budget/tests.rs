@@ -142,6 +142,21 @@ fn who_waits_is_woken_one_after_another() {
 }
 
 #[test]
+fn nothing_is_read_while_what_was_encrypted_waits() {
+    let account = account(1 << 20, &pools(1 << 20, 1 << 20));
+    let mut body = endless(&account);
+    let wakes = Arc::<Wakes>::default();
+    assert!(take(&mut body, &wakes).is_some());
+    account.set_blocked(true);
+    assert!(take(&mut body, &wakes).is_none(), "though nothing is held");
+    assert!(account.is_full());
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+    account.set_blocked(false);
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    assert!(take(&mut body, &wakes).is_some());
+}
+
+#[test]
 fn who_gives_up_passes_the_call_on() {
     let pools = pools(1 << 30, 1 << 30);
     let account = account(RESERVE, &pools);

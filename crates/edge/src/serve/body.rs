@@ -277,7 +277,7 @@ mod tests {
             let mut config = Config::default();
             config.limits.body_size = ByteSize::from_bytes(limit);
             let (request, mut noted) = request(headers);
-            let memory = Arc::new(UploadMemory::new(config.limits.upload_memory));
+            let memory = [(); 2].map(|()| Arc::new(UploadMemory::new(config.limits.upload_memory)));
             let uploads = Arc::new(UploadWindow::new(memory, 0));
             let (limited, _) = LimitedBody::limit(request, &uploads, &config);
             let mut body = limited.unwrap().into_body();

@@ -18,7 +18,7 @@ use super::interim::{Coming, Next};
 use super::tcp::DriveHttp;
 use super::tls_io::FlushedByDriver;
 use super::turns::Slice;
-use super::window::FIRST_WINDOW;
+use super::window::{FIRST_WINDOW, stream_window};
 use super::{executor, respond};
 use crate::config::Config;
 use crate::conn::Conn;
@@ -62,7 +62,7 @@ impl Http2 {
             .max_header_list_size(header_size.list_size())
             .max_send_buffer_size(SEND_BUFFER)
             .max_local_error_reset_streams(Some(STREAM_ERRORS))
-            .initial_window_size(FIRST_WINDOW / 2)
+            .initial_window_size(stream_window(FIRST_WINDOW))
             .initial_connection_window_size(FIRST_WINDOW);
         if conn.shared.live().content.has_tunnels() {
             settings.enable_connect_protocol();
@@ -93,7 +93,7 @@ impl DriveHttp for Http2 {
                 State::Serving(connection) => {
                     if let Some(window) = this.conn.uploads.poll_changed(cx) {
                         connection.set_target_window_size(window);
-                        this.stream_window = Some(window / 2);
+                        this.stream_window = Some(stream_window(window));
                     }
                     // Refused while the client has former settings to acknowledge.
                     if let Some(window) = this.stream_window

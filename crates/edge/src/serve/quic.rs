@@ -217,7 +217,7 @@ impl QuicListener {
             begun.congestion,
             Some(Arc::default()),
             Mptcp::None,
-            admission.account(SEND_WINDOW, &shared.live().config.limits),
+            admission.memory(SEND_WINDOW, &shared.live().config.limits),
             begun.validated || established.early.is_none(),
         );
         let quic = established.quic;

@@ -271,7 +271,7 @@ struct Connection {
     stopping: bool,
     conn: Arc<Conn>,
     /// Its place, for as long as the socket is open.
-    _admission: Admission,
+    _place: Arc<Admission>,
 }
 
 impl Connection {
@@ -293,12 +293,14 @@ impl Connection {
             Version::H2 => H2_HELD,
             _ => RESERVE,
         };
-        let account = admission.account(held, &shared.live().config.limits);
-        let tls = TlsIo::new(tls, Arc::clone(&account));
+        let memory = admission.memory(held, &shared.live().config.limits);
+        let account = Arc::clone(&memory.account);
         let pacer = (!socket.is_paced()).then(Arc::default);
-        let conn = Conn::open(shared, peer, congestion, pacer, mptcp, account, true);
+        let conn = Conn::open(shared, peer, congestion, pacer, mptcp, memory, true);
         socket.set_notsent_lowat(UNSENT)?;
         admission.serves(LiveConnection::tcp(&conn, &socket));
+        let place = Arc::new(admission);
+        let tls = TlsIo::new(tls, account, Arc::clone(&place));
         let meter = TcpMeter::new(Arc::clone(&conn), socket);
         let live = conn.shared.live_full();
         let (http, flush) = match version {
@@ -319,7 +321,7 @@ impl Connection {
             stop: Box::pin(stop.cancelled_owned()),
             stopping: false,
             conn,
-            _admission: admission,
+            _place: place,
         })
     }
 

@@ -13,6 +13,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::turns::Slice;
 use crate::budget::Account;
+use crate::limits::Admission;
 
 /// Writes below this size are gathered: a response's head, a small body.
 const SMALL: usize = 4096;
@@ -39,11 +40,13 @@ pub(super) struct TlsIo<T> {
     slice: Slice,
     closing: bool,
     account: Arc<Account>,
+    /// Where the connection becomes a tunnel, this outlives what serves it.
+    _place: Arc<Admission>,
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
-    /// A connection whose content counts for `account`.
-    pub(super) fn new(stream: TlsStream<T>, account: Arc<Account>) -> Self {
+    /// A connection whose content counts for `account`, and that keeps its `place`.
+    pub(super) fn new(stream: TlsStream<T>, account: Arc<Account>, place: Arc<Admission>) -> Self {
         let (io, mut tls) = stream.into_inner();
         tls.set_buffer_limit(Some(2 * WORTH_WRITING));
         Self {
@@ -55,6 +58,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
             slice: Slice::default(),
             closing: false,
             account,
+            _place: place,
         }
     }
 

@@ -11,10 +11,19 @@ use parking_lot::Mutex;
 
 /// What a connection's uploads may have in flight at first, in bytes: what it may buffer, if
 /// nobody reads it. All connections of an address may do so at once. It is ahead of a sender's slow
-/// start, which begins with less than a tenth of it.
-pub(crate) const FIRST_WINDOW: u32 = 256 << 10;
+/// start, which begins with 10 packets (RFC 6928), and is the default of HTTP/2 (RFC 9113 §6.9.2).
+pub(crate) const FIRST_WINDOW: u32 = 64 << 10;
 
-/// Memory for windows beyond [`FIRST_WINDOW`], shared by all connections.
+/// The window of each stream of HTTP/2 within that of a connection: half of it, so that one that nobody
+/// reads does not hold up all others.
+pub(super) const fn stream_window(connection: u32) -> u32 {
+    match connection / 2 {
+        0..FIRST_WINDOW => FIRST_WINDOW,
+        half => half,
+    }
+}
+
+/// Memory for windows beyond [`FIRST_WINDOW`], shared by the connections of an address, or by all.
 #[derive(Debug)]
 pub(crate) struct UploadMemory {
     limit: AtomicU64,
@@ -49,19 +58,20 @@ impl UploadMemory {
     }
 }
 
-/// The window of a connection's uploads. Half of it is for each stream, so that one that nobody
-/// reads does not hold up all others.
+/// The window of a connection's uploads.
 #[derive(Debug)]
 pub(crate) struct UploadWindow {
     state: Mutex<Growth>,
     /// Of who sets the window.
     setter: AtomicWaker,
-    memory: Arc<UploadMemory>,
+    /// Of its address, and of all.
+    memory: [Arc<UploadMemory>; 2],
 }
 
 impl UploadWindow {
-    /// One that takes what it needs of `memory`, and never exceeds `most` bytes.
-    pub(crate) fn new(memory: Arc<UploadMemory>, most: u32) -> Self {
+    /// One that takes what it needs of the `memory` of its address and of that of all, and never exceeds
+    /// `most` bytes.
+    pub(crate) fn new(memory: [Arc<UploadMemory>; 2], most: u32) -> Self {
         Self {
             state: Mutex::new(Growth::new(most)),
             setter: AtomicWaker::new(),
@@ -77,10 +87,22 @@ impl UploadWindow {
     /// Notes that `bytes` of an upload were read.
     pub(crate) fn on_read(&self, bytes: u64) {
         let mut state = self.state.lock();
-        if state.on_read(Instant::now(), bytes, |more| self.memory.take(more)) {
+        if state.on_read(Instant::now(), bytes, |more| self.take(more)) {
             drop(state);
             self.setter.wake();
         }
+    }
+
+    fn take(&self, bytes: u32) -> bool {
+        let [address, all] = &self.memory;
+        if !address.take(bytes) {
+            return false;
+        }
+        let taken = all.take(bytes);
+        if !taken {
+            address.give_back(bytes);
+        }
+        taken
     }
 
     /// The window in bytes, where it has changed since the last call. The task is woken when it
@@ -99,14 +121,17 @@ impl UploadWindow {
 
 impl Drop for UploadWindow {
     fn drop(&mut self) {
-        self.memory.give_back(self.bytes() - FIRST_WINDOW);
+        let bytes = self.bytes() - FIRST_WINDOW;
+        self.memory
+            .iter()
+            .for_each(|memory| memory.give_back(bytes));
     }
 }
 
 /// How a window grows.
 ///
 /// It doubles as soon as an eighth of it is read within a round trip. A sender in slow start sends
-/// four times as much by the time that it hears of it, and may: a stream's window is half of the
+/// four times as much by the time that it hears of it, and may: a stream's window is at least half of the
 /// connection's. Uploads that their reader holds up read less, and get no more.
 #[derive(Clone, Copy, Debug)]
 struct Growth {
@@ -165,7 +190,7 @@ mod tests {
         let mut growth = Growth::new(16 << 20);
         growth.rtt = Duration::from_millis(rtt_ms);
         for ms in (0..secs * 1000).step_by(10) {
-            let bound = u64::from(growth.window / 2) * 1000 / rtt_ms;
+            let bound = u64::from(stream_window(growth.window)) * 1000 / rtt_ms;
             let bytes = rate.min(bound) / 100;
             let now = start + Duration::from_millis(ms);
             growth.on_read(now, bytes, |more| pool.take(more));
@@ -190,7 +215,7 @@ mod tests {
             ),
             ("a reader that takes 100 kB/s", 100_000, 600, 1 << 30, 512),
             ("memory for three steps", 6_250_000, 600, 3 << 20, 2 << 10),
-            ("no memory", 6_250_000, 600, 0, 256),
+            ("no memory", 6_250_000, 600, 0, 64),
         ];
         for (name, rate, rtt, memory, want) in cases {
             assert_eq!(window_after(30, rate, rtt, memory), want, "{name}");
@@ -198,19 +223,26 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_given_back() {
-        let memory = Arc::new(UploadMemory::new(ByteSize::from_kib(256)));
-        let window = UploadWindow::new(Arc::clone(&memory), 16 << 20);
-        window.note_rtt(Duration::from_secs(1));
-        let cx = Context::from_waker(std::task::Waker::noop());
-        assert_eq!(window.poll_changed(&cx), None);
-        window.on_read(1 << 10);
-        assert_eq!(window.poll_changed(&cx), None, "little was read");
-        window.on_read(1 << 20);
-        assert_eq!(window.poll_changed(&cx), Some(512 << 10));
-        assert_eq!(window.poll_changed(&cx), None, "told once");
-        assert!(!memory.take(1), "all is taken");
-        drop(window);
-        assert!(memory.take(256 << 10));
+    fn memory_is_taken_of_the_address_and_of_all_and_given_back() {
+        let kib = |kib| Arc::new(UploadMemory::new(ByteSize::from_kib(kib)));
+        // of the address, of all, whether they suffice for one step
+        for (address, all, grows) in [(64, 64, true), (63, 64, false), (64, 63, false)] {
+            let memory = [kib(address), kib(all)];
+            let window = UploadWindow::new(memory.clone(), 16 << 20);
+            window.note_rtt(Duration::from_secs(1));
+            let cx = Context::from_waker(std::task::Waker::noop());
+            assert_eq!(window.poll_changed(&cx), None);
+            window.on_read(1 << 10);
+            assert_eq!(window.poll_changed(&cx), None, "little was read");
+            window.on_read(1 << 20);
+            let grown = grows.then_some(128 << 10);
+            assert_eq!(window.poll_changed(&cx), grown, "{address} and {all}");
+            assert_eq!(window.poll_changed(&cx), None, "reported once");
+            let used = if grows { 64 << 10 } else { 0 };
+            let in_use = |memory: &Arc<UploadMemory>| memory.used.load(Ordering::Relaxed);
+            assert_eq!(memory.each_ref().map(in_use), [used; 2]);
+            drop(window);
+            assert_eq!(memory.each_ref().map(in_use), [0; 2]);
+        }
     }
 }
