@@ -46,6 +46,8 @@ pub enum UdpState {
     Suspect {
         /// Since when.
         since: Secs,
+        /// Meanwhile QUIC carried a response over another connection.
+        delivered: bool,
     },
     /// Advertised in several sessions, QUIC never came.
     NeverCame {
@@ -148,9 +150,13 @@ impl UdpHealth {
 
     /// Takes note that QUIC carried a response: as good as another connection that arrives.
     pub(crate) fn on_delivered(&mut self, now: Secs) {
-        if let UdpState::Working { seen, .. } = &mut self.state {
-            *seen = now.max(*seen);
-            self.unanswered = 0;
+        match &mut self.state {
+            UdpState::Working { seen, .. } => {
+                *seen = now.max(*seen);
+                self.unanswered = 0;
+            }
+            UdpState::Suspect { delivered, .. } => *delivered = true,
+            _ => {}
         }
     }
 
@@ -239,8 +245,8 @@ impl UdpHealth {
         self.state = match self.state {
             // Only its rate tells whether it is throttled still; the probe's session goes on.
             UdpState::Throttled { .. } => return,
-            UdpState::Broken { .. } => UdpState::Suspect { since: now },
-            UdpState::Suspect { since } if now.since(since) < TRIAL => UdpState::Suspect { since },
+            UdpState::Broken { .. } => UdpState::suspect(now, false),
+            UdpState::Suspect { since, .. } if now.since(since) < TRIAL => self.state,
             UdpState::Working { since, .. } => UdpState::Working { since, seen: now },
             UdpState::Unknown | UdpState::Suspect { .. } | UdpState::NeverCame { .. } => {
                 UdpState::works_since(now)
@@ -254,11 +260,12 @@ impl UdpHealth {
         let probed = self.offered_lately(now);
         self.offered = Secs::default();
         match self.state {
-            UdpState::Unknown | UdpState::Working { .. } => {
-                self.state = UdpState::Suspect { since: now };
+            UdpState::Unknown => self.state = UdpState::suspect(now, false),
+            UdpState::Working { seen, .. } => {
+                self.state = UdpState::suspect(now, now.since(seen) < ALIVE);
             }
-            UdpState::Suspect { since } if now.since(since) > SUSPICION => {
-                self.state = UdpState::Suspect { since: now };
+            UdpState::Suspect { since, .. } if now.since(since) > SUSPICION => {
+                self.state = UdpState::suspect(now, false);
             }
             UdpState::NeverCame { .. } if probed => {
                 self.failed_probes = self.failed_probes.saturating_add(1);
@@ -272,8 +279,9 @@ impl UdpHealth {
     }
 
     fn on_back_on_tcp(&mut self, now: Secs, policy: &UdpPolicy) {
-        if let UdpState::Suspect { since } = self.state
+        if let UdpState::Suspect { since, delivered } = self.state
             && now.since(since) < BACK_ON_TCP
+            && !delivered
         {
             self.fail(now, policy);
         }
@@ -316,6 +324,10 @@ impl UdpState {
             seen: now,
         }
     }
+
+    const fn suspect(since: Secs, delivered: bool) -> Self {
+        Self::Suspect { since, delivered }
+    }
 }
 
 /// How long it tells against blocked UDP that QUIC was seen to work. Some of those behind one address
@@ -330,6 +342,9 @@ const SUSPICION: Duration = Duration::from_secs(3600);
 /// A client that is back on TCP within this time of a break left because of it. Chromium takes 6.6-7.4 s
 /// when UDP dies; a laptop that slept takes much longer.
 const BACK_ON_TCP: Duration = Duration::from_secs(60);
+/// QUIC that carried a response this shortly before a connection broke did so while that one was silent
+/// already: others behind the same address go on.
+const ALIVE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests;

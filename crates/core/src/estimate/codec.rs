@@ -152,7 +152,10 @@ fn read_udp(from: &mut Reader<'_>) -> Result<UdpHealth, DecodeError> {
             since,
             seen: then.max(since),
         },
-        2 => UdpState::Suspect { since },
+        2 => UdpState::Suspect {
+            since,
+            delivered: then != Secs::default(),
+        },
         3 => UdpState::NeverCame { next_probe },
         4 => UdpState::Broken { since, next_probe },
         5 => UdpState::Throttled { since, next_probe },
@@ -171,13 +174,14 @@ fn read_udp(from: &mut Reader<'_>) -> Result<UdpHealth, DecodeError> {
     })
 }
 
-/// A number for the state, since when it is so, and when it is probed next or was last seen.
+/// A number for the state, since when it is so, and when it is probed next, was last seen, or, of a
+/// suspicion that others speak against, once more since when.
 fn udp_parts(state: UdpState) -> (u8, Secs, Secs) {
     let none = Secs::default();
     match state {
         UdpState::Unknown => (0, none, none),
         UdpState::Working { since, seen } => (1, since, seen),
-        UdpState::Suspect { since } => (2, since, none),
+        UdpState::Suspect { since, delivered } => (2, since, if delivered { since } else { none }),
         UdpState::NeverCame { next_probe } => (3, none, next_probe),
         UdpState::Broken { since, next_probe } => (4, since, next_probe),
         UdpState::Throttled { since, next_probe } => (5, since, next_probe),

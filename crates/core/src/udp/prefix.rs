@@ -12,7 +12,7 @@ impl UdpHealth {
                 ..none
             },
             UdpState::Broken { since, .. } => Self {
-                state: UdpState::Suspect { since },
+                state: UdpState::suspect(since, false),
                 ..none
             },
             UdpState::NeverCame { .. } => Self {

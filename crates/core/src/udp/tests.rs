@@ -33,9 +33,31 @@ fn after(events: &[(u64, UdpEvent)]) -> UdpHealth {
     health
 }
 
+/// Behind one address some go on over QUIC while one of them leaves, and another comes over TCP.
+#[test]
+fn one_of_many_that_leaves_breaks_nothing_for_the_others() {
+    let policy = UdpPolicy::default();
+    // when QUIC carries a response, whether the address is broken for it
+    for (delivered, broken) in [(None, true), (Some(101), false)] {
+        let mut health = after(&[(0, Arrived), (100, Broke)]);
+        if let Some(time) = delivered {
+            health.on_delivered(secs(time));
+        }
+        health.on_event(BackOnTcp, at(102), &policy);
+        let is_broken = matches!(health.state, UdpState::Broken { .. });
+        assert_eq!(is_broken, broken, "{delivered:?}");
+        // A second break counts in any case.
+        health.on_event(Broke, at(200), &policy);
+        assert!(
+            matches!(health.state, UdpState::Broken { .. }),
+            "{delivered:?}"
+        );
+    }
+}
+
 #[test]
 fn clients_move_between_states() {
-    let suspect = |since| UdpState::Suspect { since: secs(since) };
+    let suspect = |since| UdpState::suspect(secs(since), false);
     let never_came = |probe| UdpState::NeverCame {
         next_probe: secs(probe),
     };
@@ -91,6 +113,11 @@ fn clients_move_between_states() {
             "back on TCP much later",
             &[(0, Broke), (70, BackOnTcp)],
             suspect(0),
+        ),
+        (
+            "back on TCP, just after others have arrived",
+            &[(0, Arrived), (50, Arrived), (52, Broke), (53, BackOnTcp)],
+            UdpState::suspect(secs(52), true),
         ),
         (
             "TCP beside a healthy QUIC",
