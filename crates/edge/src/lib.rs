@@ -17,6 +17,7 @@ mod egress;
 mod events;
 mod globs;
 mod header_size;
+mod http2_body;
 mod limits;
 pub mod lines;
 mod listen;

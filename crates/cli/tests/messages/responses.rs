@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Request;
+use http::{Request, Response};
 
 use crate::common::client::{self, H2, H3};
 use crate::common::fetch::{Http, curl, fetch};
@@ -316,6 +316,55 @@ fn early_hints_of_an_upstream_reach_the_client() {
             assert!(text.ends_with("\r\n\r\nok"), "{text}");
         }
     }
+}
+
+/// An upstream of HTTP/2 that answers each request with 103, twice, and 200; until the test's runtime
+/// ends. hyper's server has no way to do so.
+async fn hinting_http2() -> std::net::SocketAddr {
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                while let Some(Ok((_, mut reply))) = connection.accept().await {
+                    tokio::spawn(async move {
+                        for path in ["</a.css>", "</b.css>"] {
+                            let hint = Response::builder().status(103).header("link", path);
+                            reply.send_informational(hint.body(()).unwrap()).unwrap();
+                            tokio::time::sleep(Duration::from_millis(50)).await;
+                        }
+                        let mut body = reply.send_response(Response::new(()), false).unwrap();
+                        body.send_data(Bytes::from("ok"), true).unwrap();
+                    });
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn early_hints_of_an_upstream_of_http2_reach_the_client() {
+    let upstream = format!("h2c://{}", hinting_http2().await);
+    tokio::task::spawn_blocking(move || {
+        let server = Server::start(&["--upstream", &upstream]);
+        let request = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+        for _ in 0..2 {
+            let got = exchange(&server, request, "\r\n\r\nok");
+            let heads: Vec<_> = got.split("\r\n\r\n").collect();
+            assert_eq!(heads.len(), 4, "{got}");
+            assert_eq!(heads[0], "HTTP/1.1 103 Early Hints\r\nlink: </a.css>");
+            assert_eq!(heads[1], "HTTP/1.1 103 Early Hints\r\nlink: </b.css>");
+            assert!(heads[2].starts_with("HTTP/1.1 200 OK\r\n"), "{got}");
+        }
+        assert_eq!(ask(Http::H2, &server, "GET", "/").body, b"ok");
+        assert_eq!(ask(Http::H3, &server, "GET", "/").body, b"ok");
+    })
+    .await
+    .unwrap();
 }
 
 /// The content is sent once 100 has come.

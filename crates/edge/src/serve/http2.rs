@@ -24,6 +24,7 @@ use crate::config::Config;
 use crate::conn::Conn;
 use crate::content::{Body, BoxError, Interim, Protocol, RequestBody};
 use crate::header_size::HeaderSize;
+use crate::http2_body::{self, Http2Body};
 use crate::measure::{Content, MeteredIo, Ticket, TrackedBody};
 use upload::Upload;
 
@@ -146,8 +147,8 @@ async fn try_answer(
         protocol.as_ref().map(h2::ext::Protocol::as_str),
         &mut request,
     );
-    let length = upload::announced_length(request.headers());
-    let request = request.map(|stream| RequestBody::new(Upload::new(stream, length)));
+    let length = http2_body::announced_length(request.headers());
+    let request = request.map(|stream| RequestBody::new(Upload(Http2Body::new(stream, length))));
     // In a box, since it takes more memory than a response that waits for its client.
     let response = Box::pin(respond_in_time(conn, request, reply, &mut ticket)).await?;
     let length = announced_length(&response).filter(|_| !is_head);

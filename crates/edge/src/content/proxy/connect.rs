@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http1;
 use hyper::upgrade::Upgraded;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -13,6 +13,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::config::{ProxyConfig, UpstreamHttp};
 use super::error::{ProxyError, SendError};
+use super::http2::Http2;
 use super::read_on::ReadOn;
 use super::tls::Tls;
 use super::upload::Upload;
@@ -32,7 +33,7 @@ pub(super) enum Sender {
     /// One request at a time.
     Http1(Http1),
     /// Any number; clones share the connection.
-    Http2(http2::SendRequest<Upload>),
+    Http2(Http2),
 }
 
 /// A connection of HTTP/1.1.
@@ -101,7 +102,9 @@ impl Connector {
             .max_header_size(self.header_size.head_size())
             .max_buf_size(self.header_size.buffer())
             .handshake(TokioIo::new(ReadOn::new(stream)));
-        let (sender, connection) = handshake.await.map_err(SendError::Handshake)?;
+        let (sender, connection) = handshake
+            .await
+            .map_err(|error| SendError::Handshake(error.into()))?;
         let task = tokio::spawn(async move {
             if let Err(error) = connection.with_upgrades().await {
                 tracing::debug!(%error, "connection to the upstream");
@@ -115,21 +118,10 @@ impl Connector {
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) -> Result<Sender, SendError> {
-        let handshake = http2::Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .max_header_list_size(self.header_size.list_size())
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .keep_alive_interval(PING_INTERVAL)
-            .keep_alive_timeout(PING_TIMEOUT)
-            .handshake(TokioIo::new(stream));
-        let (sender, connection) = handshake.await.map_err(SendError::Handshake)?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "connection to the upstream");
-            }
-        });
-        Ok(Sender::Http2(sender))
+        let http2 = Http2::begin(stream, self.header_size).await;
+        http2
+            .map(Sender::Http2)
+            .map_err(|error| SendError::Handshake(error.into()))
     }
 }
 
@@ -150,12 +142,3 @@ fn reset_tcp(stream: &TcpStream) {
     // Fails only where it is closed already.
     let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }
-
-/// Bytes that an upstream may send ahead of a slow client.
-const STREAM_WINDOW: u32 = 256 * 1024;
-/// The most that there is (RFC 9113 §6.9.1): clients that stand still must not
-/// take the connection's window from the others.
-const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-/// A connection that died without a word is noticed while requests wait on it.
-const PING_INTERVAL: Duration = Duration::from_secs(20);
-const PING_TIMEOUT: Duration = Duration::from_secs(10);

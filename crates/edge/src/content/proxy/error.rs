@@ -8,6 +8,8 @@ use std::time::Duration;
 use http::StatusCode;
 use http_body_util::LengthLimitError;
 
+use crate::content::BoxError;
+
 /// Why a reverse proxy cannot be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -56,11 +58,11 @@ pub(super) enum SendError {
     #[error("TLS handshake")]
     Tls(#[source] io::Error),
     #[error("starting HTTP")]
-    Handshake(#[source] hyper::Error),
+    Handshake(#[source] ExchangeError),
     #[error("waiting for the response: none within {0:?}")]
     ResponseTimeout(Duration),
     #[error("exchanging request and response")]
-    Exchange(#[source] hyper::Error),
+    Exchange(#[source] ExchangeError),
     #[error("switching protocols: it was not asked to")]
     UnaskedUpgrade,
     #[error("switching protocols: its answer is not that of a WebSocket server")]
@@ -68,52 +70,81 @@ pub(super) enum SendError {
     #[error("reading the response's headers: they are larger than limits.header_size")]
     HeadersTooLarge,
     #[error("reading the response: malformed, or its headers larger than limits.header_size")]
-    Malformed(#[source] hyper::Error),
+    Malformed(#[source] ExchangeError),
     #[error("reading the response: it has a transfer coding other than chunked")]
     TransferCoding,
 }
 
 impl SendError {
     /// What an exchange failed of.
-    pub(super) fn exchange(error: hyper::Error) -> Self {
-        if error.is_parse_too_large() {
-            return Self::HeadersTooLarge;
-        }
-        // h2 has one reason for both.
+    pub(super) fn exchange(error: ExchangeError) -> Self {
+        // h2 has one reason for headers that are too large, too.
         let is_malformed = |error: &h2::Error| {
             error.is_library() && error.reason() == Some(h2::Reason::PROTOCOL_ERROR)
         };
-        if cause::<h2::Error>(&error).is_some_and(is_malformed) {
-            return Self::Malformed(error);
+        match &error {
+            ExchangeError::Http1(http1) if http1.is_parse_too_large() => Self::HeadersTooLarge,
+            ExchangeError::Http2(http2) if is_malformed(http2) => Self::Malformed(error),
+            _ => Self::Exchange(error),
         }
-        Self::Exchange(error)
     }
 
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::ConnectTimeout(_) | Self::ResponseTimeout(_) => StatusCode::GATEWAY_TIMEOUT,
             Self::Exchange(error) if is_too_large(error) => StatusCode::PAYLOAD_TOO_LARGE,
-            // The client's own body ended in an error.
-            Self::Exchange(error) if error.is_user() => StatusCode::BAD_REQUEST,
+            Self::Exchange(error) if error.is_of_content() => StatusCode::BAD_REQUEST,
             _ => StatusCode::BAD_GATEWAY,
         }
     }
 }
 
-/// Whether an upstream of HTTP/2 has not looked at the request (RFC 9113 §8.7).
-pub(super) fn is_refused(error: &hyper::Error) -> bool {
-    cause::<h2::Error>(error).is_some_and(|error| {
-        error.is_remote() && error.reason() == Some(h2::Reason::REFUSED_STREAM)
-    })
+/// Why the exchange of a request and its response failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ExchangeError {
+    #[error(transparent)]
+    Http1(#[from] hyper::Error),
+    #[error(transparent)]
+    Http2(#[from] h2::Error),
+    #[error("reading the request's content")]
+    Content(#[source] BoxError),
 }
 
-fn is_too_large(error: &hyper::Error) -> bool {
-    cause::<LengthLimitError>(error).is_some()
+impl ExchangeError {
+    /// Whether a connection that was kept may have been closed by the upstream meanwhile.
+    pub(super) fn may_be_stale(&self) -> bool {
+        match self {
+            Self::Http1(error) => !error.is_user() && !error.is_parse(),
+            Self::Http2(error) => error.is_io() || error.is_go_away(),
+            Self::Content(_) => false,
+        }
+    }
+
+    /// Whether an upstream of HTTP/2 has not looked at the request (RFC 9113 §8.7).
+    pub(super) fn is_refused(&self) -> bool {
+        match self {
+            Self::Http2(error) => {
+                error.is_remote() && error.reason() == Some(h2::Reason::REFUSED_STREAM)
+            }
+            Self::Http1(_) | Self::Content(_) => false,
+        }
+    }
+
+    /// Whether the client's own content ended in an error.
+    fn is_of_content(&self) -> bool {
+        match self {
+            Self::Http1(error) => error.is_user(),
+            Self::Http2(_) => false,
+            Self::Content(_) => true,
+        }
+    }
 }
 
-fn cause<E: Error + 'static>(error: &hyper::Error) -> Option<&E> {
-    std::iter::successors(error.source(), |error| (*error).source())
-        .find_map(<dyn Error>::downcast_ref)
+fn is_too_large(error: &ExchangeError) -> bool {
+    let causes = std::iter::successors(error.source(), |error| (*error).source());
+    causes
+        .into_iter()
+        .any(|cause| cause.is::<LengthLimitError>())
 }
 
 /// Why a response's body from the upstream ended early.
@@ -122,7 +153,7 @@ fn cause<E: Error + 'static>(error: &hyper::Error) -> Option<&E> {
 pub enum BodyError {
     /// The connection failed, or what came over it was malformed.
     #[error("reading the upstream's response")]
-    Upstream(#[source] hyper::Error),
+    Upstream(#[source] BoxError),
     /// Nothing came for too long.
     #[error("reading the upstream's response: nothing came for {limit:?}")]
     Idle {

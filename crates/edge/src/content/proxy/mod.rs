@@ -10,6 +10,7 @@ mod connect;
 mod download;
 mod error;
 mod headers;
+mod http2;
 mod idle;
 mod outgoing;
 mod pool;

@@ -92,10 +92,7 @@ impl Outgoing {
     fn frame_http1(&mut self) {
         let body = self.request.body();
         let (is_empty, is_known) = (body.is_end_stream(), body.size_hint().exact().is_some());
-        let wants_content = matches!(
-            *self.request.method(),
-            Method::POST | Method::PUT | Method::PATCH
-        );
+        let wants_content = self.wants_content();
         let headers = self.request.headers_mut();
         if headers.contains_key(header::CONTENT_LENGTH) {
             return;
@@ -115,5 +112,21 @@ impl Outgoing {
         headers.remove(header::HOST);
         headers.remove(header::CONNECTION);
         headers.remove(header::TRANSFER_ENCODING);
+        let length = self.request.body().size_hint().exact();
+        let length = length.filter(|&length| length > 0 || self.wants_content());
+        if let Some(length) = length {
+            let headers = self.request.headers_mut();
+            headers
+                .entry(header::CONTENT_LENGTH)
+                .or_insert_with(|| length.into());
+        }
+    }
+
+    /// Whether the method has content by definition (RFC 9110 §8.6).
+    fn wants_content(&self) -> bool {
+        matches!(
+            *self.request.method(),
+            Method::POST | Method::PUT | Method::PATCH
+        )
     }
 }

@@ -5,17 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use http::Response;
-use hyper::body::Incoming;
-use hyper::client::conn::http2;
 use tokio::task::AbortHandle;
 
 use super::config::{ProxyConfig, UpstreamHttp};
-use super::connect::{Connector, Sender};
-use super::error::{SendError, is_refused};
+use super::connect::{Connector, Http1, Sender};
+use super::download::Incoming;
+use super::error::{ExchangeError, SendError};
+use super::http2::Http2;
 use super::idle::Idle;
 use super::outgoing::{Outgoing, Route};
 use super::response::keep_alive;
-use super::upload::Upload;
 
 /// Sends requests over connections to one upstream, kept ones before new ones.
 ///
@@ -26,7 +25,7 @@ use super::upload::Upload;
 pub(super) struct Pool {
     connector: Connector,
     idle: Arc<Idle>,
-    shared: tokio::sync::Mutex<Option<http2::SendRequest<Upload>>>,
+    shared: tokio::sync::Mutex<Option<Http2>>,
     /// Whether a connection may turn out to be of HTTP/2, so that it is waited
     /// for, not made once for each request.
     may_share: AtomicBool,
@@ -70,8 +69,8 @@ impl Pool {
                 Err(Failure::Unsent(unsent, _)) if !is_new => *unsent,
                 Err(Failure::Unsent(_, error)) => return Err(SendError::exchange(error)),
                 Err(Failure::Sent(error)) => {
-                    let is_stale = !is_new && !error.is_user() && !error.is_parse();
-                    let may_repeat = is_stale && is_idempotent || is_refused(&error);
+                    let is_stale = !is_new && error.may_be_stale();
+                    let may_repeat = is_stale && is_idempotent || error.is_refused();
                     let second = second.take().filter(|_| may_repeat);
                     let second = second.and_then(Outgoing::restart);
                     second.ok_or_else(|| SendError::exchange(error))?
@@ -129,44 +128,59 @@ impl Pool {
         Ok(Some((sender, true)))
     }
 
-    async fn exchange(&self, sender: Sender, mut outgoing: Outgoing) -> Result<Answer, Failure> {
-        let route = Arc::clone(&outgoing.route);
-        let is_http2 = matches!(sender, Sender::Http2(_));
-        let (result, connection) = match sender {
-            Sender::Http1(mut http1) => {
-                outgoing.aim_http1();
-                let sending = http1.sender.try_send_request(outgoing.request);
-                let result = self.unless_stalled(&route, sending).await?;
-                let connection = http1.task.clone();
-                let response = result.as_ref().ok();
-                let allows = response.and_then(|response| keep_alive(response.headers()));
-                self.idle.keep(http1, allows);
-                (result, Some(connection))
-            }
-            Sender::Http2(mut sender) => {
-                outgoing.aim_http2();
-                let sending = sender.try_send_request(outgoing.request);
-                (self.unless_stalled(&route, sending).await?, None)
-            }
-        };
-        let mut error = match result {
-            Ok(response) => {
-                return Ok(Answer {
-                    response,
-                    connection,
-                });
-            }
-            Err(error) => error,
-        };
-        let Some(request) = error.take_message() else {
-            return Err(Failure::Sent(error.into_error()));
-        };
-        if is_http2 {
+    async fn exchange(&self, sender: Sender, outgoing: Outgoing) -> Result<Answer, Failure> {
+        match sender {
+            Sender::Http1(http1) => self.exchange_http1(http1, outgoing).await,
+            Sender::Http2(http2) => self.exchange_http2(http2, outgoing).await,
+        }
+    }
+
+    async fn exchange_http1(
+        &self,
+        mut http1: Http1,
+        mut outgoing: Outgoing,
+    ) -> Result<Answer, Failure> {
+        outgoing.aim_http1();
+        let Outgoing { request, route } = outgoing;
+        let sending = http1.sender.try_send_request(request);
+        let result = self.unless_stalled(&route, sending).await?;
+        let connection = http1.task.clone();
+        let response = result.as_ref().ok();
+        let allows = response.and_then(|response| keep_alive(response.headers()));
+        self.idle.keep(http1, allows);
+        match result {
+            Ok(response) => Ok(Answer {
+                response: response.map(Incoming::Http1),
+                connection: Some(connection),
+            }),
+            Err(mut error) => Err(match error.take_message() {
+                Some(request) => {
+                    let unsent = Box::new(Outgoing { request, route });
+                    Failure::Unsent(unsent, error.into_error().into())
+                }
+                None => Failure::Sent(error.into_error().into()),
+            }),
+        }
+    }
+
+    async fn exchange_http2(
+        &self,
+        mut http2: Http2,
+        mut outgoing: Outgoing,
+    ) -> Result<Answer, Failure> {
+        if let Err(error) = http2.ready().await {
             // It is closing, though it may not say so yet.
             *self.shared.lock().await = None;
+            return Err(Failure::Unsent(Box::new(outgoing), error.into()));
         }
-        let unsent = Box::new(Outgoing { request, route });
-        Err(Failure::Unsent(unsent, error.into_error()))
+        outgoing.aim_http2();
+        let Outgoing { request, route } = outgoing;
+        let sending = http2.send(request, route.interim.as_ref());
+        let response = self.unless_stalled(&route, sending).await?;
+        Ok(Answer {
+            response: response.map_err(Failure::Sent)?.map(Incoming::Http2),
+            connection: None,
+        })
     }
 
     async fn unless_stalled<T>(
@@ -192,9 +206,9 @@ pub(super) struct Answer {
 /// How an exchange failed.
 enum Failure {
     /// Nothing of the request was sent.
-    Unsent(Box<Outgoing>, hyper::Error),
+    Unsent(Box<Outgoing>, ExchangeError),
     /// Some or all of it was.
-    Sent(hyper::Error),
+    Sent(ExchangeError),
     TimedOut,
 }
 
