@@ -122,6 +122,34 @@ fn a_browser_follows_alt_svc_and_comes_back_after_clear() {
     assert!(clear >= 1.0, "{clear}");
 }
 
+#[test]
+fn a_browser_gets_early_answers() {
+    if !has_chromium("a_browser_gets_early_answers") {
+        return;
+    }
+    const UPLOADS: &str = "(async () => {
+        const answers = [];
+        for (let i = 0; i < 20; i++) {
+            const upload = fetch('/upload', { method: 'POST', body: new Uint8Array(5_000_000) });
+            answers.push(await upload.then(answer => answer.status, error => `${error}`));
+        }
+        return answers;
+    })()";
+    let site = site();
+    for (policy, version) in [("h1", "http/1.1"), ("h2", "h2"), ("h3", "h3")] {
+        let policy = format!("policy.version={policy}");
+        let limit = ["--set", "limits.body_size=100kB"];
+        let server = Server::start(&[&[site.path(), "--set", &policy], &limit[..]].concat());
+        block_on(async {
+            let mut browser = Browser::start(&server).await;
+            browser.visit().await;
+            until(&mut browser, version).await;
+            let answers = browser.evaluate(UPLOADS).await;
+            assert_eq!(answers, json!([413; 20]), "{version}");
+        });
+    }
+}
+
 /// Asks until a request comes over `version`: QUIC is connected in the background.
 async fn until(browser: &mut Browser, version: &str) {
     let begun = Instant::now();
