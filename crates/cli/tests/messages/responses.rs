@@ -336,7 +336,11 @@ async fn hinting_http2() -> std::net::SocketAddr {
                             reply.send_informational(hint.body(()).unwrap()).unwrap();
                             tokio::time::sleep(Duration::from_millis(50)).await;
                         }
-                        let mut body = reply.send_response(Response::new(()), false).unwrap();
+                        let ok = Response::builder()
+                            .header("content-length", 2)
+                            .body(())
+                            .unwrap();
+                        let mut body = reply.send_response(ok, false).unwrap();
                         body.send_data(Bytes::from("ok"), true).unwrap();
                     });
                 }

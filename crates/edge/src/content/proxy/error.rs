@@ -144,7 +144,7 @@ fn is_too_large(error: &ExchangeError) -> bool {
     let causes = std::iter::successors(error.source(), |error| (*error).source());
     causes
         .into_iter()
-        .any(|cause| cause.is::<LengthLimitError>())
+        .any(<dyn Error>::is::<LengthLimitError>)
 }
 
 /// Why a response's body from the upstream ended early.
