@@ -141,10 +141,8 @@ impl ExchangeError {
 }
 
 fn is_too_large(error: &ExchangeError) -> bool {
-    let causes = std::iter::successors(error.source(), |error| (*error).source());
-    causes
-        .into_iter()
-        .any(<dyn Error>::is::<LengthLimitError>)
+    let mut causes = std::iter::successors(error.source(), |error| (*error).source());
+    causes.any(<dyn Error>::is::<LengthLimitError>)
 }
 
 /// Why a response's body from the upstream ended early.
