@@ -1,6 +1,6 @@
 # The daily commands; the work is done in scripts/.
 
-.PHONY: help run test test-long soak check bench-edge fuzz model clean
+.PHONY: help run test test-long soak check bench-edge bench-uploads fuzz model clean
 
 help:
 	@echo 'make run          serve the sample site on https://localhost:8443'
@@ -11,6 +11,7 @@ help:
 	@echo '                  (HIKYAKU_SOAK=600 for ten minutes)'
 	@echo 'make check        formatting, lints, documentation, scripts, dependencies'
 	@echo 'make bench-edge   what the edge server costs, beside nginx'
+	@echo 'make bench-uploads  uploads over a satellite link, by every version (root)'
 	@echo 'make fuzz         feed the parsers what nobody would write, a minute each'
 	@echo 'make model        measure and fit models/default.json anew (root)'
 	@echo 'make clean        remove everything that was built or generated'
@@ -33,6 +34,9 @@ check:
 
 bench-edge:
 	@bash scripts/bench-edge.sh $(ARGS)
+
+bench-uploads:
+	@bash scripts/bench-uploads.sh $(ARGS)
 
 fuzz:
 	@bash scripts/fuzz.sh $(ARGS)
