@@ -3,18 +3,18 @@
 .PHONY: help run test test-long soak check bench-edge bench-uploads fuzz model clean
 
 help:
-	@echo 'make run          serve the sample site on https://localhost:8443'
-	@echo '                  (ARGS="--set policy.version=h2" adds to the command line)'
-	@echo 'make test         install what tests need, then run every test but the long ones'
-	@echo 'make test-long    the long ones: experiments in the lab, crashes again and again'
-	@echo 'make soak         an hour of mixed clients, reloads, restarts and kills'
-	@echo '                  (HIKYAKU_SOAK=600 for ten minutes)'
-	@echo 'make check        formatting, lints, documentation, scripts, dependencies'
-	@echo 'make bench-edge   what the edge server costs, beside nginx'
+	@echo 'make run            serve the sample site on https://localhost:8443'
+	@echo '                    (ARGS="--set policy.version=h2" adds to the command line)'
+	@echo 'make test           install what tests need, then run every test but the long ones'
+	@echo 'make test-long      the long ones: experiments in the lab, crashes again and again'
+	@echo 'make soak           an hour of mixed clients, reloads, restarts and kills'
+	@echo '                    (HIKYAKU_SOAK=600 for ten minutes)'
+	@echo 'make check          formatting, lints, documentation, scripts, dependencies'
+	@echo 'make bench-edge     what the edge server costs, beside nginx'
 	@echo 'make bench-uploads  uploads over a satellite link, by every version (root)'
-	@echo 'make fuzz         feed the parsers what nobody would write, a minute each'
-	@echo 'make model        measure and fit models/default.json anew (root)'
-	@echo 'make clean        remove everything that was built or generated'
+	@echo 'make fuzz           feed the parsers what nobody would write, a minute each'
+	@echo 'make model          measure and fit models/default.json anew (root)'
+	@echo 'make clean          remove everything that was built or generated'
 
 run:
 	@bash scripts/run.sh $(ARGS)

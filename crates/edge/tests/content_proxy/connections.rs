@@ -229,3 +229,34 @@ async fn an_answer_that_comes_early_passes_from_every_kind_of_upstream() {
         }
     }
 }
+
+/// It answers each request at once, takes no content, and says nothing more.
+async fn answers_early_and_reads_nothing(stream: TcpStream, _: usize) {
+    let mut connection = h2::server::handshake(stream).await.unwrap();
+    let mut kept = Vec::new();
+    while let Some(Ok((request, mut reply))) = connection.accept().await {
+        kept.push(request.into_body());
+        let mut body = reply.send_response(Response::new(()), false).unwrap();
+        body.send_data(Bytes::from("early"), true).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn content_that_an_upstream_of_http2_never_takes_is_given_up() {
+    let upstream = raw_upstream(answers_early_and_reads_nothing).await;
+    let edge = Edge::new(&format!("h2c://{upstream}"), &impatient());
+    let made = Arc::new(AtomicUsize::new(0));
+    let response = edge
+        .send(post("/", counted(64, 1 << 20, Arc::clone(&made))))
+        .await;
+    assert_eq!(read(response).await, "early");
+    let given_up = async {
+        // The content has the other count.
+        while Arc::strong_count(&made) > 1 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let given_up = tokio::time::timeout(Duration::from_secs(10), given_up).await;
+    given_up.expect("the content waits for ever");
+    assert!(made.load(Relaxed) < 3 << 20, "it was read regardless");
+}

@@ -58,8 +58,8 @@ impl Body for Incoming {
 pub(super) struct Download {
     body: Incoming,
     request: Arc<Activity>,
-    /// What drives the connection, where it is this exchange's alone.
-    connection: Option<AbortHandle>,
+    /// What sends the rest of the request.
+    rest: Option<AbortHandle>,
     limit: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     is_waiting: bool,
@@ -69,13 +69,13 @@ impl Download {
     pub(super) const fn new(
         body: Incoming,
         request: Arc<Activity>,
-        connection: Option<AbortHandle>,
+        rest: Option<AbortHandle>,
         limit: Duration,
     ) -> Self {
         Self {
             body,
             request,
-            connection,
+            rest,
             limit,
             timer: None,
             is_waiting: false,
@@ -132,14 +132,14 @@ impl Body for Download {
 /// An upstream that has answered may never take the rest of the request.
 impl Drop for Download {
     fn drop(&mut self) {
-        if let Some(connection) = self.connection.take()
+        if let Some(rest) = self.rest.take()
             && self.request.is_uploading()
         {
             let (request, limit) = (Arc::clone(&self.request), self.limit);
             tokio::spawn(async move {
                 tokio::select! {
                     () = request.uploaded() => {}
-                    () = request.stalled(limit) => connection.abort(),
+                    () = request.stalled(limit) => rest.abort(),
                 }
             });
         }

@@ -13,6 +13,7 @@ use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::error::ExchangeError;
 use super::response;
@@ -92,7 +93,7 @@ impl Http2 {
         });
         let response = response.await?;
         // An answer may come early; the rest of the request goes on beside it.
-        let upload = upload.map(|upload| RestOfUpload(tokio::spawn(upload).abort_handle()));
+        let upload = upload.map(|upload| tokio::spawn(upload).abort_handle());
         Ok(response.map(|body| ResponseBody {
             body,
             upload,
@@ -185,7 +186,8 @@ where
     T: AsyncRead + AsyncWrite + Unpin,
 {
     let mut pings = connection.ping_pong();
-    let mut interval = tokio::time::interval(PING_INTERVAL);
+    let first = Instant::now() + PING_INTERVAL;
+    let mut interval = tokio::time::interval_at(first, PING_INTERVAL);
     loop {
         let answers = async {
             interval.tick().await;
@@ -216,13 +218,16 @@ where
 #[derive(Debug)]
 pub(super) struct ResponseBody {
     body: Http2Body,
-    upload: Option<RestOfUpload>,
+    upload: Option<AbortHandle>,
     _in_use: Arc<()>,
 }
 
-/// What still sends a request's content.
-#[derive(Debug)]
-struct RestOfUpload(AbortHandle);
+impl ResponseBody {
+    /// What still sends the request's content.
+    pub(super) fn upload(&self) -> Option<AbortHandle> {
+        self.upload.clone()
+    }
+}
 
 impl Body for ResponseBody {
     type Data = Bytes;
@@ -246,10 +251,10 @@ impl Body for ResponseBody {
 
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        if let Some(RestOfUpload(task)) = &self.upload
+        if let Some(upload) = &self.upload
             && !self.body.is_end_stream()
         {
-            task.abort();
+            upload.abort();
         }
     }
 }

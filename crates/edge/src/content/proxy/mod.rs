@@ -171,10 +171,7 @@ impl Proxy {
         activity: Arc<Activity>,
         tunnel: Option<Tunnel>,
     ) -> Result<Response<Body>, SendError> {
-        let Answer {
-            mut response,
-            connection,
-        } = answer;
+        let Answer { mut response, rest } = answer;
         let upstream = hyper::upgrade::on(&mut response);
         let (mut parts, body) = response.into_parts();
         parts.extensions.clear();
@@ -189,7 +186,7 @@ impl Proxy {
             return Err(SendError::NoWebSocket);
         }
         let is_complete = body.is_end_stream();
-        let download = Download::new(body, activity, connection, self.idle_timeout);
+        let download = Download::new(body, activity, rest, self.idle_timeout);
         let body = if is_complete {
             Body::empty()
         } else {

@@ -144,14 +144,14 @@ impl Pool {
         let Outgoing { request, route } = outgoing;
         let sending = http1.sender.try_send_request(request);
         let result = self.unless_stalled(&route, sending).await?;
-        let connection = http1.task.clone();
+        let rest = Some(http1.task.clone());
         let response = result.as_ref().ok();
         let allows = response.and_then(|response| keep_alive(response.headers()));
         self.idle.keep(http1, allows);
         match result {
             Ok(response) => Ok(Answer {
                 response: response.map(Incoming::Http1),
-                connection: Some(connection),
+                rest,
             }),
             Err(mut error) => Err(match error.take_message() {
                 Some(request) => {
@@ -177,9 +177,10 @@ impl Pool {
         let Outgoing { request, route } = outgoing;
         let sending = http2.send(request, route.interim.as_ref());
         let response = self.unless_stalled(&route, sending).await?;
+        let response = response.map_err(Failure::Sent)?;
         Ok(Answer {
-            response: response.map_err(Failure::Sent)?.map(Incoming::Http2),
-            connection: None,
+            rest: response.body().upload(),
+            response: response.map(Incoming::Http2),
         })
     }
 
@@ -199,8 +200,8 @@ impl Pool {
 /// The head of an upstream's response.
 pub(super) struct Answer {
     pub(super) response: Response<Incoming>,
-    /// What drives the connection of HTTP/1.1 that it came on.
-    pub(super) connection: Option<AbortHandle>,
+    /// What sends the rest of the request: on HTTP/1.1 what drives the connection.
+    pub(super) rest: Option<AbortHandle>,
 }
 
 /// How an exchange failed.
