@@ -2,7 +2,8 @@
 //!
 //! Content counts from when it was read until the connection has written and dropped it; on QUIC, until
 //! it is acknowledged. A connection whose share is used up, or whose socket takes no more, reads nothing
-//! until the client takes something. Each connection may always hold [`RESERVE`] bytes, so that no client waits for another.
+//! until the client takes something. Each connection may always hold [`RESERVE`] bytes, so that no client
+//! waits for another.
 
 mod body;
 
