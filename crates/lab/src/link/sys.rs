@@ -109,10 +109,12 @@ fn spin(cpus: &CpuSet, parent: Pid) -> io::Result<()> {
     setsid()?;
     set_name(c"awake")?;
     lower_autogroup();
-    set_policy(libc::SCHED_IDLE, 0)?;
-    sched_setaffinity(None, cpus)?;
+    // Before the policy: a process of the least priority may wait long for its turn, and would
+    // keep the sockets of its parent open meanwhile.
     // SAFETY: nothing here uses a file after that.
     unsafe { libc::close_range(0, c_uint::MAX, 0) };
+    set_policy(libc::SCHED_IDLE, 0)?;
+    sched_setaffinity(None, cpus)?;
     while getppid() == Some(parent) {
         for _ in 0..100_000 {
             hint::spin_loop();
