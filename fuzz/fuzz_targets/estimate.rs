@@ -5,14 +5,14 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
 
-use hikyaku_core::arm::{ByTransport, CongestionSet};
+use hikyaku_units::arm::{ByTransport, CongestionSet};
 use hikyaku_core::decide::decide;
 use hikyaku_core::estimate::{ENCODED_LEN, Estimate};
 use hikyaku_core::key::Key;
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::table::{ClientTable, TableConfig};
-use hikyaku_core::units::Timestamp;
+use hikyaku_units::Timestamp;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

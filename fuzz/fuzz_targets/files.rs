@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use hikyaku_core::arm::Version;
+use hikyaku_units::arm::Version;
 use hikyaku_edge::content::{Content, Files, FilesConfig, Peer, RequestBody};
 use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Empty};

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use hikyaku_core::arm::{Arm, Congestion, Version};
+use hikyaku_units::arm::{Arm, Congestion, Version};
 use hikyaku_core::model::Model;
-use hikyaku_core::units::{LossRate, Rate};
+use hikyaku_units::{LossRate, Rate};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|json: &str| {

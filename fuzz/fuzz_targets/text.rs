@@ -5,9 +5,9 @@
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
-use hikyaku_core::arm::Arm;
+use hikyaku_units::arm::Arm;
 use hikyaku_core::key::{Key, Prefix};
-use hikyaku_core::units::{ByteSize, LossRate, Rate, duration};
+use hikyaku_units::{ByteSize, LossRate, Rate, duration};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

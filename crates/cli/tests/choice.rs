@@ -12,9 +12,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hikyaku_core::units::{ByteSize, LossRate, Rate};
 use hikyaku_lab::link::{CLIENT_V4, LinkPair, SERVER_V4, Topology};
 use hikyaku_netsim::{LinkConfig, Loss, QueueLimit};
+use hikyaku_units::{ByteSize, LossRate, Rate};
 use serde_json::Value;
 use tempfile::TempDir;
 

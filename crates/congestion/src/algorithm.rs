@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use hikyaku_core::arm::Congestion;
+use hikyaku_units::arm::Congestion;
 
 /// A congestion control algorithm of QUIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@ mod trust;
 
 use std::time::{Duration, Instant};
 
-use hikyaku_core::known::Known;
+use hikyaku_units::SavedPath;
 
 use self::trust::Trust;
 use crate::Settings;
@@ -45,7 +45,7 @@ pub(crate) struct Floor {
     /// Rounds from it to the next.
     interval: u64,
     /// Until the first acknowledgement tells whether it is the same path.
-    known: Option<Known>,
+    known: Option<SavedPath>,
     /// Bytes of the window until then that CUBIC would not have begun with.
     unearned: f64,
     jump: Option<Jump>,

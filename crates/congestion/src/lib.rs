@@ -32,7 +32,7 @@ pub use adaptive::{Adaptive, Factory, Flight, Handle};
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use state::State;
 
-use hikyaku_core::known::Known;
+use hikyaku_units::SavedPath;
 
 /// Bytes that a connection of the server may have sent and not acknowledged, which bounds
 /// every window: the path's BDP up to 1 Gbit/s at 100 ms.
@@ -46,7 +46,7 @@ pub struct Settings {
     /// Bytes below which the window never falls, whatever is lost (FLOOR §5). Default none.
     pub min_cwnd: Option<u64>,
     /// What the path has shown before, for [`Algorithm::Floor`]. Default nothing.
-    pub known: Option<Known>,
+    pub known: Option<SavedPath>,
 }
 
 impl Settings {

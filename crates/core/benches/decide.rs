@@ -15,7 +15,6 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hikyaku_core::arm::{Arm, ByTransport, Congestion, CongestionSet, Version};
 use hikyaku_core::decide::{Session, decide};
 use hikyaku_core::model::{ArmTable, AxesFile, FORMAT, Model, ModelFile, Source};
 use hikyaku_core::path::{
@@ -25,8 +24,9 @@ use hikyaku_core::path::{
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::sample::{Observation, Outcome, PathSample, UdpEvent};
 use hikyaku_core::table::{ClientTable, TableConfig};
-use hikyaku_core::units::{Rate, Timestamp};
 use hikyaku_core::view::PathView;
+use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Version};
+use hikyaku_units::{Rate, Timestamp};
 
 const CLIENTS: u32 = 20_000;
 const ROUNDS: usize = 50;

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use hikyaku_core::arm::{Congestion, Version};
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::sample::{Observation, PathSample};
 use hikyaku_core::table::{ClientTable, TableConfig};
-use hikyaku_core::units::{Rate, Timestamp};
+use hikyaku_units::arm::{Congestion, Version};
+use hikyaku_units::{Rate, Timestamp};
 
 struct Counting;
 

@@ -5,8 +5,8 @@
 //! not.
 
 use crate::estimate::LossCount;
-use crate::mix::mix;
-use crate::units::Secs;
+use hikyaku_units::Secs;
+use hikyaku_units::mix::mix;
 
 /// Why bytes are no record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arm::Arm;
 use crate::decide::{Decision, Group, Missing};
-use crate::human;
 use crate::model::Model;
 use crate::policy::{ConnectionsPolicy, PolicyConfig};
-use crate::units::{LossRate, Rate};
 use crate::view::{LOSS_LIMITED, PathView};
+use hikyaku_units::arm::Arm;
+use hikyaku_units::human;
+use hikyaku_units::{LossRate, Rate};
 
 /// Most connections that a page is spread over: beyond it a page would take more than its share of a
 /// bottleneck.

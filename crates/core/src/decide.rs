@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arm::{Arm, ByTransport, Congestion, Version};
-use crate::human;
-use crate::units::{ByteSize, LossRate, Rate};
+use hikyaku_units::arm::{Arm, ByTransport, Congestion, Version};
+use hikyaku_units::human;
+use hikyaku_units::{ByteSize, LossRate, Rate};
 
 use correct::Corrected;
 
@@ -134,7 +134,7 @@ pub struct Session(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// The time, corrected by outcomes.
-    #[serde(with = "crate::units::duration")]
+    #[serde(with = "hikyaku_units::duration")]
     pub time: Duration,
     /// Relative standard deviation of the model's and the correction's error.
     pub rel_sd: f32,

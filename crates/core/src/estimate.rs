@@ -8,14 +8,14 @@ mod rtt;
 
 use std::time::Duration;
 
-use crate::arm::{ByTransport, Congestion, Transport, Version};
 use crate::decide::{Decided, Group, Session};
 use crate::policy::PolicyConfig;
 use crate::sample::{Outcome, PathSample, UdpEvent};
 use crate::stat::{Stat, faded};
 use crate::udp::{PROBED_WEIGHT, RateVerdict, Rates, UdpHealth};
-use crate::units::{ByteSize, Rate, Secs, Timestamp};
 use crate::view::{LOSS_LIMITED, is_loss_limited};
+use hikyaku_units::arm::{ByTransport, Congestion, Transport, Version};
+use hikyaku_units::{ByteSize, Rate, Secs, Timestamp};
 
 pub use codec::ENCODED_LEN;
 pub(crate) use codec::Packed;

@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arm::{Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
 use crate::connections::{Connections, ConnectionsSummary};
 use crate::decide::{AltSvc, CongestionChoice, Decision, Group, Load, Session, decide};
 use crate::estimate::{Estimate, LossBounds};
 use crate::key::Key;
-use crate::known::Known;
 use crate::model::Model;
 use crate::path::RoutesExplanation;
 use crate::policy::PolicyConfig;
-use crate::units::{ByteSize, Rate, Timestamp, duration};
 use crate::view::{Knowledge, PathView};
+use hikyaku_units::SavedPath;
+use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
+use hikyaku_units::{ByteSize, Rate, Timestamp, duration};
 
 pub use open::{FloorState, OpenConnection, SubflowState};
 pub use udp::Udp;
@@ -124,7 +124,7 @@ pub struct Path {
     /// Response size that the arms are compared for.
     pub size: ByteSize,
     /// What a new connection may begin with.
-    pub known: ByTransport<Option<Known>>,
+    pub known: ByTransport<Option<SavedPath>>,
 }
 
 /// What is known of an address or a prefix. Counts are faded to the present.
@@ -202,7 +202,7 @@ pub fn explain(
         arms: arms(&decision),
         decision: DecisionSummary::of(&decision),
         path: Path {
-            known: ByTransport::from_fn(|transport| knowledge.known(transport, now, policy)),
+            known: ByTransport::from_fn(|transport| knowledge.saved_path(transport, now, policy)),
             ..Path::of(&view, policy)
         },
         max_pacing_rate: policy.max_pacing_rate.rate(),

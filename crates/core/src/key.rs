@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use crate::mix;
-use crate::units::serde_as_text;
+use hikyaku_units::mix;
+use hikyaku_units::serde_as_text;
 
 /// A client address or a prefix. As text `192.0.2.7` or `192.0.2.0/24`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,22 +5,18 @@
 //! comes from seeds that callers give: a recorded trace replays bit for bit.
 #![forbid(unsafe_code)]
 
-pub mod arm;
 pub mod codec;
 pub mod connections;
 pub mod decide;
 pub mod estimate;
 pub mod explain;
-pub mod human;
 pub mod key;
-pub mod known;
-mod mix;
 pub mod model;
 pub mod path;
 pub mod policy;
 pub mod sample;
+mod saved_path;
 mod stat;
 pub mod table;
 pub mod udp;
-pub mod units;
 pub mod view;

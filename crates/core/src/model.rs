@@ -16,9 +16,9 @@ mod grid;
 
 use std::time::Duration;
 
-use crate::arm::{ARMS, Arm, Congestion};
-use crate::units::{LossRate, Rate};
 use grid::{Axes, Grid, Place, Spot};
+use hikyaku_units::arm::{ARMS, Arm, Congestion};
+use hikyaku_units::{LossRate, Rate};
 
 pub use error::{AxisProblem, ModelError};
 pub use file::{ArmTable, AxesFile, FORMAT, ModelFile, Source};

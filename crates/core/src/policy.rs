@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arm::Version;
-use crate::units::{ByteSize, duration};
+use hikyaku_units::arm::Version;
+use hikyaku_units::{ByteSize, duration};
 
 pub use congestion::CongestionPolicy;
 pub use connections::ConnectionsPolicy;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::arm::{Arm, Congestion, Version};
 use crate::decide::Decided;
-use crate::units::Rate;
+use hikyaku_units::Rate;
+use hikyaku_units::arm::{Arm, Congestion, Version};
 
 /// One thing seen of a client.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -17,15 +17,15 @@ mod slab;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::arm::Version;
 use crate::codec::DecodeError;
 use crate::estimate::Estimate;
 use crate::key::{Key, Prefix, prefixes};
 use crate::model::Model;
 use crate::policy::PolicyConfig;
 use crate::sample::{Observation, Outcome};
-use crate::units::Timestamp;
 use crate::view::{Knowledge, PathView};
+use hikyaku_units::Timestamp;
+use hikyaku_units::arm::Version;
 use index::{Index, Target};
 use journal::Journal;
 use lesson::Lesson;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::policy::UdpPolicy;
 use crate::sample::UdpEvent;
-use crate::units::{Secs, Timestamp};
+use hikyaku_units::{Secs, Timestamp};
 
 pub(crate) use throttling::{PROBED_WEIGHT, RateVerdict, Rates};
 

@@ -3,15 +3,15 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::arm::{ARMS, Arm, ByTransport, Congestion, Transport, Version};
 use crate::decide::Session;
 use crate::estimate::{Choice, Estimate, LossBounds, LossCount};
 use crate::key::{Key, Prefix};
-use crate::mix::mix;
 use crate::policy::PolicyConfig;
 use crate::stat::Stat;
 use crate::udp::{UdpState, Verdict};
-use crate::units::{ByteSize, LossRate, Rate, Secs, Timestamp};
+use hikyaku_units::arm::{ARMS, Arm, ByTransport, Congestion, Transport, Version};
+use hikyaku_units::mix::mix;
+use hikyaku_units::{ByteSize, LossRate, Rate, Secs, Timestamp};
 
 /// The estimates of a client's address and of its prefixes, as of their last observations.
 #[derive(Clone, Copy, Debug, PartialEq)]

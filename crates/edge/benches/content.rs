@@ -9,9 +9,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hikyaku_core::arm::Version;
-use hikyaku_core::units::ByteSize;
 use hikyaku_edge::content::{Content, Files, FilesConfig, Peer};
+use hikyaku_units::ByteSize;
+use hikyaku_units::arm::Version;
 use http::{Request, header};
 use http_body_util::{BodyExt, Empty};
 

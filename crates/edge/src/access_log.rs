@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hikyaku_core::arm::Version;
-use hikyaku_core::human;
-use hikyaku_core::units::{ByteSize, Timestamp};
+use hikyaku_units::arm::Version;
+use hikyaku_units::human;
+use hikyaku_units::{ByteSize, Timestamp};
 use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use hikyaku_core::arm::{ByTransport, CongestionSet, Transport};
 use hikyaku_core::connections::{Connections, connections};
 use hikyaku_core::decide::{Decision, decide};
 use hikyaku_core::explain::{Explanation, explain};
@@ -19,8 +18,9 @@ use hikyaku_core::path::PathChanges;
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::sample::Observation;
 use hikyaku_core::table::{Change, ClientTable, Scope, TableConfig};
-use hikyaku_core::units::{Rate, Timestamp};
 use hikyaku_core::view::PathView;
+use hikyaku_units::arm::{ByTransport, CongestionSet, Transport};
+use hikyaku_units::{Rate, Timestamp};
 use parking_lot::Mutex;
 
 use crate::config::Config;
@@ -170,7 +170,7 @@ impl Clients {
         TransportChoice {
             congestion: decision.congestion.get(transport).congestion,
             min_cwnd: rules.policy.min_cwnd.bytes(),
-            known: knowledge.known(transport, now, &rules.policy),
+            known: knowledge.saved_path(transport, now, &rules.policy),
         }
     }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::units::{ByteSize, Rate};
+use hikyaku_units::{ByteSize, Rate};
 use serde::Deserialize;
 
 use crate::content::{FilesConfig, ProxyConfig};
@@ -204,33 +204,33 @@ impl Limits {
 #[serde(default, deny_unknown_fields)]
 pub struct Timeouts {
     /// From the connection's first packet to the end of the TLS handshake. Default `10s`.
-    #[serde(with = "hikyaku_core::units::duration")]
+    #[serde(with = "hikyaku_units::duration")]
     pub handshake: Duration,
     /// For a request's header section to arrive. Default `15s`.
-    #[serde(with = "hikyaku_core::units::duration")]
+    #[serde(with = "hikyaku_units::duration")]
     pub header: Duration,
     /// Without a byte of a request's body. Default `30s`.
-    #[serde(with = "hikyaku_core::units::duration")]
+    #[serde(with = "hikyaku_units::duration")]
     pub body: Duration,
     /// Without the client taking a byte of content, when it has taken none before. Default
     /// `30s`.
-    #[serde(with = "hikyaku_core::units::duration")]
+    #[serde(with = "hikyaku_units::duration")]
     pub send: Duration,
     /// Without the client taking a byte of content, however much it has taken before: each
     /// byte buys the time in which `limits.min_send_rate` carries it. Never below `send`.
     /// Default `10m`.
-    #[serde(with = "hikyaku_core::units::duration")]
+    #[serde(with = "hikyaku_units::duration")]
     pub send_max: Duration,
     /// For the rest of a request's body after an early answer, which is read and discarded so
     /// that the client gets the answer (RFC 9112 §9.6). Default `30s`.
-    #[serde(with = "hikyaku_core::units::duration")]
+    #[serde(with = "hikyaku_units::duration")]
     pub linger: Duration,
     /// For a connection without requests. Default `75s` on TCP; QUIC closes after 30 s
     /// at most, since NATs forget UDP flows by then.
-    #[serde(with = "hikyaku_core::units::duration")]
+    #[serde(with = "hikyaku_units::duration")]
     pub idle: Duration,
     /// For the requests in flight when the server stops. Default `30s`.
-    #[serde(with = "hikyaku_core::units::duration")]
+    #[serde(with = "hikyaku_units::duration")]
     pub drain: Duration,
 }
 

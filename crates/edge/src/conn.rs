@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use hikyaku_core::arm::{Congestion, Transport, Version};
 use hikyaku_core::connections::Connections;
 use hikyaku_core::decide::Decision;
 use hikyaku_core::sample::{Observation, UdpEvent};
-use hikyaku_core::units::Rate;
+use hikyaku_units::Rate;
+use hikyaku_units::arm::{Congestion, Transport, Version};
 use http::{HeaderMap, HeaderValue, header};
 
 use crate::access_log::{Entry, Time};

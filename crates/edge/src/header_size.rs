@@ -1,6 +1,6 @@
 //! The bound on header sections, as each HTTP version takes it.
 
-use hikyaku_core::units::ByteSize;
+use hikyaku_units::ByteSize;
 use http::HeaderMap;
 
 /// `limits.header_size`: the bytes of a header section, in either direction.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use hikyaku_core::units::ByteSize;
+use hikyaku_units::ByteSize;
 use parking_lot::Mutex;
 
 use crate::budget::{Account, Pool, Pools};

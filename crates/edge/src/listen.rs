@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use hikyaku_core::arm::Congestion;
+use hikyaku_units::arm::Congestion;
 
 use crate::config::ListenAddress;
 use crate::mptcp::MptcpGate;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hikyaku_congestion::{Algorithm, Handle};
 use hikyaku_core::explain::{FloorState, OpenConnection, SubflowState};
-use hikyaku_core::units::ByteSize;
+use hikyaku_units::ByteSize;
 
 use crate::conn::Conn;
 use crate::measure::{Socket, Window};

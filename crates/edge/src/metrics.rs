@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use hikyaku_core::arm::{Congestion, Transport, Version};
+use hikyaku_units::arm::{Congestion, Transport, Version};
 use http::StatusCode;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;

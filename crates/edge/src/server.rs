@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use hikyaku_core::arm::Congestion;
+use hikyaku_units::arm::Congestion;
 use quinn::{Endpoint, TokioRuntime, VarInt};
 use rustls::crypto::CryptoProvider;
 use tokio_util::sync::CancellationToken;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Once};
 use std::time::{Instant, SystemTime};
 
 use arc_swap::{ArcSwap, Guard};
-use hikyaku_core::arm::{Congestion, Transport};
 use hikyaku_core::sample::{Observation, UdpEvent};
-use hikyaku_core::units::Timestamp;
+use hikyaku_units::Timestamp;
+use hikyaku_units::arm::{Congestion, Transport};
 use tokio_util::sync::CancellationToken;
 
 use crate::access_log::AccessLog;

@@ -8,7 +8,7 @@ use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use hikyaku_core::units::Rate;
+use hikyaku_units::Rate;
 use rustix::net::sockopt;
 
 pub(crate) use datagram::{Datagrams, send};

@@ -8,9 +8,9 @@
 use std::io;
 
 use hikyaku_congestion::Settings;
-use hikyaku_core::arm::{ByTransport, Congestion, CongestionSet};
-use hikyaku_core::known::Known;
 use hikyaku_core::policy::{CongestionPolicy, PolicyConfig};
+use hikyaku_units::SavedPath;
+use hikyaku_units::arm::{ByTransport, Congestion, CongestionSet};
 
 use crate::listen::probe_congestion;
 use crate::tcp_cc::{Control, Controls};
@@ -23,7 +23,7 @@ pub(crate) struct TransportChoice {
     /// Bytes below which its window never falls, whatever is lost.
     pub(crate) min_cwnd: Option<u64>,
     /// What the path has lately carried.
-    pub(crate) known: Option<Known>,
+    pub(crate) known: Option<SavedPath>,
 }
 
 impl TransportChoice {

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use hikyaku_core::arm::Version;
-use hikyaku_core::units::ByteSize;
 use hikyaku_edge::content::files::{CacheRule, Coding, Symlinks};
 use hikyaku_edge::content::{
     Body, Content, ErrorReason, Files, FilesConfig, Peer, ReadError, RequestBody, omit_content,
 };
+use hikyaku_units::ByteSize;
+use hikyaku_units::arm::Version;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use http_body_util::{BodyExt, Empty};

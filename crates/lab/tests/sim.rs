@@ -7,10 +7,10 @@ mod command;
 use std::time::Duration;
 
 use hikyaku_congestion::{Algorithm, Settings};
-use hikyaku_core::units::{LossRate, Rate};
 use hikyaku_lab::report::stats::jain;
 use hikyaku_lab::sim::{Flow, FlowOutcome, Outcome, Scenario, simulate};
 use hikyaku_netsim::{Ecn, LinkConfig, Loss, QueueLimit};
+use hikyaku_units::{LossRate, Rate};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

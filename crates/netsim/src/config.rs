@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hikyaku_core::units::{LossRate, Rate};
+use hikyaku_units::{LossRate, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::patch::LinkPatch;

@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use hikyaku_core::units::{Rate, Timestamp};
+//! use hikyaku_units::{Rate, Timestamp};
 //! use hikyaku_netsim::{Link, LinkConfig, Verdict};
 //!
 //! let config = LinkConfig {

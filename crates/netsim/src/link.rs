@@ -5,7 +5,7 @@ pub(crate) mod tests;
 
 use std::collections::VecDeque;
 
-use hikyaku_core::units::Timestamp;
+use hikyaku_units::Timestamp;
 
 use crate::bottleneck::Bottleneck;
 use crate::config::{LinkConfig, UdpPolicy};

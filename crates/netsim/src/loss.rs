@@ -54,7 +54,7 @@ impl LossProcess {
 
 #[cfg(test)]
 mod tests {
-    use hikyaku_core::units::LossRate;
+    use hikyaku_units::LossRate;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use hikyaku_core::units::Timestamp;
+use hikyaku_units::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// What a link must know of a packet. A bare length is one that is neither UDP

@@ -38,7 +38,7 @@ pub struct LinkPatch {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// How long after the start.
-    #[serde(with = "hikyaku_core::units::duration")]
+    #[serde(with = "hikyaku_units::duration")]
     pub at: Duration,
     /// What changes then.
     #[serde(flatten)]

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use hikyaku_core::units::{Rate, duration};
+use hikyaku_units::{Rate, duration};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};

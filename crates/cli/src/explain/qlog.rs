@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use hikyaku_core::units::duration;
+use hikyaku_units::duration;
 use http_body_util::BodyExt;
 use serde::Deserialize;
 

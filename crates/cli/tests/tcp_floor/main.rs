@@ -16,13 +16,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hikyaku_core::arm::Congestion;
-use hikyaku_core::known::Known;
-use hikyaku_core::units::ByteSize;
-use hikyaku_core::units::{LossRate, Rate};
 use hikyaku_edge::tcp_cc::{Control, Controls, Prefix, Setting};
 use hikyaku_lab::link::{CLIENT_V4, LinkPair, SERVER_V4, Topology};
 use hikyaku_netsim::{Capacity, LinkConfig, Loss, QueueLimit};
+use hikyaku_units::ByteSize;
+use hikyaku_units::SavedPath;
+use hikyaku_units::arm::Congestion;
+use hikyaku_units::{LossRate, Rate};
 
 use bytes::Bytes;
 use common::{PATIENCE, Server, Site, client, eventually, get, has, skip, this_test};
@@ -377,7 +377,7 @@ fn an_overflow_of_slow_start_leaves_a_full_path() {
             direction.one_way_delay = rtt / 2;
             direction.queue = QueueLimit::Time(Duration::from_millis(50));
         }
-        let known = Known {
+        let known = SavedPath {
             bdp: ByteSize::from_bytes(path as u64),
             min_rtt: rtt,
         };
@@ -402,7 +402,7 @@ fn a_known_path_begins_with_half_of_what_it_carries() {
     let listener = lab.listen();
     let after_first_round = |min_rtt| {
         let mut pair = lab.connect(&listener);
-        let known = Some(Known {
+        let known = Some(SavedPath {
             bdp: ByteSize::from_bytes(u64::from(320 * MSS)),
             min_rtt,
         });

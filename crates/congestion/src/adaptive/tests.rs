@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use hikyaku_core::known::Known;
-use hikyaku_core::units::ByteSize;
+use hikyaku_units::ByteSize;
+use hikyaku_units::SavedPath;
 use proptest::prelude::*;
 
 use super::*;
@@ -156,7 +156,7 @@ fn a_fixed_floor_can_be_set_and_taken_back() {
 
 #[test]
 fn what_is_known_of_a_path_is_for_its_beginning() {
-    let known = Known {
+    let known = SavedPath {
         bdp: ByteSize::from_bytes(480_000),
         min_rtt: RTT,
     };

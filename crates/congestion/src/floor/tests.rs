@@ -1,4 +1,4 @@
-use hikyaku_core::units::ByteSize;
+use hikyaku_units::ByteSize;
 use proptest::prelude::*;
 
 use super::*;
@@ -8,7 +8,7 @@ use crate::testing::Link;
 const MTU: u16 = 1_200;
 const RTT: Duration = Duration::from_millis(40);
 
-fn path_of(rate: f64, queue: f64, loss: u64, known: Option<Known>) -> Link {
+fn path_of(rate: f64, queue: f64, loss: u64, known: Option<SavedPath>) -> Link {
     let settings = Settings {
         algorithm: Algorithm::Floor,
         known,
@@ -73,7 +73,7 @@ fn marks_are_always_congestion() {
 
 #[test]
 fn a_known_path_is_resumed_with_half_of_it() {
-    let known = Known {
+    let known = SavedPath {
         bdp: ByteSize::from_bytes(400 * u64::from(MTU)),
         min_rtt: RTT,
     };
@@ -84,7 +84,7 @@ fn a_known_path_is_resumed_with_half_of_it() {
         400.0,
         400.0,
         0,
-        Some(Known {
+        Some(SavedPath {
             min_rtt: RTT * 5,
             ..known
         }),
@@ -95,7 +95,7 @@ fn a_known_path_is_resumed_with_half_of_it() {
 
 /// A connection whose path is known to carry so many packets of 1460 bytes.
 fn known_of(packets: u64, algorithm: Algorithm) -> Settings {
-    let known = Known {
+    let known = SavedPath {
         bdp: ByteSize::from_bytes(packets * 1460),
         min_rtt: RTT,
     };

@@ -4,14 +4,14 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Connections, ConnectionsSummary, MIN_GAIN, connections};
-use crate::arm::{ByTransport, CongestionSet, Version};
 use crate::decide::{Decision, Group, decide};
 use crate::estimate::{Estimate, LossCount};
 use crate::model::Model;
 use crate::policy::{CongestionPolicy, ConnectionsPolicy, MinCwnd, PolicyConfig};
 use crate::stat::Stat;
-use crate::units::{Secs, Timestamp};
 use crate::view::{Knowledge, PathView};
+use hikyaku_units::arm::{ByTransport, CongestionSet, Version};
+use hikyaku_units::{Secs, Timestamp};
 
 const START: u32 = 1_800_000_000;
 static MODEL: LazyLock<Model> =

@@ -3,12 +3,12 @@
 use super::correct::{Corrected, Handshake, Predicted};
 use super::reason::Missing;
 use super::{Comparison, CongestionChoice, CongestionReason};
-use crate::arm::{ARMS, Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
 use crate::model::Model;
 use crate::policy::PolicyConfig;
 use crate::stat::Stat;
-use crate::units::Rate;
 use crate::view::PathView;
+use hikyaku_units::Rate;
+use hikyaku_units::arm::{ARMS, Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
 
 /// What a decision compares.
 #[derive(Clone, Copy, Debug)]

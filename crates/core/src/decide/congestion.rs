@@ -5,7 +5,7 @@ use std::fmt;
 use super::compare::Compared;
 use super::rules::Rules;
 use super::{Group, human};
-use crate::arm::{Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
+use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
 
 /// The congestion control of one transport.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::Load;
-use crate::arm::{ARMS, Arm, Transport};
 use crate::model::{LogLoad, LossSpan, Point, load_time};
 use crate::stat::Stat;
+use hikyaku_units::arm::{ARMS, Arm, Transport};
 
 /// The model's prediction for one arm.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::policy::PolicyConfig;
 use crate::udp::Verdict;
-use crate::units::Secs;
 use crate::view::PathView;
+use hikyaku_units::Secs;
 
 /// The `ma` of an advertisement.
 ///

@@ -4,10 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Comparison;
-use crate::arm::Version;
-use crate::human;
 use crate::key::Prefix;
-use crate::units::LossRate;
+use hikyaku_units::LossRate;
+use hikyaku_units::arm::Version;
+use hikyaku_units::human;
 
 /// Why a decision fell. `Display` gives one sentence, [`Reason::code`] a name for logs and metrics.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,13 +5,13 @@ use super::congestion::tried_over;
 use super::lease::lease;
 use super::reason::{Missing, Reason, UdpFailure, other};
 use super::{AltSvc, Comparison, CongestionChoice, CongestionReason, Decision, Group};
-use crate::arm::{Arm, ByTransport, CongestionSet, Transport, Version};
-use crate::mix::draw;
 use crate::model::Model;
 use crate::policy::PolicyConfig;
 use crate::udp::{Failure, FailureKind, Verdict};
-use crate::units::{Secs, Timestamp};
 use crate::view::PathView;
+use hikyaku_units::arm::{Arm, ByTransport, CongestionSet, Transport, Version};
+use hikyaku_units::mix::draw;
+use hikyaku_units::{Secs, Timestamp};
 
 /// Decides which HTTP version and congestion control a client gets, and why.
 ///

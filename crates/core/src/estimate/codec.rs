@@ -7,9 +7,9 @@ use super::{
     ByTransport, Choice, Congestion, Estimate, MinRtt, OpenRate, Outcomes, Secs, Session, Stat,
     UdpHealth, Version,
 };
-use crate::arm::ARMS;
 use crate::codec::{CHECK_LEN, DecodeError, Reader, Writer, seal, unsealed};
 use crate::udp::UdpState;
+use hikyaku_units::arm::ARMS;
 
 /// Length of an encoded estimate in bytes.
 pub const ENCODED_LEN: usize = 1 + FIELDS_LEN + CHECK_LEN;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::LossRate;
+use hikyaku_units::LossRate;
 
 /// Packets sent and lost, faded.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

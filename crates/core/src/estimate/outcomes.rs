@@ -1,7 +1,7 @@
 //! How far the model is off for a client, by arm.
 
-use crate::arm::{ARMS, Arm, Transport};
 use crate::stat::Stat;
+use hikyaku_units::arm::{ARMS, Arm, Transport};
 
 /// Natural logarithms of real by predicted load time, by [`Arm::index`].
 ///
@@ -65,7 +65,7 @@ impl Outcomes {
 #[cfg(test)]
 mod tests {
     use super::{Arm, Outcomes, Transport};
-    use crate::arm::Congestion;
+    use hikyaku_units::arm::Congestion;
 
     #[test]
     fn arms_have_means_of_their_own_and_share_a_variance() {

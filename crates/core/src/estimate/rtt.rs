@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::units::Secs;
+use hikyaku_units::Secs;
 
 /// The smallest RTT of the last one to two windows, in 12 bytes.
 ///

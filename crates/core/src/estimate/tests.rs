@@ -8,12 +8,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{CLIENT, ENCODED_LEN, Estimate};
-use crate::arm::{Arm, ByTransport, Congestion, Transport, Version};
 use crate::codec::DecodeError;
 use crate::decide::{Decided, Group, Session};
 use crate::policy::PolicyConfig;
 use crate::sample::{Outcome, PathSample, UdpEvent};
-use crate::units::{Rate, Timestamp};
+use hikyaku_units::arm::{Arm, ByTransport, Congestion, Transport, Version};
+use hikyaku_units::{Rate, Timestamp};
 
 const START: u64 = 1_800_000_000;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arm::Version;
-use crate::human;
-use crate::units::{ByteSize, duration};
+use hikyaku_units::arm::Version;
+use hikyaku_units::human;
+use hikyaku_units::{ByteSize, duration};
 
 /// A connection that is open now, as its transport tells of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,11 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Clear, Explanation, Level, Path, TransportLevel};
-use crate::arm::Transport;
 use crate::connections::ConnectionsSummary;
 use crate::estimate::LossBounds;
-use crate::human;
-use crate::known::Known;
+use hikyaku_units::SavedPath;
+use hikyaku_units::arm::Transport;
+use hikyaku_units::human;
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -131,7 +131,7 @@ impl Path {
 }
 
 /// What a connection with a floor begins with, and what the path has carried.
-fn begin(known: Known) -> String {
+fn begin(known: SavedPath) -> String {
     let packets = known.initial_window();
     format!("{packets} packets of {}", human::size(known.bdp))
 }

@@ -3,13 +3,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Explanation, explain};
-use crate::arm::{Arm, ByTransport, Congestion, CongestionSet, Version};
-use crate::known::Known;
 use crate::model::tests::synthetic;
 use crate::policy::PolicyConfig;
 use crate::sample::{Observation, Outcome, PathSample, UdpEvent};
 use crate::table::{ClientTable, TableConfig};
-use crate::units::{ByteSize, Rate, Timestamp};
+use hikyaku_units::SavedPath;
+use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Version};
+use hikyaku_units::{ByteSize, Rate, Timestamp};
 
 const START: u64 = 1_800_000_000;
 
@@ -116,7 +116,7 @@ fn it_goes_through_json() {
 
 #[test]
 fn what_a_connection_begins_with_is_told_where_it_is_known() {
-    let known = Some(Known {
+    let known = Some(SavedPath {
         bdp: ByteSize::from_bytes(120_000),
         min_rtt: Duration::from_millis(20),
     });

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::key::Prefix;
 use crate::udp::{FailureKind, UdpHealth, UdpState, Verdict};
-use crate::units::{Timestamp, duration};
 use crate::view::PathView;
+use hikyaku_units::{Timestamp, duration};
 
 /// Whether UDP works for a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ impl Udp {
         let (health, next_probe_in) = match view.udp {
             Verdict::Unproven => ("not seen to work yet".to_owned(), None),
             Verdict::Works { since } => {
-                let since = crate::human::time(now.since(since.timestamp()));
+                let since = hikyaku_units::human::time(now.since(since.timestamp()));
                 (format!("has worked for {since}"), None)
             }
             Verdict::Doubtful => ("works, with trouble lately".to_owned(), None),

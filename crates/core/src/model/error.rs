@@ -1,6 +1,6 @@
 //! What can be wrong with a model.
 
-use crate::arm::{Arm, ParseArmError};
+use hikyaku_units::arm::{Arm, ParseArmError};
 
 /// Why a model is refused.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ModelError;
 use super::grid::{Axes, Grid};
-use crate::arm::{ARMS, Arm, Congestion, Version};
+use hikyaku_units::arm::{ARMS, Arm, Congestion, Version};
 
 /// The format number that this release reads and writes.
 pub const FORMAT: u32 = 1;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::LogLoad;
 use super::error::{AxisProblem, ModelError};
 use super::file::{ArmTable, AxesFile};
-use crate::units::{LossRate, Rate};
+use hikyaku_units::{LossRate, Rate};
 
 /// The grid's axes in the coordinates of interpolation.
 #[derive(Debug, Clone)]

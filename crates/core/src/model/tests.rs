@@ -5,8 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{ArmTable, AxesFile, FORMAT, Model, ModelFile, Source};
-use crate::arm::{Arm, Congestion, Version};
-use crate::units::{LossRate, Rate};
+use hikyaku_units::arm::{Arm, Congestion, Version};
+use hikyaku_units::{LossRate, Rate};
 
 const H2: Arm = Arm::new(Version::H2, Congestion::Cubic);
 const H3: Arm = Arm::new(Version::H3, Congestion::Cubic);

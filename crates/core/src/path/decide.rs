@@ -9,8 +9,8 @@ use super::{
     RouteView, Singles, Wants,
 };
 use crate::decide::{Group, Session, is_held_back};
-use crate::mix::draw;
 use crate::policy::{PathPolicy, PolicyConfig};
+use hikyaku_units::mix::draw;
 
 pub(super) use why::Verdict;
 

@@ -12,9 +12,9 @@ use super::{
 };
 use crate::decide::{Group, Session};
 use crate::estimate::LossBounds;
-use crate::human;
 use crate::policy::PolicyConfig;
-use crate::units::{Rate, duration};
+use hikyaku_units::human;
+use hikyaku_units::{Rate, duration};
 
 /// The routes that a client may get for responses of one content class, and the choice.
 ///

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::record::{CarrierStats, Record};
 use super::{PathNames, Phase, Route};
 use crate::estimate::LossBounds;
-use crate::human;
 use crate::stat::Stat;
-use crate::units::{Secs, duration};
+use hikyaku_units::human;
+use hikyaku_units::{Secs, duration};
 
 /// What clients of an AS have shown of their routes. Counts are faded to the present.
 ///
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use crate::path::{PathId, PathObservation, PathTable, PathTableConfig};
     use crate::policy::PolicyConfig;
-    use crate::units::Timestamp;
+    use hikyaku_units::Timestamp;
 
     #[test]
     fn routes_to_an_as_are_compared_by_what_its_clients_have_shown() {

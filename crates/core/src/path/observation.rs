@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Phase;
-use crate::units::Rate;
+use hikyaku_units::Rate;
 
 /// What one response, or one busy period of a connection, has shown of its route.
 ///

@@ -7,7 +7,7 @@ use super::view::Measured;
 use super::{Criterion, Phase, Wants};
 use crate::estimate::{LossBounds, LossCount};
 use crate::stat::Stat;
-use crate::units::Rate;
+use hikyaku_units::Rate;
 
 /// What is known of a route.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Measure, Mode, PathNames, Route, RouteDecision, RouteGain};
-use crate::human;
+use hikyaku_units::human;
 
 /// Why a route was chosen. [`RouteDecision::display`] gives a sentence, [`RouteReason::code`] a name for logs
 /// and metrics.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Candidates, Carrier, PathId, PathObservation, Phase, Wants};
 use crate::estimate::LossCount;
 use crate::stat::{Stat, faded};
-use crate::units::Secs;
+use hikyaku_units::Secs;
 
 /// What is known of one carrier for a client, a prefix or an AS, in 68 bytes.
 ///

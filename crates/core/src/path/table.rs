@@ -16,8 +16,8 @@ use super::{
 use crate::codec::DecodeError;
 use crate::policy::PolicyConfig;
 use crate::table::Scope;
-use crate::units::{Secs, Timestamp};
 use crate::view::client_number;
+use hikyaku_units::{Secs, Timestamp};
 
 /// How large a table is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use super::{
 use crate::decide::{Group, Session};
 use crate::policy::PolicyConfig;
 use crate::table::Scope;
-use crate::units::{Rate, Timestamp};
+use hikyaku_units::{Rate, Timestamp};
 
 /// The path that plain takes, and two others.
 const BEST: PathId = PathId(0);

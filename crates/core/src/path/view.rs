@@ -3,7 +3,7 @@
 use super::record::{CarrierStats, Kept, Snapshot, StalledBy};
 use super::{Carrier, PathId, PathObservation, Phase, Route, RouteQuality, Wants};
 use crate::stat::Stat;
-use crate::units::Secs;
+use hikyaku_units::Secs;
 
 /// What [`decide_route`](super::decide_route) looks at. The client's own samples count most; its prefix and
 /// its AS fill in what is missing.

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{MinCwnd, PolicyConfig};
-use crate::arm::{ByTransport, Congestion, CongestionSet};
+use hikyaku_units::arm::{ByTransport, Congestion, CongestionSet};
 
 /// Which congestion control may be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +72,7 @@ impl PolicyConfig {
 #[cfg(test)]
 mod tests {
     use super::{ByTransport, Congestion, CongestionSet, MinCwnd, PolicyConfig};
-    use crate::arm::Transport;
+    use hikyaku_units::arm::Transport;
 
     #[test]
     fn settings_allow_congestion_controls() {

@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::units::Rate;
+use hikyaku_units::Rate;
 
 /// The rate at which each connection sends at most.
 ///

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 
-use crate::units::ByteSize;
+use hikyaku_units::ByteSize;
 
 /// A floor under CUBIC's congestion window.
 ///

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::units::serde_as_text;
+use hikyaku_units::serde_as_text;
 
 /// The egress path: as text `adaptive`, `plain`, `aggregate` or a path's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

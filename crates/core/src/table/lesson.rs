@@ -4,7 +4,7 @@ use crate::estimate::{CLIENT, Estimate, PREFIX};
 use crate::policy::PolicyConfig;
 use crate::sample::Observation;
 use crate::udp::{RateVerdict, UdpHealth};
-use crate::units::Timestamp;
+use hikyaku_units::Timestamp;
 
 /// An observation, made ready to change several estimates.
 pub(super) struct Lesson<'a> {

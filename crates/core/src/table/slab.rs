@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::estimate::{Estimate, Packed};
 use crate::key::Key;
-use crate::units::Secs;
+use hikyaku_units::Secs;
 
 /// What is kept for an address or a prefix.
 #[derive(Debug)]

@@ -6,13 +6,13 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Change, ClientTable, Scope, TableConfig};
-use crate::arm::{Arm, ByTransport, Congestion, Version};
 use crate::decide::{Decided, Group, Session};
 use crate::key::{Key, Prefix};
 use crate::model::tests::synthetic;
 use crate::policy::PolicyConfig;
 use crate::sample::{Observation, Outcome, PathSample, UdpEvent};
-use crate::units::{Rate, Timestamp};
+use hikyaku_units::arm::{Arm, ByTransport, Congestion, Version};
+use hikyaku_units::{Rate, Timestamp};
 
 const START: u64 = 1_800_000_000;
 
@@ -310,7 +310,7 @@ fn a_stores_copy_follows_the_changes() {
     let mut store: BTreeMap<Key, Vec<u8>> = BTreeMap::new();
     for round in 0..200u32 {
         let client = IpAddr::V4(Ipv4Addr::from_bits(
-            0x0a00_0000 + crate::mix::mix(round.into()) as u32 % 4096,
+            0x0a00_0000 + hikyaku_units::mix::mix(round.into()) as u32 % 4096,
         ));
         table.observe(client, at(round.into()), &path(20));
         if round == 150 {

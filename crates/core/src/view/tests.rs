@@ -2,14 +2,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::Knowledge;
-use crate::arm::{Arm, ByTransport, Congestion, Transport, Version};
 use crate::estimate::{Estimate, LossCount};
 use crate::key::prefixes;
 use crate::policy::PolicyConfig;
 use crate::sample::UdpEvent;
 use crate::stat::Stat;
 use crate::udp::{UdpState, Verdict};
-use crate::units::{Rate, Secs, Timestamp};
+use hikyaku_units::arm::{Arm, ByTransport, Congestion, Transport, Version};
+use hikyaku_units::{Rate, Secs, Timestamp};
 
 const START: u32 = 1_800_000_000;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hikyaku_core::key::Key;
-use hikyaku_core::units::{ByteSize, duration};
+use hikyaku_units::{ByteSize, duration};
 use http::{HeaderValue, Response, StatusCode, header};
 
 use super::problem;

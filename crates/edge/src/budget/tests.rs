@@ -2,7 +2,7 @@ use std::pin::Pin;
 use std::sync::atomic::AtomicUsize;
 use std::task::Wake;
 
-use hikyaku_core::units::ByteSize;
+use hikyaku_units::ByteSize;
 use http::Response;
 use http_body::{Body as _, Frame};
 use http_body_util::StreamBody;

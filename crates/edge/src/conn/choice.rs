@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use hikyaku_core::arm::Version;
 use hikyaku_core::decide::{AltSvc, Decision};
+use hikyaku_units::arm::Version;
 use http::HeaderValue;
 
 use crate::content::Peer;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hikyaku_core::decide::Group;
 use hikyaku_core::path::{MAX_PATHS, PathId, Route, RouteDecision, RouteReason};
-use hikyaku_core::units::Rate;
+use hikyaku_units::Rate;
 use parking_lot::Mutex;
 
 use crate::mptcp::Mptcp;

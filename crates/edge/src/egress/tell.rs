@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 
 use hikyaku_core::path::Route;
-use hikyaku_core::units::Rate;
+use hikyaku_units::Rate;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;

@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use hikyaku_core::explain::SubflowState;
-use hikyaku_core::units::{ByteSize, Rate};
+use hikyaku_units::{ByteSize, Rate};
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
 

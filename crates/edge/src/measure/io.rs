@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hikyaku_core::explain::SubflowState;
-use hikyaku_core::units::Rate;
+use hikyaku_units::Rate;
 use parking_lot::Mutex;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};

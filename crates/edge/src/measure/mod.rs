@@ -25,7 +25,7 @@ mod watcher;
 
 use std::time::Duration;
 
-use hikyaku_core::units::Rate;
+use hikyaku_units::Rate;
 
 pub(crate) use acknowledged::Acknowledged;
 pub(crate) use exchange::{Exchange, Ledger, Load, Ticket};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hikyaku_core::units::Rate;
+use hikyaku_units::Rate;
 
 use crate::config::Config;
 

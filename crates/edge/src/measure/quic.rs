@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use hikyaku_congestion::{Handle, Settings};
-use hikyaku_core::arm::{Arm, Transport};
-use hikyaku_core::units::Rate;
+use hikyaku_units::Rate;
+use hikyaku_units::arm::{Arm, Transport};
 use quinn::VarInt;
 use tokio::time::Sleep;
 

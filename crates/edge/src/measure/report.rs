@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use hikyaku_core::arm::{Arm, Congestion};
 use hikyaku_core::sample::{Observation, Outcome, PathSample};
-use hikyaku_core::units::Rate;
+use hikyaku_units::Rate;
+use hikyaku_units::arm::{Arm, Congestion};
 use http::Method;
 
 use super::{Exchange, Snapshot};
@@ -165,7 +165,7 @@ fn higher(one: Option<(Rate, bool)>, other: Option<(Rate, bool)>) -> Option<(Rat
 
 #[cfg(test)]
 mod tests {
-    use hikyaku_core::arm::Version;
+    use hikyaku_units::arm::Version;
     use http::Request;
 
     use super::*;

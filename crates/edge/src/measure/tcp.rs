@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use hikyaku_core::arm::Arm;
+use hikyaku_units::arm::Arm;
 use tokio::time::Sleep;
 
 use super::held::HeldAck;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use hikyaku_congestion::Handle;
 use hikyaku_core::key::Key;
-use hikyaku_core::units::{ByteSize, Timestamp};
+use hikyaku_units::{ByteSize, Timestamp};
 use parking_lot::Mutex;
 use quinn::{QlogConfig, QlogStream};
 use serde_json::json;

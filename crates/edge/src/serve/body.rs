@@ -211,7 +211,7 @@ mod tests {
     use std::convert::Infallible;
 
     use futures_util::{StreamExt, stream};
-    use hikyaku_core::units::ByteSize;
+    use hikyaku_units::ByteSize;
     use http_body_util::StreamBody;
     use tokio::sync::mpsc;
 

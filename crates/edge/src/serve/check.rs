@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use hikyaku_core::arm::Version;
+use hikyaku_units::arm::Version;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 
 use crate::content::Protocol;
@@ -180,7 +180,7 @@ const HEADERS_TOO_LARGE: Fault = (
 
 #[cfg(test)]
 mod tests {
-    use hikyaku_core::units::ByteSize;
+    use hikyaku_units::ByteSize;
 
     use super::*;
 

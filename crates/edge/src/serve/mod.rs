@@ -22,7 +22,7 @@ mod window;
 
 use std::sync::Arc;
 
-use hikyaku_core::arm::Version;
+use hikyaku_units::arm::Version;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body as _;
 

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use hikyaku_core::units::Rate;
+use hikyaku_units::Rate;
 use http::Response;
 use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;

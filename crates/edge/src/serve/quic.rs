@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hikyaku_congestion::{Factory, SEND_WINDOW};
-use hikyaku_core::arm::{Congestion, Transport, Version};
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::sample::UdpEvent;
+use hikyaku_units::arm::{Congestion, Transport, Version};
 use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
 use quinn::{
     Connecting, ConnectionError, Endpoint, IdleTimeout, Incoming, TransportConfig, VarInt,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::future::poll_fn;
-use hikyaku_core::arm::{Congestion, Transport, Version};
+use hikyaku_units::arm::{Congestion, Transport, Version};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;

@@ -6,7 +6,7 @@ use std::task::Context;
 use std::time::{Duration, Instant};
 
 use futures_util::task::AtomicWaker;
-use hikyaku_core::units::ByteSize;
+use hikyaku_units::ByteSize;
 use parking_lot::Mutex;
 
 /// What a connection's uploads may have in flight at first, in bytes: what it may buffer, if

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hikyaku_core::arm::{ByTransport, Congestion, CongestionSet};
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::{PolicyConfig, VersionPolicy};
+use hikyaku_units::arm::{ByTransport, Congestion, CongestionSet};
 
 use super::ServerError;
 use crate::access_log::AccessLog;

@@ -14,8 +14,8 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hikyaku_core::arm::Congestion;
-use hikyaku_core::known::Known;
+use hikyaku_units::SavedPath;
+use hikyaku_units::arm::Congestion;
 use libbpf_rs::{MapCore, MapFlags};
 use parking_lot::Mutex;
 use rustix::net::sockopt;
@@ -40,7 +40,7 @@ pub enum Control {
     /// CUBIC with a floor that the path has shown and that yields to queues.
     Fair {
         /// What is known of the path from before, by which a connection begins.
-        known: Option<Known>,
+        known: Option<SavedPath>,
     },
 }
 

@@ -1,6 +1,6 @@
 //! What the server tells the congestion controls: `bpf/setting.h` has the same.
 
-use hikyaku_core::known::Known;
+use hikyaku_units::SavedPath;
 
 /// What the controls are to know of a socket, or of all sockets whose peers share a prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Setting {
     /// Window to begin with, in packets; 0 for the kernel's own.
     pub init_window: u32,
     /// What the path has shown before, for the fair floor.
-    pub known: Option<Known>,
+    pub known: Option<SavedPath>,
 }
 
 impl Setting {
@@ -32,7 +32,7 @@ impl Setting {
 mod tests {
     use std::time::Duration;
 
-    use hikyaku_core::units::ByteSize;
+    use hikyaku_units::ByteSize;
 
     use super::*;
 
@@ -41,7 +41,7 @@ mod tests {
         let setting = Setting {
             floor: 1,
             init_window: 2,
-            known: Some(Known {
+            known: Some(SavedPath {
                 bdp: ByteSize::from_bytes(3),
                 min_rtt: Duration::from_micros(4),
             }),

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt, stream};
-use hikyaku_core::units::ByteSize;
 use hikyaku_edge::content::proxy::{BodyError, UpstreamHttp};
 use hikyaku_edge::content::{BoxError, Proxy, ProxyConfig};
+use hikyaku_units::ByteSize;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, Limited, StreamBody};

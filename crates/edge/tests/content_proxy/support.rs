@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hikyaku_core::arm::Version;
-use hikyaku_core::units::ByteSize;
 use hikyaku_edge::content::{
     Body, BoxError, Content, ErrorReason, Peer, Proxy, ProxyConfig, RequestBody,
 };
+use hikyaku_units::ByteSize;
+use hikyaku_units::arm::Version;
 use http::uri::Authority;
 use http::{HeaderMap, Method, Request, Response, Uri};
 use http_body::Frame;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use hikyaku_core::units::{ByteSize, LossRate, Rate, duration};
 use hikyaku_netsim::derive_seed;
+use hikyaku_units::{ByteSize, LossRate, Rate, duration};
 use serde::{Deserialize, Serialize};
 
 use super::crowd::MOST_CLIENTS;

@@ -3,8 +3,8 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use hikyaku_core::units::{ByteSize, Rate};
 use hikyaku_netsim::derive_seed;
+use hikyaku_units::{ByteSize, Rate};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use hikyaku_core::units::{ByteSize, Rate, duration};
 use hikyaku_netsim::{LinkConfig, QueueLimit};
+use hikyaku_units::{ByteSize, Rate, duration};
 use serde::Deserialize;
 use toml::Table;
 
@@ -74,7 +74,7 @@ fn resolve_queue(direction: &mut Table, rtt: Duration) -> Result<(), String> {
         .and_then(toml::Value::as_str)
         .ok_or("a queue in `bdp` needs a `rate`")?
         .parse()
-        .map_err(|error: hikyaku_core::units::ParseUnitError| error.to_string())?;
+        .map_err(|error: hikyaku_units::ParseUnitError| error.to_string())?;
     let bytes = (rate.bdp_bytes(rtt) as f64 * factor).round() as u64;
     let bytes = ByteSize::from_bytes(bytes.max(LEAST_QUEUE));
     direction.insert("queue".to_owned(), bytes.to_string().into());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hikyaku_core::units::ByteSize;
+use hikyaku_units::ByteSize;
 use toml::Table;
 
 use super::axis::{Axis, Cell};

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hikyaku_core::units::{LossRate, Rate, duration};
+use hikyaku_units::{LossRate, Rate, duration};
 use serde::{Deserialize, Serialize};
 use toml::Table;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hikyaku_core::units::{ByteSize, duration};
+use hikyaku_units::{ByteSize, duration};
 use serde::{Deserialize, Serialize};
 
 use super::axis::Axis;

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hikyaku_core::arm::{ARMS, Arm, Congestion, CongestionSet};
-use hikyaku_core::human;
 use hikyaku_core::model::Model;
+use hikyaku_units::arm::{ARMS, Arm, Congestion, CongestionSet};
+use hikyaku_units::human;
 use serde::Serialize;
 
 use super::examples::Cell;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hikyaku_core::arm::{Arm, Version};
-use hikyaku_core::units::Rate;
+use hikyaku_units::Rate;
+use hikyaku_units::arm::{Arm, Version};
 use sha2::{Digest, Sha256};
 
 use super::error::FitError;

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hikyaku_core::arm::{ARMS, Arm, Congestion, Transport};
 use hikyaku_core::model::{Model, loss_coordinate, rtt_coordinate};
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::view::PathView;
+use hikyaku_units::arm::{ARMS, Arm, Congestion, Transport};
 
 use super::data::{Data, Response};
 use super::error::FitError;

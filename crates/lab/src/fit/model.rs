@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use hikyaku_core::arm::{ARMS, Arm, Congestion};
 use hikyaku_core::model::{
     ArmTable, AxesFile, FORMAT, Model, ModelFile, Source, loss_coordinate, rtt_coordinate,
 };
+use hikyaku_units::arm::{ARMS, Arm, Congestion};
 
 use super::examples::{Cell, Example, Load, pair};
 use super::lattice::{Lattice, Place, Point};

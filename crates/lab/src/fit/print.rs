@@ -3,8 +3,8 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use hikyaku_core::human;
-use hikyaku_core::units::ByteSize;
+use hikyaku_units::ByteSize;
+use hikyaku_units::human;
 
 use super::check::{Check, Prediction, Worst};
 

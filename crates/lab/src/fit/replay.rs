@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use hikyaku_core::arm::{ARMS, Arm, CongestionSet, Transport, Version};
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
+use hikyaku_units::arm::{ARMS, Arm, CongestionSet, Transport, Version};
 
 use super::examples::{Cell, pair};
 use super::visitor::Visitor;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use hikyaku_core::arm::{Arm, Congestion, Version};
-use hikyaku_core::units::{LossRate, Rate};
+use hikyaku_units::arm::{Arm, Congestion, Version};
+use hikyaku_units::{LossRate, Rate};
 
 use super::*;
 use crate::experiment::{Backend, Conditions, Links, Outcome, Run};

@@ -7,14 +7,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hikyaku_core::arm::{Arm, ByTransport, CongestionSet, Version};
 use hikyaku_core::decide::{Decision, decide};
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::sample::{Observation, Outcome, PathSample, UdpEvent};
 use hikyaku_core::table::{ClientTable, TableConfig};
-use hikyaku_core::units::{Rate, Timestamp};
 use hikyaku_core::view::PathView;
+use hikyaku_units::arm::{Arm, ByTransport, CongestionSet, Version};
+use hikyaku_units::{Rate, Timestamp};
 
 use super::data::{Measured, Response};
 

@@ -13,8 +13,8 @@ use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use hikyaku_core::units::Timestamp;
 use hikyaku_netsim::{Change, LinkConfig};
+use hikyaku_units::Timestamp;
 use rustix::event::Timespec;
 use rustix::thread::ClockId;
 use rustix::time::clock_gettime;

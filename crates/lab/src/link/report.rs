@@ -35,7 +35,7 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// Since the link was started.
-    #[serde(with = "hikyaku_core::units::duration")]
+    #[serde(with = "hikyaku_units::duration")]
     pub at: Duration,
     /// From the first end to the second.
     pub up: DirectionState,

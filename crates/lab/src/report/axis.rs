@@ -1,6 +1,6 @@
 //! The sweep's axes as a reader wants them: names, units and numbers.
 
-use hikyaku_core::units::{ByteSize, LossRate, Rate, duration};
+use hikyaku_units::{ByteSize, LossRate, Rate, duration};
 
 use crate::experiment::{Axis, Cell};
 

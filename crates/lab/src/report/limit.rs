@@ -11,7 +11,7 @@
 //!   timestamps; QUIC carries a little less) and what the link adds to each.
 //! - each lost packet is sent again: `1 − loss` of the rate is left.
 
-use hikyaku_core::units::ByteSize;
+use hikyaku_units::ByteSize;
 
 use super::metric::Metric;
 use crate::experiment::{Axis, Cell, Links, Spec};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use hikyaku_core::units::{LossRate, Rate};
 use hikyaku_netsim::{LinkConfig, Loss, QueueLimit, derive_seed};
+use hikyaku_units::{LossRate, Rate};
 
 use super::bench::{Bench, cpu_share};
 use super::traffic::{Flow, count_datagrams, round_trips, send_burst, tcp_goodput, udp};

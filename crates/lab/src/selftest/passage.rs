@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::time::Duration;
 
-use hikyaku_core::units::{LossRate, Rate};
 use hikyaku_netsim::{LinkConfig, Loss, QueueLimit};
+use hikyaku_units::{LossRate, Rate};
 use quinn::udp::EcnCodepoint;
 use socket2::Protocol;
 

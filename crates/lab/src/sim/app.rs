@@ -1,7 +1,7 @@
 //! The two ends of a download: a client that asks, a server that answers.
 
 use bytes::Bytes;
-use hikyaku_core::units::Timestamp;
+use hikyaku_units::Timestamp;
 use quinn_proto::{Connection, Dir, Event, ReadError, StreamEvent, StreamId, WriteError};
 
 /// Bytes of a request and of a response's head, as HTTP/3 with QPACK takes them.

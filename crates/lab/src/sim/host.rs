@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use hikyaku_core::units::Timestamp;
 use hikyaku_netsim::derive_seed;
+use hikyaku_units::Timestamp;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint,
     EndpointConfig, Incoming, ServerConfig,

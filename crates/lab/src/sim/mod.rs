@@ -9,7 +9,7 @@
 //! use std::time::Duration;
 //!
 //! use hikyaku_congestion::Settings;
-//! use hikyaku_core::units::Rate;
+//! use hikyaku_units::Rate;
 //! use hikyaku_lab::sim::{Flow, Scenario, simulate};
 //! use hikyaku_netsim::LinkConfig;
 //!

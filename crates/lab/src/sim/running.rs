@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use hikyaku_congestion::{Factory, Handle, SEND_WINDOW};
-use hikyaku_core::units::Timestamp;
 use hikyaku_netsim::derive_seed;
+use hikyaku_units::Timestamp;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionId, IdleTimeout, ServerConfig, TransportConfig, VarInt,
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hikyaku_core::units::Timestamp;
+use hikyaku_units::Timestamp;
 
 use super::scenario::{FlowSample, Sample};
 

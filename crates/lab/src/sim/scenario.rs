@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hikyaku_congestion::Settings;
-use hikyaku_core::units::Timestamp;
 use hikyaku_netsim::{Counters, LinkConfig};
+use hikyaku_units::Timestamp;
 
 /// Flows that share one path. Each has a client and a server of its own; all servers are at
 /// one end of the path, all clients at the other.

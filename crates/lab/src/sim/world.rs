@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use hikyaku_core::units::Timestamp;
 use hikyaku_netsim::{Capacity, Link, LinkConfig, PacketInfo, derive_seed};
+use hikyaku_units::Timestamp;
 use quinn_proto::EcnCodepoint;
 
 use super::host::{Clock, Datagram};

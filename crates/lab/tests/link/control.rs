@@ -4,11 +4,11 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hikyaku_core::units::{LossRate, Rate};
 use hikyaku_lab::link::{CLIENT_V4, ChangePair, LinkPair, LinkSet, SERVER_V4, Sample, Topology};
 use hikyaku_netsim::{
     Change, Counters, Ecn, LinkConfig, LinkPatch, Loss, QueueLimit, Tally, UdpPolicy,
 };
+use hikyaku_units::{LossRate, Rate};
 
 use crate::{content, stop, tcp_rate, topology, udp};
 

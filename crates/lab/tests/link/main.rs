@@ -17,9 +17,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hikyaku_core::units::{LossRate, Rate};
 use hikyaku_lab::link::{CLIENT_V4, LinkPair, Netns, Report, SERVER_V4, SERVER_V6, Topology};
 use hikyaku_netsim::{LinkConfig, Loss, QueueLimit};
+use hikyaku_units::{LossRate, Rate};
 
 use skipped::{skip, this_test};
 

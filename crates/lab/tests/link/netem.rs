@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use hikyaku_core::units::{LossRate, Rate};
 use hikyaku_lab::link::{Backend, CLIENT_V4, LinkPair, Report, SERVER_V4};
 use hikyaku_lab::topology::{Network, TopologySpec};
 use hikyaku_netsim::{Counters, LinkConfig, Loss, QueueLimit};
+use hikyaku_units::{LossRate, Rate};
 
 use crate::skipped::{skip, this_test};
 use crate::{measure, topology, udp};

@@ -5,7 +5,7 @@ mod properties;
 
 use std::time::Duration;
 
-use hikyaku_core::units::{LossRate, Rate};
+use hikyaku_units::{LossRate, Rate};
 
 use super::*;
 use crate::config::{Capacity, Ecn, Loss, QueueLimit, Reorder};

@@ -1,4 +1,4 @@
-use hikyaku_core::units::LossRate;
+use hikyaku_units::LossRate;
 use proptest::prelude::*;
 
 use super::*;

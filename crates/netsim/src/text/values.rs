@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 use std::time::Duration;
 
-use hikyaku_core::units::{ByteSize, LossRate, Rate, duration};
+use hikyaku_units::{ByteSize, LossRate, Rate, duration};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};

@@ -1,4 +1,4 @@
-use hikyaku_core::units::Rate;
+use hikyaku_units::Rate;
 
 use super::*;
 

@@ -9,7 +9,6 @@ mod trials;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::arm::{ARMS, Arm, ByTransport, Congestion, CongestionSet, Version};
 use crate::decide::{AltSvc, decide};
 use crate::estimate::{Choice, LossCount};
 use crate::model::Model;
@@ -17,8 +16,9 @@ use crate::model::tests::{synthetic, synthetic_file};
 use crate::policy::{CongestionPolicy, MinCwnd, PolicyConfig};
 use crate::stat::Stat;
 use crate::udp::Verdict;
-use crate::units::{ByteSize, Rate, Secs, Timestamp};
 use crate::view::{Knowledge, PathView};
+use hikyaku_units::arm::{ARMS, Arm, ByTransport, Congestion, CongestionSet, Version};
+use hikyaku_units::{ByteSize, Rate, Secs, Timestamp};
 
 const START: u64 = 1_800_000_000;
 

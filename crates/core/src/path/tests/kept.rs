@@ -15,7 +15,7 @@ use crate::codec::DecodeError;
 use crate::decide::Session;
 use crate::path::record::Record;
 use crate::path::{MAX_PATHS, PathKey, RouteView};
-use crate::units::Timestamp;
+use hikyaku_units::Timestamp;
 
 /// What a store does with changes: keys as text, as it keeps them.
 #[derive(Default)]

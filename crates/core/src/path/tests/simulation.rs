@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::decide::{Group, Session};
-use crate::mix::draw;
 use crate::path::{
     Candidates, Criterion, Mptcp, PathId, PathObservation, PathTable, PathTableConfig, Phase,
     Route, Wants, decide_route, mptcp_share,
 };
 use crate::policy::PolicyConfig;
-use crate::units::Timestamp;
+use hikyaku_units::Timestamp;
+use hikyaku_units::mix::draw;
 
 const START: u64 = 1_800_000_000;
 const SEED: u64 = 7;

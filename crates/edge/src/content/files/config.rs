@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hikyaku_core::units::ByteSize;
+use hikyaku_units::ByteSize;
 use serde::Deserialize;
 
 use super::negotiate::Coding;
@@ -46,7 +46,7 @@ pub struct FilesConfig {
     /// Age at which a kept path is compared with the file system again; a
     /// changed file is seen at most this much later. 0 compares at each request.
     /// Default `1s`.
-    #[serde(with = "hikyaku_core::units::duration")]
+    #[serde(with = "hikyaku_units::duration")]
     pub revalidate: Duration,
     /// Files up to this size are kept in memory. Default `16KiB`, at most `1MiB`.
     pub small_body: ByteSize,

@@ -26,19 +26,19 @@ pub struct ProxyConfig {
     /// Whether an `https` upstream's certificate is not checked at all. Default `false`.
     pub insecure: bool,
     /// Time to connect to the upstream, TLS included. Default `5s`.
-    #[serde(with = "hikyaku_core::units::duration")]
+    #[serde(with = "hikyaku_units::duration")]
     pub connect_timeout: Duration,
     /// Time from the request's last byte, or the last one that the upstream took,
     /// to the head of its response. Default `60s`.
-    #[serde(with = "hikyaku_core::units::duration")]
+    #[serde(with = "hikyaku_units::duration")]
     pub response_timeout: Duration,
     /// Time without a byte after which a response's body or a tunnel
     /// (WebSocket) is given up. Default `60s`.
-    #[serde(with = "hikyaku_core::units::duration")]
+    #[serde(with = "hikyaku_units::duration")]
     pub idle_timeout: Duration,
     /// Time that an unused connection to the upstream is kept; less where the upstream
     /// says so (`Keep-Alive: timeout=N`). Default `30s`.
-    #[serde(with = "hikyaku_core::units::duration")]
+    #[serde(with = "hikyaku_units::duration")]
     pub keep_alive: Duration,
     /// Unused HTTP/1.1 connections to the upstream that are kept. Default 128.
     pub keep_connections: usize,

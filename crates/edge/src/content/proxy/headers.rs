@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use hikyaku_core::arm::Version;
+use hikyaku_units::arm::Version;
 use http::header::{self, HeaderName};
 use http::request::Parts;
 use http::uri::Authority;

@@ -36,7 +36,7 @@ use connect::Connector;
 use download::Download;
 use error::SendError;
 use headers::InvalidHost;
-use hikyaku_core::units::ByteSize;
+use hikyaku_units::ByteSize;
 use outgoing::{Outgoing, Route};
 use pool::{Answer, Pool};
 use tunnel::Tunnel;

@@ -103,7 +103,7 @@ pub(super) fn keep_alive(headers: &HeaderMap) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hikyaku_core::units::ByteSize;
+    use hikyaku_units::ByteSize;
     use http::{HeaderName, HeaderValue};
 
     fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {

@@ -7,7 +7,7 @@ use std::io;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use hikyaku_core::arm::Version;
+use hikyaku_units::arm::Version;
 use http::{HeaderValue, request, response};
 use http_body_util::BodyDataStream;
 use hyper::upgrade::OnUpgrade;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use hikyaku_core::arm::Version;
+use hikyaku_units::arm::Version;
 use http::Method;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Empty};

@@ -1,7 +1,7 @@
 //! What metrics tell of routes.
 
 use hikyaku_core::path::Mptcp;
-use hikyaku_core::units::Rate;
+use hikyaku_units::Rate;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 

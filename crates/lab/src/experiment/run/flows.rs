@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hikyaku_core::units::Rate;
+use hikyaku_units::Rate;
 
 use super::cpu_wait::share;
 use super::error::{Attempt, RunError};

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use hikyaku_core::units::Rate;
 use hikyaku_netsim::derive_seed;
+use hikyaku_units::Rate;
 
 use super::experiment::Experiment;
 use super::progress::Load;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hikyaku_core::units::{ByteSize, Rate, duration};
+use hikyaku_units::{ByteSize, Rate, duration};
 use serde::Deserialize;
 
 /// The links of the test bed `epe`: keys of [`Spec::link`](super::Spec), which hold where a pattern says

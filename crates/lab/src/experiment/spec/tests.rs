@@ -56,10 +56,7 @@ fn a_cell_is_one_value_of_each_axis() {
     assert_eq!(cells.len(), 8);
     assert_eq!(cells[0].to_string(), "rate 50Mbps, loss 0%, rtt 10ms");
     let links = spec.links(&cells[7]).unwrap();
-    assert_eq!(
-        links.rate(),
-        Some(hikyaku_core::units::Rate::from_mbps(200))
-    );
+    assert_eq!(links.rate(), Some(hikyaku_units::Rate::from_mbps(200)));
     assert_eq!(links.rtt(), Duration::from_millis(50));
     assert_eq!(links.loss().ppm(), 10_000);
     let [up, down] = links.configs().unwrap();

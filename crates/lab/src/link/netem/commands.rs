@@ -182,8 +182,8 @@ fn loss_of(loss: Loss) -> String {
 mod tests {
     use std::time::Duration;
 
-    use hikyaku_core::units::{LossRate, Rate};
     use hikyaku_netsim::Trace;
+    use hikyaku_units::{LossRate, Rate};
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! What the pump writes down of each packet.
 
-use hikyaku_core::units::Timestamp;
 use hikyaku_netsim::{Delivery, Discard, Discarded, Link};
+use hikyaku_units::Timestamp;
 
 use super::worker::Segment;
 use crate::link::ip;

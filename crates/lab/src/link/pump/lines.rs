@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::IpAddr;
 
-use hikyaku_core::units::Timestamp;
 use hikyaku_netsim::{Change, Link, LinkConfig, PacketInfo, derive_seed};
+use hikyaku_units::Timestamp;
 
 use super::worker::Segment;
 use crate::link::report::DirectionState;

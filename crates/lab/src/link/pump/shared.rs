@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use hikyaku_core::units::Timestamp;
 use hikyaku_netsim::{Counters, Tally};
+use hikyaku_units::Timestamp;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::ClockId;
 

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use hikyaku_core::units::Timestamp;
 use hikyaku_netsim::{PacketInfo, derive_seed};
+use hikyaku_units::Timestamp;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 

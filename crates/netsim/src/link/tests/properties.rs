@@ -1,6 +1,6 @@
 //! What holds for every link.
 
-use hikyaku_core::units::Rate;
+use hikyaku_units::Rate;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

@@ -4,13 +4,13 @@ use proptest::prelude::*;
 
 use super::draws::views;
 use super::{BAD, GOOD, all, known, now, outcomes, policy, unknown};
-use crate::arm::{ARMS, Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
 use crate::decide::{CongestionReason, Decision, Group, decide};
 use crate::model::Model;
 use crate::model::tests::{synthetic, synthetic_file};
 use crate::policy::{CongestionPolicy, MinCwnd, PolicyConfig, VersionPolicy};
 use crate::stat::Stat;
 use crate::view::PathView;
+use hikyaku_units::arm::{ARMS, Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
 
 use Congestion::{Bbr, Cubic, Floor};
 

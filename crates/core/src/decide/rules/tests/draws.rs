@@ -5,16 +5,16 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{BAD, EVEN, GOOD, ago, all, known, now, on, outcomes, over_cubic, policy};
-use crate::arm::{Arm, ByTransport, Congestion, Version};
 use crate::decide::{AltSvc, Decision, Group, Session, decide};
 use crate::estimate::LossCount;
-use crate::mix::mix;
 use crate::model::tests::synthetic;
 use crate::policy::PolicyConfig;
 use crate::stat::Stat;
 use crate::udp::{Failure, FailureKind, Verdict};
-use crate::units::{ByteSize, Rate, Secs};
 use crate::view::PathView;
+use hikyaku_units::arm::{Arm, ByTransport, Congestion, Version};
+use hikyaku_units::mix::mix;
+use hikyaku_units::{ByteSize, Rate, Secs};
 
 fn share(sessions: u32, mut drawn: impl FnMut(u32) -> bool) -> f64 {
     (0..sessions).filter(|&n| drawn(n)).count() as f64 / f64::from(sessions)

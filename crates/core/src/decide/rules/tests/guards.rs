@@ -4,15 +4,15 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::{BAD, EVEN, GOOD, ago, all, known, now, on, outcomes, over_cubic, policy, unknown};
-use crate::arm::Version;
 use crate::decide::{AltSvc, Group, Reason, decide};
 use crate::estimate::LossCount;
 use crate::key::Prefix;
 use crate::model::tests::synthetic;
 use crate::policy::{Plain, PolicyConfig, VersionPolicy};
 use crate::udp::{Failure, FailureKind, Verdict};
-use crate::units::{ByteSize, Secs};
 use crate::view::PathView;
+use hikyaku_units::arm::Version;
+use hikyaku_units::{ByteSize, Secs};
 
 #[test]
 fn each_guard_in_turn() {

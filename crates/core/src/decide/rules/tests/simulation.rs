@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{START, all};
-use crate::arm::{Arm, Congestion, Version};
 use crate::decide::{Decision, Group, decide};
-use crate::mix::{draw, mix};
 use crate::model::Model;
 use crate::model::tests::synthetic;
 use crate::policy::{CongestionPolicy, MinCwnd, PolicyConfig};
 use crate::sample::{Observation, Outcome, PathSample, UdpEvent};
 use crate::table::{ClientTable, TableConfig};
-use crate::units::{LossRate, Rate, Timestamp};
+use hikyaku_units::arm::{Arm, Congestion, Version};
+use hikyaku_units::mix::{draw, mix};
+use hikyaku_units::{LossRate, Rate, Timestamp};
 
 /// What a network really does, which the server only sees through samples.
 #[derive(Clone, Copy)]

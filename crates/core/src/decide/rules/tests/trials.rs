@@ -1,13 +1,13 @@
 //! What is tried because it is in doubt.
 
 use super::{BAD, EVEN, GOOD, all, known, now, on, outcomes, over_cubic, policy};
-use crate::arm::Version;
 use crate::decide::{Group, decide};
 use crate::model::tests::synthetic;
 use crate::policy::PolicyConfig;
 use crate::stat::Stat;
 use crate::udp::Verdict;
 use crate::view::PathView;
+use hikyaku_units::arm::Version;
 
 #[test]
 fn what_is_in_doubt_is_tried() {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use hikyaku_core::units::Rate;
+use hikyaku_units::Rate;
 use rustix::net::Shutdown;
 
 use super::super::error::{Attempt, RunError};

@@ -1,6 +1,8 @@
 //! Serde for types that are written as text.
 
-/// `Serialize` by `Display` and `Deserialize` by `FromStr`.
+/// Implements `Serialize` by `Display`, and `Deserialize` by `FromStr`, for a type of the calling
+/// crate, which depends on `serde`.
+#[macro_export]
 macro_rules! serde_as_text {
     ($type:ty) => {
         impl serde::Serialize for $type {
@@ -17,5 +19,3 @@ macro_rules! serde_as_text {
         }
     };
 }
-
-pub(crate) use serde_as_text;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::units::{ByteSize, LossRate, Rate};
+use crate::{ByteSize, LossRate, Rate};
 
 /// `12 ms`, `0.49 s`, `38 min`, `2.5 h`, `3 d`.
 #[must_use]

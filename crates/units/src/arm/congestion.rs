@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{LossRate, Rate};
+use crate::{LossRate, Rate};
 
 /// A congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -38,7 +38,8 @@ impl Congestion {
     }
 
     /// The position in an array that has an element for each.
-    pub(crate) const fn index(self) -> usize {
+    #[must_use]
+    pub const fn index(self) -> usize {
         self as usize
     }
 
@@ -48,7 +49,8 @@ impl Congestion {
     /// CUBIC's mean window for packets of 1460 bytes: RFC 9438 §5.1, and that of Reno where it is
     /// larger (Mathis et al., "The macroscopic behavior of the TCP congestion avoidance
     /// algorithm", CCR 1997).
-    pub(crate) fn rate_at_loss(self, loss: LossRate, rtt: Duration) -> Option<Rate> {
+    #[must_use]
+    pub fn rate_at_loss(self, loss: LossRate, rtt: Duration) -> Option<Rate> {
         let (loss, rtt) = (loss.fraction(), rtt.as_secs_f64());
         if self != Self::Cubic || loss <= 0.0 || rtt <= 0.0 {
             return None;
@@ -151,7 +153,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{Congestion, CongestionSet};
-    use crate::units::LossRate;
+    use crate::LossRate;
 
     #[test]
     fn names_go_round() {

@@ -3,7 +3,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::decimal::{Notation, ParseUnitError};
-use super::text::serde_as_text;
+use crate::serde_as_text;
 
 /// A link or delivery rate. 1 Mbps = 1,000,000 bit/s, never 2^20.
 ///

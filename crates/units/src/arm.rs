@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::serde_as_text;
+use crate::serde_as_text;
 
 pub use congestion::{Congestion, CongestionSet, ParseCongestionError};
 
@@ -80,11 +80,14 @@ impl Transport {
     }
 
     /// The position in an array that has an element for each transport.
-    pub(crate) const fn index(self) -> usize {
+    #[must_use]
+    pub const fn index(self) -> usize {
         self as usize
     }
 
-    pub(crate) const fn other(self) -> Self {
+    /// The transport that is not this one.
+    #[must_use]
+    pub const fn other(self) -> Self {
         match self {
             Self::Tcp => Self::Quic,
             Self::Quic => Self::Tcp,

@@ -2,7 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::decimal::{Notation, ParseUnitError};
-use super::text::serde_as_text;
+use crate::serde_as_text;
 
 /// Lost share of packets, in parts per million, from 0 to 1,000,000.
 ///

@@ -1,6 +1,6 @@
 //! [`Duration`] as text with a unit: `15s`, `500ms`, `1h`, `1d`.
 //!
-//! For configuration fields: `#[serde(with = "hikyaku_core::units::duration")]`.
+//! For configuration fields: `#[serde(with = "hikyaku_units::duration")]`.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,43 +1,10 @@
-//! What a returning client's connection may begin with.
-
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-
-use crate::arm::Transport;
+//! What the estimate of a returning client lets a new connection begin with.
 use crate::estimate::Estimate;
-use crate::policy::{MinCwnd, PolicyConfig};
+use crate::policy::PolicyConfig;
 use crate::stat::faded;
-use crate::units::{ByteSize, Timestamp, duration};
 use crate::view::Knowledge;
-
-/// What connections of a client, or of its neighbours, have lately shown of the path: where a new one may
-/// begin after it has validated it (Careful Resume, draft-ietf-tsvwg-careful-resume).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Known {
-    /// Bytes in flight that filled the path: delivery rate x `min_rtt`, halved for each `half_life.rate`
-    /// since the client, or its prefix, was last seen.
-    pub bdp: ByteSize,
-    /// Smallest round-trip time.
-    #[serde(with = "duration")]
-    pub min_rtt: Duration,
-}
-
-impl Known {
-    /// The packets with which a connection may begin: a quarter of those that filled the path, at least the
-    /// usual 10 (RFC 6928 §2, RFC 9002 §7.2), at most 32.
-    ///
-    /// The bound is what a path that has become another one gets at worst, spread over a round trip: a
-    /// third of it would be the usual, and it is within what content delivery networks give anybody (most
-    /// below 50; Rüth and Hohlfeld, Demystifying TCP Initial Window Configurations of Content Distribution
-    /// Networks, TMA 2018).
-    #[must_use]
-    pub fn initial_window(&self) -> u32 {
-        let packets = self.bdp.bytes() / 4 / u64::from(MinCwnd::MSS);
-        let within = packets.clamp(USUAL_PACKETS.into(), MAX_PACKETS.into());
-        u32::try_from(within).unwrap_or(MAX_PACKETS)
-    }
-}
+use hikyaku_units::arm::Transport;
+use hikyaku_units::{ByteSize, SavedPath, Timestamp};
 
 impl Knowledge {
     /// What is known of the path over a transport, of the nearest level that knows enough; `None` when
@@ -46,12 +13,12 @@ impl Knowledge {
     /// The other transport's rate stands in where this one was never seen, but not for one that was and
     /// carries less.
     #[must_use]
-    pub fn known(
+    pub fn saved_path(
         &self,
         transport: Transport,
         now: Timestamp,
         policy: &PolicyConfig,
-    ) -> Option<Known> {
+    ) -> Option<SavedPath> {
         let prefixes = self.prefixes.iter().flatten().map(|(_, prefix)| prefix);
         self.own
             .iter()
@@ -65,7 +32,7 @@ fn of_level(
     transport: Transport,
     now: Timestamp,
     policy: &PolicyConfig,
-) -> Option<Known> {
+) -> Option<SavedPath> {
     let age = now.since(level.last_seen()?);
     let seen = |transport: Transport| level.rate[transport.index()].weight > 0.0;
     let of = if seen(transport) {
@@ -81,7 +48,7 @@ fn of_level(
     let min_rtt = level.min_rtt.get()?;
     let share = faded(age.as_secs_f32(), policy.half_life.rate.as_secs_f32());
     let bdp = (share * bits_per_sec / 8.0 * min_rtt.as_secs_f32()) as u64;
-    (bdp >= LEAST_BDP).then_some(Known {
+    (bdp >= MIN_BDP).then_some(SavedPath {
         bdp: ByteSize::from_bytes(bdp),
         min_rtt,
     })
@@ -90,24 +57,20 @@ fn of_level(
 /// Samples of the rate that are needed: one may be a burst's.
 const ENOUGH_SAMPLES: f32 = 2.0;
 /// Bytes that any connection may begin with (RFC 6928 §2): knowing less says nothing.
-const LEAST_BDP: u64 = 14_600;
-/// Packets with which any connection may begin, and at most one whose path is known.
-const USUAL_PACKETS: u32 = 10;
-const MAX_PACKETS: u32 = 32;
+const MIN_BDP: u64 = 14_600;
 
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
     use std::time::Duration;
 
-    use super::Known;
-    use crate::arm::{Congestion, Transport, Version};
     use crate::estimate::Estimate;
     use crate::key::Prefix;
     use crate::policy::PolicyConfig;
     use crate::sample::PathSample;
-    use crate::units::{ByteSize, Rate, Timestamp};
     use crate::view::Knowledge;
+    use hikyaku_units::arm::{Congestion, Transport, Version};
+    use hikyaku_units::{Rate, SavedPath, Timestamp};
 
     const START: u64 = 1_800_000_000;
     const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
@@ -129,26 +92,6 @@ mod tests {
             estimate.on_path(&sample, now, &PolicyConfig::default());
         }
         estimate
-    }
-
-    #[test]
-    fn a_connection_begins_with_a_quarter_within_bounds() {
-        let cases = [
-            ("hardly more than anybody's", 14_600, 10),
-            ("a little", 4 * 10 * 1460, 10),
-            ("a quarter", 4 * 20 * 1460, 20),
-            ("part of a packet does not count", 4 * 21 * 1460 - 1, 20),
-            ("the most", 4 * 32 * 1460, 32),
-            ("1 Gbit/s", 12_500_000, 32),
-            ("all there can be", u64::MAX, 32),
-        ];
-        for (name, bytes, want) in cases {
-            let known = Known {
-                bdp: ByteSize::from_bytes(bytes),
-                min_rtt: Duration::from_millis(40),
-            };
-            assert_eq!(known.initial_window(), want, "{name}");
-        }
     }
 
     #[test]
@@ -225,8 +168,8 @@ mod tests {
         ];
         for (name, knowledge, transport, age, want) in cases {
             let now = Timestamp::from_secs(START + age);
-            let known = knowledge.known(*transport, now, &PolicyConfig::default());
-            let kilobytes = known.map(|Known { bdp, .. }| (bdp.bytes() + 500) / 1000);
+            let known = knowledge.saved_path(*transport, now, &PolicyConfig::default());
+            let kilobytes = known.map(|SavedPath { bdp, .. }| (bdp.bytes() + 500) / 1000);
             let near = |(got, want): (u64, u64)| got.abs_diff(want) * 100 <= want;
             assert_eq!(kilobytes.is_some(), want.is_some(), "{name}: {known:?}");
             assert!(kilobytes.zip(*want).is_none_or(near), "{name}: {known:?}");
