@@ -10,7 +10,7 @@ export PATH="$PATH:/usr/sbin"
 bash scripts/setup.sh bench
 # All of it now: nothing may be built while something is measured.
 cargo build --quiet --release --locked -p hikyaku
-cargo build --quiet --release --locked -p hikyaku-lab --example idle --example bench-edge
+cargo build --quiet --release --locked -p xtask
 cargo build --quiet --release --locked -p hikyaku-core --example memory
 cargo bench --quiet --locked -p hikyaku-core --bench decide --no-run
-exec target/release/examples/bench-edge "$@"
+exec target/release/xtask bench-edge "$@"

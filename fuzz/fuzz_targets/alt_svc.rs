@@ -1,7 +1,7 @@
 //! The Alt-Svc field, as any server may send it.
 #![no_main]
 
-use hikyaku_lab::client::alt_svc::{AltSvc, parse};
+use hikyaku_client::alt_svc::{AltSvc, parse};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|value: &str| {

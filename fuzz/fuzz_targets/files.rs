@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use hikyaku_units::arm::Version;
-use hikyaku_edge::content::{Content, Files, FilesConfig, Peer, RequestBody};
+use hikyaku_content::{Content, Files, FilesConfig, Peer, RequestBody};
 use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Empty};
 use libfuzzer_sys::fuzz_target;

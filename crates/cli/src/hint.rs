@@ -3,7 +3,7 @@
 use std::io;
 
 use hikyaku_edge::{ConfigError, ListenError, ServerError, tls::TlsError};
-use hikyaku_lab::link::LinkError;
+use hikyaku_emulator::link::LinkError;
 
 /// One sentence on what to do, where that is not plain from the error itself.
 pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {

@@ -4,13 +4,13 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use hikyaku_lab::clean::{self, CleanArgs};
+use hikyaku_emulator::clean::{self, CleanArgs};
+use hikyaku_emulator::interrupt;
+use hikyaku_emulator::selftest::{self, SelftestArgs};
+use hikyaku_emulator::shell::{self, ShellArgs};
 use hikyaku_lab::experiment::{self, ListArgs, RunArgs};
 use hikyaku_lab::fit::{self, FitArgs};
-use hikyaku_lab::interrupt;
 use hikyaku_lab::report::{self, ReportArgs};
-use hikyaku_lab::selftest::{self, SelftestArgs};
-use hikyaku_lab::shell::{self, ShellArgs};
 use hikyaku_lab::sim::{self, SimArgs};
 
 /// Arguments of `hikyaku lab`.

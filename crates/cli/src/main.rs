@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use hikyaku_lab::client::{self, GetArgs};
+use hikyaku_client::GetArgs;
 
 /// Serves each client over the HTTP version that is fastest for it, measures every
 /// response, and says why.
@@ -56,6 +56,6 @@ fn main() -> ExitCode {
 }
 
 fn get(args: &GetArgs) -> anyhow::Result<ExitCode> {
-    let status = client::run(args, &mut io::stdout().lock())?;
+    let status = hikyaku_client::run(args, &mut io::stdout().lock())?;
     Ok(ExitCode::from(status))
 }

@@ -1,8 +1,6 @@
 //! What the server sends to an address that has proved nothing (RFC 9000 §8.1).
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -10,8 +8,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::client::{self, H3, block_on};
-use common::{Server, Site};
+use hikyaku_testkit::client::{self, H3, block_on};
+use hikyaku_testkit::{Server, Site};
 
 /// Until the server has given up, and has said so.
 const LISTEN: Duration = Duration::from_secs(8);
@@ -20,7 +18,9 @@ const HANDSHAKE: &str = "timeouts.handshake=6s";
 /// The first datagram of a client.
 fn hello() -> Vec<u8> {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    silent.set_read_timeout(Some(common::PATIENCE)).unwrap();
+    silent
+        .set_read_timeout(Some(hikyaku_testkit::PATIENCE))
+        .unwrap();
     let address = silent.local_addr().unwrap();
     let connecting = thread::spawn(move || {
         let connect = client::quic(address, "h3", None);

@@ -4,14 +4,12 @@
 //! by the page's own `nextHopProtocol`.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::fs;
 use std::time::{Duration, Instant};
 
-use common::browser::{Browser, has_chromium};
-use common::client::block_on;
-use common::{PATIENCE, Server, Site};
+use hikyaku_testkit::browser::{Browser, has_chromium};
+use hikyaku_testkit::client::block_on;
+use hikyaku_testkit::{PATIENCE, Server, Site};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -27,50 +25,51 @@ fn site() -> Site {
     Site::new(&[("index.html", page.as_bytes()), ("image.svg", image)])
 }
 
-impl Browser {
-    /// Loads the page anew, past the browser's cache, and gives the versions that it and its
-    /// images came over.
-    async fn visit(&mut self) -> Vec<String> {
-        self.command("Network.enable", json!({})).await;
-        let off = json!({ "cacheDisabled": true });
-        self.command("Network.setCacheDisabled", off).await;
-        self.command("Page.navigate", json!({ "url": "about:blank" }))
-            .await;
-        let url = format!("{}/", self.origin);
-        let answer = self.command("Page.navigate", json!({ "url": url })).await;
-        assert!(answer["errorText"].is_null(), "{answer}");
-        let begun = Instant::now();
-        let loaded = format!(
-            "location.origin === {:?} && document.readyState === 'complete' && \
-             performance.getEntriesByType('resource').length >= {IMAGES}",
-            self.origin
-        );
-        while self.evaluate(&loaded).await != json!(true) {
-            assert!(begun.elapsed() < PATIENCE, "the page never loads");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        let versions = self
-            .evaluate(
-                "['navigation', 'resource'].flatMap(type => performance.getEntriesByType(type))\
-                 .map(entry => entry.nextHopProtocol)",
-            )
-            .await;
-        let versions: Vec<String> = serde_json::from_value(versions).unwrap();
-        assert!(versions.len() > IMAGES, "{versions:?}");
-        versions
+/// Loads the page anew, past the browser's cache, and gives the versions that it and its
+/// images came over.
+async fn visit(browser: &mut Browser) -> Vec<String> {
+    browser.command("Network.enable", json!({})).await;
+    let off = json!({ "cacheDisabled": true });
+    browser.command("Network.setCacheDisabled", off).await;
+    browser
+        .command("Page.navigate", json!({ "url": "about:blank" }))
+        .await;
+    let url = format!("{}/", browser.origin);
+    let answer = browser
+        .command("Page.navigate", json!({ "url": url }))
+        .await;
+    assert!(answer["errorText"].is_null(), "{answer}");
+    let begun = Instant::now();
+    let loaded = format!(
+        "location.origin === {:?} && document.readyState === 'complete' && \
+         performance.getEntriesByType('resource').length >= {IMAGES}",
+        browser.origin
+    );
+    while browser.evaluate(&loaded).await != json!(true) {
+        assert!(begun.elapsed() < PATIENCE, "the page never loads");
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    let versions = browser
+        .evaluate(
+            "['navigation', 'resource'].flatMap(type => performance.getEntriesByType(type))\
+             .map(entry => entry.nextHopProtocol)",
+        )
+        .await;
+    let versions: Vec<String> = serde_json::from_value(versions).unwrap();
+    assert!(versions.len() > IMAGES, "{versions:?}");
+    versions
+}
 
-    /// The version that one more request of the open page comes over.
-    async fn request(&mut self) -> String {
-        self.messages += 1;
-        let path = format!("/image.svg?request={}", self.messages);
-        let fetched = format!(
-            "fetch({path:?}, {{ cache: 'no-store' }}).then(answer => answer.text()).then(() => \
-             performance.getEntriesByName(new URL({path:?}, location).href)[0].nextHopProtocol)"
-        );
-        let version = self.evaluate(&fetched).await;
-        version.as_str().unwrap().to_owned()
-    }
+/// The version that one more request of the open page comes over.
+async fn request(browser: &mut Browser) -> String {
+    browser.messages += 1;
+    let path = format!("/image.svg?request={}", browser.messages);
+    let fetched = format!(
+        "fetch({path:?}, {{ cache: 'no-store' }}).then(answer => answer.text()).then(() => \
+         performance.getEntriesByName(new URL({path:?}, location).href)[0].nextHopProtocol)"
+    );
+    let version = browser.evaluate(&fetched).await;
+    version.as_str().unwrap().to_owned()
 }
 
 /// A configuration file that pins the version.
@@ -103,10 +102,10 @@ fn a_browser_follows_alt_svc_and_comes_back_after_clear() {
     let server = Server::start(&[site.path(), "--config", pin.path()]);
     block_on(async {
         let mut browser = Browser::start(&server).await;
-        let first = browser.visit().await;
+        let first = visit(&mut browser).await;
         assert_eq!(first[0], "h2", "the first document: {first:?}");
         until(&mut browser, "h3").await;
-        let second = browser.visit().await;
+        let second = visit(&mut browser).await;
         assert!(second.iter().all(|version| version == "h3"), "{second:?}");
 
         pin.set("h2");
@@ -114,7 +113,7 @@ fn a_browser_follows_alt_svc_and_comes_back_after_clear() {
         server.wait_log("configuration reloaded");
         until(&mut browser, "h2").await;
         for _ in 0..2 {
-            let later = browser.visit().await;
+            let later = visit(&mut browser).await;
             assert!(later.iter().all(|version| version == "h2"), "{later:?}");
         }
     });
@@ -142,7 +141,7 @@ fn a_browser_gets_early_answers() {
         let server = Server::start(&[&[site.path(), "--set", &policy], &limit[..]].concat());
         block_on(async {
             let mut browser = Browser::start(&server).await;
-            browser.visit().await;
+            visit(&mut browser).await;
             until(&mut browser, version).await;
             // It would report the content, too.
             browser.command("Network.disable", json!({})).await;
@@ -156,7 +155,7 @@ fn a_browser_gets_early_answers() {
 async fn until(browser: &mut Browser, version: &str) {
     let begun = Instant::now();
     loop {
-        let got = browser.request().await;
+        let got = request(browser).await;
         if got == version {
             return;
         }
@@ -184,7 +183,7 @@ fn an_unknown_browser_is_brought_to_http3() {
     let server = Server::start(&[&[site.path()], &plain[..]].concat());
     block_on(async {
         let mut browser = Browser::start(&server).await;
-        let first = browser.visit().await;
+        let first = visit(&mut browser).await;
         assert_eq!(first[0], "h2", "{first:?}");
         until(&mut browser, "h3").await;
     });
@@ -201,12 +200,12 @@ fn a_browser_stays_where_http2_is_pinned() {
     block_on(async {
         let mut browser = Browser::start(&server).await;
         for _ in 0..3 {
-            let versions = browser.visit().await;
+            let versions = visit(&mut browser).await;
             assert!(
                 versions.iter().all(|version| version == "h2"),
                 "{versions:?}"
             );
-            assert_eq!(browser.request().await, "h2");
+            assert_eq!(request(&mut browser).await, "h2");
         }
     });
     assert_eq!(

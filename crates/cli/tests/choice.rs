@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -12,13 +10,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hikyaku_lab::link::{CLIENT_V4, LinkPair, SERVER_V4, Topology};
+use hikyaku_emulator::link::{CLIENT_V4, LinkPair, SERVER_V4, Topology};
 use hikyaku_netsim::{LinkConfig, Loss, QueueLimit};
 use hikyaku_units::{ByteSize, LossRate, Rate};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use common::{BINARY, has, skip, this_test};
+use hikyaku_testkit::{binary, has, skip, this_test};
 
 /// Versions alone are chosen.
 const PLAIN_CUBIC: [&str; 2] = ["policy.congestion=cubic", "policy.min_cwnd=off"];
@@ -106,7 +104,7 @@ impl Lab {
     /// follows `Alt-Svc`. Gives the version of its second request.
     fn visit(&self) -> u64 {
         let url = format!("https://{SERVER_V4}:8443/page");
-        let mut get = Command::new(BINARY);
+        let mut get = Command::new(binary());
         get.args([
             "get",
             "--insecure",
@@ -142,7 +140,7 @@ impl Lab {
     }
 
     fn explain(&self) -> Value {
-        let mut explain = Command::new(BINARY);
+        let mut explain = Command::new(binary());
         explain.args(["explain", "--json", &CLIENT_V4.to_string()]);
         let output = self
             .topology
@@ -163,7 +161,7 @@ impl Drop for Lab {
 
 /// The server in its namespace, when it has said that it serves.
 fn serve(topology: &Topology, root: &Path, settings: &[&str]) -> Child {
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command
         .arg("serve")
         .arg(root)

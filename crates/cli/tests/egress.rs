@@ -1,10 +1,8 @@
 //! A server beside an agent of egress paths, on one host: what it learns and tells of them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
-use common::agent::Agent;
-use common::{Server, Site, eventually, get, hikyaku};
+use hikyaku_testkit::agent::Agent;
+use hikyaku_testkit::{Server, Site, eventually, get, hikyaku};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;

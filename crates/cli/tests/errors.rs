@@ -1,15 +1,13 @@
 //! What a wrong invocation is told: what was attempted, what is wrong, what to do.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{BINARY, Server, Site, certificate, get, has, hikyaku, plain_http, skip};
+use hikyaku_testkit::{Server, Site, binary, certificate, get, has, hikyaku, plain_http, skip};
 
 /// Checks that a command failed, and that its message holds every one of `words`.
 #[track_caller]
@@ -322,10 +320,10 @@ fn as_nobody(test: &str, args: &[&str]) -> Option<Output> {
     }
     // Where this was built may be closed to others.
     let dir = open_dir();
-    let binary = dir.path().join("hikyaku");
+    let copy = dir.path().join("hikyaku");
     // By a process of its own: while this one has the copy open for writing, children that other tests
     // start may hold it, and a file that is open for writing can't be executed.
-    let copied = Command::new("cp").arg(BINARY).arg(&binary).status();
+    let copied = Command::new("cp").arg(binary()).arg(&copy).status();
     assert!(copied.unwrap().success());
     let output = Command::new("setpriv")
         .args([
@@ -334,7 +332,7 @@ fn as_nobody(test: &str, args: &[&str]) -> Option<Output> {
             "--inh-caps=-all",
             "--bounding-set=-all",
         ])
-        .arg(&binary)
+        .arg(&copy)
         .arg("serve")
         .args(args)
         .output();

@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -12,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use common::{BINARY, hikyaku, skip};
+use hikyaku_testkit::{binary, hikyaku, skip};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The machine's list of congestion controls and `lab clean` concern every lab.
@@ -36,7 +34,7 @@ impl Lab {
     fn start(script: &str) -> Self {
         // The tests may run where it is ignored, under nohup.
         let mut child = Command::new("env")
-            .args(["--default-signal=HUP", BINARY])
+            .args(["--default-signal=HUP", binary()])
             .args(["lab", "shell", "pair", "--", "sh", "-c", script])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -126,7 +124,7 @@ fn a_shell_tells_what_the_links_did_and_writes_their_packets() {
     };
     let directory = tempfile::tempdir().unwrap();
     let logs = directory.path().join("logs");
-    let mut shell = Command::new(BINARY)
+    let mut shell = Command::new(binary())
         .args(["lab", "shell", "pair", "--packet-log"])
         .arg(&logs)
         .env("SHELL", "/bin/sh")
@@ -134,7 +132,10 @@ fn a_shell_tells_what_the_links_did_and_writes_their_packets() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let refused = format!("{BINARY} get https://10.104.121.2:1/ --http 2; exit 0\n");
+    let refused = format!(
+        "{} get https://10.104.121.2:1/ --http 2; exit 0\n",
+        binary()
+    );
     let mut stdin = shell.stdin.take().unwrap();
     stdin.write_all(refused.as_bytes()).unwrap();
     drop(stdin);
@@ -153,7 +154,7 @@ fn a_shell_says_where_one_is_and_how_to_enter_the_other_nodes() {
     let Some(_guard) = root("a_shell_says_where_one_is_and_how_to_enter_the_other_nodes") else {
         return;
     };
-    let mut shell = Command::new(BINARY)
+    let mut shell = Command::new(binary())
         .args(["lab", "shell", "pair"])
         .env("SHELL", "/bin/sh")
         .stdin(Stdio::piped())
@@ -227,7 +228,7 @@ fn without_privileges_one_message_says_all_that_is_missing() {
         if rustix::process::geteuid().is_root() {
             command.args(["--bounding-set=-all", "--inh-caps=-all"]);
         }
-        command.arg(BINARY).args(args).current_dir(&directory);
+        command.arg(binary()).args(args).current_dir(&directory);
         let output = command.output().unwrap();
         let (_, err) = text(&output);
         assert_eq!(output.status.code(), Some(1), "{err}");
@@ -244,7 +245,7 @@ fn without_privileges_one_message_says_all_that_is_missing() {
         assert_eq!(written, 0, "{args:?} began to write");
     }
 
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     let output = command
         .args(["lab", "clean"])
         .env("PATH", "/nowhere")
@@ -302,7 +303,7 @@ fn what_was_to_be_ignored_is_ignored() {
     };
     let mut nohup = Command::new("nohup");
     nohup.args([
-        BINARY,
+        binary(),
         "lab",
         "shell",
         "pair",
@@ -408,7 +409,7 @@ fn a_number_that_is_used_again_is_not_taken_for_a_living_owner() {
     let mut tries = 0..100;
     let reused = tries.find_map(|_| {
         fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).ok()?;
-        let mut lab = Command::new(BINARY);
+        let mut lab = Command::new(binary());
         lab.args([
             "lab",
             "shell",
@@ -493,7 +494,7 @@ fn clean_refuses_to_remove_what_it_runs_in() {
     killed.signal(Signal::KILL);
     killed.child.wait().unwrap();
     let inside = Command::new("ip")
-        .args(["netns", "exec", &left[0], BINARY, "lab", "clean"])
+        .args(["netns", "exec", &left[0], binary(), "lab", "clean"])
         .output()
         .unwrap();
     assert_eq!(inside.status.code(), Some(1), "{inside:?}");

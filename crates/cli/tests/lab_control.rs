@@ -3,8 +3,6 @@
 //! missing the tests say so and pass.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hikyaku_lab::experiment::{Outcome, Run, read};
 
-use common::{BINARY, skip};
+use hikyaku_testkit::{binary, skip};
 
 /// Daemons beside each other keep each other waiting.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -54,7 +52,7 @@ fn quick(name: &str) -> Vec<Run> {
         vec!["run", name, "--quick", "--out", path],
         vec!["report", path],
     ] {
-        let output = Command::new(BINARY)
+        let output = Command::new(binary())
             .arg("lab")
             .args(&arguments)
             .output()

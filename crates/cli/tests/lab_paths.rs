@@ -2,8 +2,6 @@
 //! Needs root, gobgpd and `hikyaku-egress`; without them the tests say so and pass.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -13,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use hikyaku_lab::experiment::{Axis, Outcome, Run, counted, read};
 use tempfile::TempDir;
 
-use common::{BINARY, skip};
+use hikyaku_testkit::{binary, skip};
 
 /// Measurements side by side disturb each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -63,7 +61,7 @@ fn quick(name: &str) -> Vec<Run> {
 fn measured(names: &[&str]) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let lab = |arguments: &[&OsStr]| {
-        let output = Command::new(BINARY)
+        let output = Command::new(binary())
             .arg("lab")
             .args(arguments)
             .current_dir(&directory)

@@ -2,15 +2,13 @@
 //! programs over emulated links (root).
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use hikyaku_lab::experiment::{Outcome, counted, read};
 
-use common::{BINARY, hikyaku, skip};
+use hikyaku_testkit::{binary, hikyaku, skip};
 
 /// Repeats of each cell; both sides have the same seeds.
 const REPEATS: &str = "9";
@@ -56,7 +54,7 @@ fn differences() -> BTreeMap<String, f64> {
     let experiment = |command: &[&str], out: &Path| {
         // Ahead of what else the machine does; the fast cells one after another.
         let output = Command::new("nice")
-            .args(["-n", "-15", BINARY, "lab"])
+            .args(["-n", "-15", binary(), "lab"])
             .args(command)
             .args(["cross-check", "--repeats", REPEATS, "--out"])
             .arg(out)
@@ -79,14 +77,14 @@ fn differences() -> BTreeMap<String, f64> {
 #[test]
 fn shipped_simulations_run_without_privileges() {
     let dir = tempfile::tempdir().unwrap();
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     let out = dir.path().join("out");
     command.args(["lab", "sim", "floor-min", "--quick", "--out"]);
     command.arg(&out);
     if rustix::process::geteuid().is_root() {
         // Everything that a root process could use goes.
         let without = Command::new("setpriv")
-            .args(["--bounding-set=-all", "--inh-caps=-all", BINARY])
+            .args(["--bounding-set=-all", "--inh-caps=-all", binary()])
             .args(command.get_args())
             .output();
         succeeded(&without.unwrap());

@@ -1,8 +1,6 @@
 //! Starting, reloading, stopping and crashing, with clients in the middle of it.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -11,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::client::{self, H2, H3};
-use common::{PATIENCE, Server, Site, certificate, eventually, get, hikyaku};
 use hikyaku_h3_quinn::{Code, Receiving, StreamError};
+use hikyaku_testkit::client::{self, H2, H3};
+use hikyaku_testkit::{PATIENCE, Server, Site, certificate, eventually, get, hikyaku};
 use http::Request;
 use http_body_util::BodyExt;
 use redb::{Database, TableDefinition};
@@ -504,7 +502,7 @@ fn unusable_stores_are_set_aside() {
     };
     let cases: [(&str, &dyn Fn(&Path)); 5] = [
         ("noise", &|path| {
-            fs::write(path, common::noise(100_000)).unwrap();
+            fs::write(path, hikyaku_testkit::noise(100_000)).unwrap();
         }),
         ("text", &|path| fs::write(path, "not a store\n").unwrap()),
         ("truncated", &|path| {
@@ -512,7 +510,7 @@ fn unusable_stores_are_set_aside() {
         }),
         ("damaged", &|path| {
             let mut bytes = good.clone();
-            bytes[..4096].copy_from_slice(&common::noise(4096));
+            bytes[..4096].copy_from_slice(&hikyaku_testkit::noise(4096));
             fs::write(path, bytes).unwrap();
         }),
         ("of another program", &foreign),

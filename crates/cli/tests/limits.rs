@@ -1,17 +1,15 @@
 //! Clients that are slow, greedy or hostile, while others are served.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use common::client::{self, H2, H3};
-use common::fetch::Http;
-use common::upstream::{self, Speaks};
-use common::{PATIENCE, Server, Site, get, noise};
 use hikyaku_h3_quinn::Code;
+use hikyaku_testkit::client::{self, H2, H3};
+use hikyaku_testkit::fetch::Http;
+use hikyaku_testkit::upstream::{self, Speaks};
+use hikyaku_testkit::{PATIENCE, Server, Site, get, noise};
 use http::Request;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -317,7 +315,7 @@ fn connections_of_one_address_are_limited() {
             h2.driver.await.unwrap().unwrap();
         }
     });
-    common::eventually("places are free again", || {
+    hikyaku_testkit::eventually("places are free again", || {
         (get(&[&server.url("/")])[0]["status"] == 200).then_some(())
     });
 }
@@ -604,7 +602,7 @@ fn wait_idle(pid: u32) {
             .collect();
         times
     };
-    common::eventually("the server is idle", || {
+    hikyaku_testkit::eventually("the server is idle", || {
         let before = used();
         std::thread::sleep(Duration::from_millis(500));
         (used() == before).then_some(())
@@ -679,7 +677,7 @@ fn stalled_connections_hold_little_memory() {
             );
             expect_service(&server);
         });
-        common::eventually("all is given back", || {
+        hikyaku_testkit::eventually("all is given back", || {
             (server.metric(memory) == 0.0).then_some(())
         });
     }
@@ -695,7 +693,7 @@ fn memory_of_an_address_is_limited_and_everybody_is_served() {
         for _ in 0..12 {
             stalled.push(greedy_h2(server.address(), 20, 1).await);
         }
-        common::eventually("the address has used its share", || {
+        hikyaku_testkit::eventually("the address has used its share", || {
             (server.metric("hikyaku_response_memory_bytes") >= 1_048_576.0).then_some(())
         });
         // Each connection may hold one chunk in any case, and one more that it was about to read.

@@ -1,11 +1,9 @@
 //! `policy.max_pacing_rate`: no connection sends faster, over whichever transport.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::path::Path;
 
-use common::{Server, Site, get, hikyaku};
+use hikyaku_testkit::{Server, Site, get, hikyaku};
 
 /// So much that what leaves before pacing begins does not count: the first ten segments, each of up
 /// to 64 KiB on loopback.

@@ -1,16 +1,14 @@
 //! What the server measures of real transfers, learns and tells.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::sync::mpsc;
 use std::thread;
 
-use common::client::{self, H2, H3};
-use common::fetch::{Http, fetch};
-use common::{BINARY, PATIENCE, Server, Site, get, has, hikyaku, plain_http};
+use hikyaku_testkit::client::{self, H2, H3};
+use hikyaku_testkit::fetch::{Http, fetch};
+use hikyaku_testkit::{PATIENCE, Server, Site, binary, get, has, hikyaku, plain_http};
 use http::Request;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -96,7 +94,7 @@ fn the_combined_format_is_what_log_readers_know() {
         let got = fetch(http, &server, "/big.bin", &headers);
         assert_eq!(got.body.len(), BIG);
         let request = format!("\"GET /big.bin {protocol}\" 200 {BIG} ");
-        let line = common::eventually("the line", || {
+        let line = hikyaku_testkit::eventually("the line", || {
             let lines = server.access_lines();
             lines.into_iter().find(|line| line.contains(&request))
         });
@@ -185,7 +183,7 @@ fn explain_shows_what_was_learnt_until_it_is_forgotten() {
     let big = server.url("/big.bin");
     get(&["--http", "2", &big, &big]);
     get(&["--http", "3", &big, &big]);
-    let own = common::eventually("packets of both transports", || {
+    let own = hikyaku_testkit::eventually("packets of both transports", || {
         let own = levels().into_iter().next()?;
         let packets = |transport: &str| own[transport]["packets"].as_f64();
         (packets("tcp")? > 10.0 && packets("quic")? > 100.0).then_some(own)
@@ -198,7 +196,7 @@ fn explain_shows_what_was_learnt_until_it_is_forgotten() {
     );
     // A neighbour makes the prefix.
     get(&["--local", "127.0.0.2", &big]);
-    let text = common::eventually("the prefix", || {
+    let text = hikyaku_testkit::eventually("the prefix", || {
         Some(explain(&[])).filter(|text| text.contains("127.0.0.0/24"))
     });
     assert!(text.contains("127.0.0.1"), "{text}");
@@ -250,7 +248,7 @@ fn metrics_follow_what_happens() {
         let of = |name: &str| format!("hikyaku_{name}{{version=\"{}\"}}", http.name());
         assert!(server.metric(&of("response_body_bytes_total")) >= BIG as f64);
         assert_eq!(server.metric(&of("connections_opened_total")), 1.0);
-        common::eventually("no open connection", || {
+        hikyaku_testkit::eventually("no open connection", || {
             (server.metric(&of("connections")) == 0.0).then_some(())
         });
         assert_eq!(server.metric(&of("response_time_seconds_count")), 2.0);
@@ -367,7 +365,7 @@ fn follow_race_and_cache_reach_http3() {
     assert_eq!(records[1]["http"], "3", "{records:?}");
     let records = get(&["--alt-svc-cache", cache, &url]);
     assert_eq!(records[0]["http"], "3", "a returning client: {records:?}");
-    let output = std::process::Command::new(BINARY)
+    let output = std::process::Command::new(binary())
         .args(["get", "--insecure", "--repeat", "3", &url])
         .output()
         .unwrap();

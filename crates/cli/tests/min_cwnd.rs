@@ -1,9 +1,7 @@
 //! `policy.min_cwnd`: a fixed floor under the congestion window, and what is said of it.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Server, Site, get, hikyaku};
+use hikyaku_testkit::{Server, Site, get, hikyaku};
 
 #[test]
 fn a_floor_serves_and_is_warned_of() {

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod common;
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -11,8 +9,8 @@ use std::process::{Child, Command, Output, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use common::client::{H2, H3, block_on};
-use common::{BINARY, Server, Site, eventually, get, hikyaku};
+use hikyaku_testkit::client::{H2, H3, block_on};
+use hikyaku_testkit::{Server, Site, binary, eventually, get, hikyaku};
 
 const BIG: usize = 2_000_000;
 
@@ -26,7 +24,7 @@ impl Recording {
     /// Starts to record into `file`, and waits until the server knows.
     fn start(server: &Server, file: &str, client: &str, options: &[&str]) -> Self {
         let path = server.dir().join(file);
-        let child = Command::new(BINARY)
+        let child = Command::new(binary())
             .args(["explain", client, "--admin", &server.admin.to_string()])
             .arg(format!("--qlog={}", path.display()))
             .args(options)

@@ -2,19 +2,17 @@
 //! that are gone.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::client::{self, H3, block_on};
-use common::{Server, Site, has, this_test};
+use hikyaku_testkit::client::{H3, block_on};
+use hikyaku_tls::AcceptAny;
+use hikyaku_testkit::{Server, Site, has, this_test};
 use quinn::crypto::rustls::QuicClientConfig;
 use rustix::process::Signal;
 use tokio::time::timeout;
@@ -167,11 +165,10 @@ fn sessions_over_tcp_are_resumed_after_a_crash() {
 
 /// A QUIC client that remembers sessions, and how often it was shown a certificate: resumed sessions
 /// come without (RFC 8446 §2.2).
-fn quic_client() -> (quinn::ClientConfig, Arc<AtomicUsize>) {
-    let shown = Arc::new(AtomicUsize::new(0));
-    let tls = client::tls_config_counting(&["h3"], Arc::clone(&shown));
-    let tls = QuicClientConfig::try_from(tls).unwrap();
-    (quinn::ClientConfig::new(Arc::new(tls)), shown)
+fn quic_client() -> (quinn::ClientConfig, Arc<AcceptAny>) {
+    let verifier = AcceptAny::new();
+    let tls = QuicClientConfig::try_from(verifier.config(&["h3"]).unwrap()).unwrap();
+    (quinn::ClientConfig::new(Arc::new(tls)), verifier)
 }
 
 #[test]
@@ -180,7 +177,7 @@ fn sessions_over_quic_are_resumed_after_a_crash() {
     let state = tempfile::tempdir().unwrap();
     let args = [site.path(), "--state", state.path().to_str().unwrap()];
     let mut server = Server::start(&args);
-    let (config, shown) = quic_client();
+    let (config, verifier) = quic_client();
     let connect = |address: SocketAddr| {
         let config = config.clone();
         block_on(async move {
@@ -188,12 +185,12 @@ fn sessions_over_quic_are_resumed_after_a_crash() {
             let connecting = endpoint.connect_with(config, address, "localhost").unwrap();
             let quic = connecting.await.unwrap();
             // The tickets come after the handshake, before the first stream.
-            let control = timeout(common::PATIENCE, quic.accept_uni()).await;
+            let control = timeout(hikyaku_testkit::PATIENCE, quic.accept_uni()).await;
             control.unwrap().unwrap();
             quic.close(0x100_u32.into(), b"");
             endpoint.wait_idle().await;
         });
-        shown.load(Ordering::Relaxed)
+        verifier.shown()
     };
     assert_eq!(connect(server.address()), 1, "a new client");
     assert_eq!(connect(server.address()), 1, "resumed");

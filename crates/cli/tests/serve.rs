@@ -1,16 +1,14 @@
 //! Content over HTTP/1.1, 2 and 3, from the real binary: files, reverse proxy, TLS, pins.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::path::Path;
 
 use bytes::Bytes;
-use common::client::{self, H2, H3};
-use common::fetch::{Http, Response, curl, fetch, send};
-use common::upstream::{self, Speaks};
-use common::{PATIENCE, Server, Site, get, has, hikyaku, noise, skip};
 use futures_util::{SinkExt, StreamExt};
+use hikyaku_testkit::client::{self, H2, H3};
+use hikyaku_testkit::fetch::{Http, Response, curl, fetch, send};
+use hikyaku_testkit::upstream::{self, Speaks};
+use hikyaku_testkit::{PATIENCE, Server, Site, get, has, hikyaku, noise, skip};
 use http::{HeaderMap, HeaderValue, Request};
 use sha2::{Digest, Sha256};
 use tokio_tungstenite::tungstenite::Message;
@@ -669,7 +667,7 @@ fn what_comes_back_at_once_is_read_while_the_rest_is_sent() {
     let upstream = format!("http://{}", upstream::start(Speaks::Http1));
     let server = Server::start(&["--upstream", &upstream]);
     let site = Site::new(&[]);
-    site.write("upload", &common::noise(SIZE));
+    site.write("upload", &hikyaku_testkit::noise(SIZE));
     let data = format!("@{}/upload", site.path());
     for http in [Http::H2, Http::H3] {
         let url = server.url("/echo");

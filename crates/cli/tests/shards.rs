@@ -1,15 +1,13 @@
 //! Pages whose resources are spread over several addresses of the server.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use common::browser::{Browser, has_chromium};
-use common::client::block_on;
-use common::fetch::{Http, Response, curl, fetch, send};
-use common::{PATIENCE, Server, Site, get, hikyaku};
+use hikyaku_testkit::browser::{Browser, has_chromium};
+use hikyaku_testkit::client::block_on;
+use hikyaku_testkit::fetch::{Http, Response, curl, fetch, send};
+use hikyaku_testkit::{PATIENCE, Server, Site, get, hikyaku};
 use serde_json::{Value, json};
 
 /// Every loopback address on one port, so that the shards are there, too.
@@ -280,7 +278,7 @@ fn pages_of_an_upstream_are_spread() {
 
 #[test]
 fn an_upstream_is_told_the_site() {
-    let upstream = common::upstream::start(common::upstream::Speaks::Http1);
+    let upstream = hikyaku_testkit::upstream::start(hikyaku_testkit::upstream::Speaks::Http1);
     let url = format!("http://{upstream}");
     let proxy = ["--upstream", &url, "--set", "shards.site=www.test:8443"];
     let server = Server::start(&[&proxy[..], &SHARDS, &SPREAD, &EVERYWHERE].concat());
@@ -302,7 +300,7 @@ fn an_upstream_is_told_the_site() {
 #[test]
 fn the_certificate_must_cover_the_shards() {
     let site = site();
-    let (cert, key) = common::certificate();
+    let (cert, key) = hikyaku_testkit::certificate();
     site.write("cert.pem", cert.as_bytes());
     site.write("key.pem", key.as_bytes());
     let file = |name: &str| format!("{}/{name}", site.path());

@@ -1,18 +1,16 @@
 //! Clients that are slow, wait, or send before they read.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::client::{self, H2, H3};
-use common::upstream::{self, Speaks};
-use common::{PATIENCE, Server, Site, noise};
 use futures_util::future::join_all;
+use hikyaku_testkit::client::{self, H2, H3};
+use hikyaku_testkit::upstream::{self, Speaks};
+use hikyaku_testkit::{PATIENCE, Server, Site, noise};
 use http::Request;
 use http_body_util::BodyExt;
 use quinn::crypto::rustls::QuicClientConfig;
@@ -241,7 +239,7 @@ fn requests_that_wait_keep_their_connection() {
         });
     };
     late(&server);
-    if common::has("requests_that_wait_keep_their_connection", "gtlsclient") {
+    if hikyaku_testkit::has("requests_that_wait_keep_their_connection", "gtlsclient") {
         let url = server.url("/late");
         let port = server.port().to_string();
         let client = Command::new("gtlsclient")
@@ -377,7 +375,7 @@ func main() {
 
 #[test]
 fn go_gets_early_answers() {
-    if !common::has("go_gets_early_answers", "go") {
+    if !hikyaku_testkit::has("go_gets_early_answers", "go") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

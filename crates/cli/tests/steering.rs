@@ -2,8 +2,6 @@
 //! server and a client with two links. Needs root; without, the tests say so and pass.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,13 +9,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::agent::Agent;
-use common::browser::{Browser, has_chromium};
-use common::client::block_on;
-use common::{BINARY, PATIENCE, Server, Site, eventually, has, skip, this_test};
 use hikyaku_edge::tcp_cc::Controls;
-use hikyaku_lab::link::Netns;
-use hikyaku_lab::topology::{Network, TopologySpec};
+use hikyaku_emulator::link::Netns;
+use hikyaku_emulator::topology::{Network, TopologySpec};
+use hikyaku_testkit::agent::Agent;
+use hikyaku_testkit::browser::{Browser, has_chromium};
+use hikyaku_testkit::client::block_on;
+use hikyaku_testkit::{PATIENCE, Server, Site, binary, eventually, has, skip, this_test};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -125,7 +123,7 @@ impl World {
     }
 
     fn load_with(&self, args: &[&str]) -> Load {
-        let mut get = Command::new(BINARY);
+        let mut get = Command::new(binary());
         get.args(["get", "--insecure", "--json", "--timeout", "600s"]);
         get.args(args);
         get.stdout(Stdio::piped()).stderr(Stdio::null());

@@ -2,15 +2,13 @@
 //! no TLS.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use common::fetch::curl;
-use common::{Server, Site, get, has, this_test};
+use hikyaku_testkit::fetch::curl;
+use hikyaku_testkit::{Server, Site, get, has, this_test};
 
 const PAGE: &[u8] = b"<!doctype html><title>start</title>";
 
@@ -161,7 +159,7 @@ fn certificates_that_expire_are_told_of() {
     let name = "hikyaku_certificate_not_after_seconds{key=\"ecdsa\"}";
     assert_eq!(server.metric(name), 1_609_459_200.0);
     put((2020, 1, 1), (2120, 1, 1));
-    common::eventually("the metric of the new certificate", || {
+    hikyaku_testkit::eventually("the metric of the new certificate", || {
         (server.metric(name) == 4_733_510_400.0).then_some(())
     });
     let warned = server.log().matches("certificate has expired").count();
@@ -220,7 +218,7 @@ fn http_without_tls_is_told_what_is_wrong() {
     let server = Server::start(&[site.path(), "--set", "timeouts.handshake=3s"]);
     let url = format!("http://{}/", server.address());
     let big = server.dir().join("body");
-    fs::write(&big, common::noise(300_000)).unwrap();
+    fs::write(&big, hikyaku_testkit::noise(300_000)).unwrap();
     let body = format!("@{}", big.display());
     let cases: &[(&str, &[&str])] = &[
         ("GET", &[]),
@@ -248,7 +246,9 @@ fn http_without_tls_is_told_what_is_wrong() {
 
     // One who sends a letter and waits has the time of a handshake, as one who sends nothing.
     let waits = std::net::TcpStream::connect(server.address()).unwrap();
-    waits.set_read_timeout(Some(common::PATIENCE)).unwrap();
+    waits
+        .set_read_timeout(Some(hikyaku_testkit::PATIENCE))
+        .unwrap();
     let begun = std::time::Instant::now();
     std::io::Write::write_all(&mut &waits, b"G").unwrap();
     let mut answer = String::new();

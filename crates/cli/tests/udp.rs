@@ -1,14 +1,12 @@
 //! What counts as evidence on UDP, and of whom.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
-use common::fetch::curl;
-use common::{PATIENCE, Server, Site, client, get, has};
 use hikyaku_core::explain::Explanation;
+use hikyaku_testkit::fetch::curl;
+use hikyaku_testkit::{PATIENCE, Server, Site, client, get, has};
 use serde_json::{Value, json};
 
 /// What shows a client that follows advertisements.
@@ -197,7 +195,7 @@ fn what_never_comes_is_no_longer_advertised_until_the_next_probe() {
         explained["decision"]["reason_code"], "udp_never_came",
         "{explained:#}"
     );
-    common::eventually("a probe", || session().filter(|alt_svc| alt_svc != "clear"));
+    hikyaku_testkit::eventually("a probe", || session().filter(|alt_svc| alt_svc != "clear"));
     // It comes at last, and is believed.
     let records = get(&["--http", "3", &server.url("/")]);
     assert_eq!(records[0]["status"], 200, "{records:?}");

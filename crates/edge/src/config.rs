@@ -12,10 +12,10 @@ use hikyaku_core::policy::PolicyConfig;
 use hikyaku_units::{ByteSize, Rate};
 use serde::Deserialize;
 
-use crate::content::{FilesConfig, ProxyConfig};
 use crate::egress::{ClassConfig, EgressConfig};
 use crate::serve::FIRST_WINDOW;
 use crate::shards::ShardsConfig;
+use hikyaku_content::{FilesConfig, ProxyConfig};
 
 pub use address::{ListenAddress, ParseAddressError};
 pub use load::ConfigError;

@@ -19,7 +19,6 @@ use http::{HeaderMap, HeaderValue, header};
 
 use crate::access_log::{Entry, Time};
 use crate::budget::Account;
-use crate::content::Peer;
 use crate::egress::{ConnRoute, Reroute};
 use crate::events::Event;
 use crate::limits::Memory;
@@ -30,6 +29,7 @@ use crate::serve::{FIRST_WINDOW, Pacer, UploadWindow};
 use crate::shared::Shared;
 use crate::transport::TransportChoice;
 use choice::Choice;
+use hikyaku_content::Peer;
 
 /// A decision is taken anew when a request comes and it is older than this, since other
 /// connections of the client, or of its neighbours, may have taught something.

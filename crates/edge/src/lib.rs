@@ -12,12 +12,8 @@ mod budget;
 mod clients;
 pub mod config;
 mod conn;
-pub mod content;
 mod egress;
 mod events;
-mod globs;
-mod header_size;
-mod http2_body;
 mod limits;
 pub mod lines;
 mod listen;
@@ -37,10 +33,6 @@ mod sys;
 pub mod tcp_cc;
 pub mod tls;
 mod transport;
-
-#[cfg(test)]
-#[path = "../../lab/tests/skipped/mod.rs"]
-mod skipped;
 
 pub use access_log::AccessLogError;
 pub use admin::{AdminError, ReloadRequest};

@@ -14,7 +14,6 @@ use crate::access_log::AccessLog;
 use crate::admin::Reloads;
 use crate::clients::{Changes, Clients};
 use crate::config::Config;
-use crate::content::Content;
 use crate::egress::Egress;
 use crate::events::{Event, Events};
 use crate::limits::{Connections, OnceASecond};
@@ -25,6 +24,7 @@ use crate::serve::{Marks, Turns};
 use crate::shards::Shards;
 use crate::tcp_cc::{Control, Controls};
 use crate::tls::Certificate;
+use hikyaku_content::Content;
 
 /// What all connections share.
 #[derive(Debug)]

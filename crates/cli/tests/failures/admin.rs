@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use super::common::client::{self, H2, H3};
-use super::common::{Server, Site, eventually, has};
 use super::{ended, is_served, times};
+use hikyaku_testkit::client::{self, H2, H3};
+use hikyaku_testkit::{Server, Site, eventually, has};
 
 #[test]
 fn clients_of_the_admin_api_that_say_nothing_stop_nobody() {

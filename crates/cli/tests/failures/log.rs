@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::common::client::{self, H2, H3};
-use super::common::{BINARY, Server, Site, eventually, get};
 use super::{Disk, fifo, is_served, times};
+use hikyaku_testkit::client::{self, H2, H3};
+use hikyaku_testkit::{Server, Site, binary, eventually, get};
 
 /// Requests over one connection, more lines than a pipe holds.
 const MANY: usize = 1000;
@@ -155,7 +155,7 @@ fn a_reader_of_standard_error_that_sleeps_stops_nobody() {
         .open(&path)
         .unwrap();
     let (listen, url) = free_port();
-    let mut child = Command::new(BINARY)
+    let mut child = Command::new(binary())
         .args([
             "serve",
             site.path(),

@@ -1,9 +1,6 @@
 //! What the server does when its own disks, pipes and descriptors fail: it goes on serving.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod admin;
 mod log;
 mod reload;
@@ -14,7 +11,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Server, get, skip};
+use hikyaku_testkit::{Server, get, skip};
 
 /// A file system of its own, in memory.
 struct Disk {

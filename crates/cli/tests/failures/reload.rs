@@ -6,8 +6,8 @@ use std::process::Output;
 
 use rustix::process::Signal;
 
-use super::common::{PATIENCE, Server, Site, certificate, hikyaku, plain_http};
 use super::is_served;
+use hikyaku_testkit::{PATIENCE, Server, Site, certificate, hikyaku, plain_http};
 
 /// A configuration in a file that can be changed.
 struct Configured {

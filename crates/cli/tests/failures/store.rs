@@ -6,8 +6,8 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
-use super::common::{Server, Site, eventually, get, has, skip};
 use super::{Disk, is_served, times};
+use hikyaku_testkit::{Server, Site, eventually, get, has, skip};
 
 const FAILS: &str = "can't be written";
 const AGAIN: &str = "is written again";
@@ -193,7 +193,7 @@ fn what_is_forgotten_unread_does_not_come_back() {
     assert!(!knows(&server, "127.0.1.1"));
     is_served(&server);
     let body = r#"{"address": "127.0.1.1"}"#;
-    let (status, _) = super::common::plain_http(server.admin, "POST", "/v1/forget", "", body);
+    let (status, _) = hikyaku_testkit::plain_http(server.admin, "POST", "/v1/forget", "", body);
     assert_eq!(status, 200);
     owner(0);
     server.wait_log(AGAIN);

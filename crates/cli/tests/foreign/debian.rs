@@ -6,8 +6,8 @@ use std::process::Output;
 
 use tempfile::TempDir;
 
-use crate::common::{has, noise, this_test};
 use crate::{BIG, Servers, proxy, run, text};
+use hikyaku_testkit::{has, noise, this_test};
 
 /// Versions of HTTP as curl is asked for them, and as it says them.
 const CURL: [(&str, &str); 2] = [("--http1.1", "1.1"), ("--http2", "2")];

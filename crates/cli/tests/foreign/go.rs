@@ -2,8 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::common::{Server, noise};
 use crate::{BIG, Servers, built, expect_all_right, proxy, run};
+use hikyaku_testkit::{Server, noise};
 
 /// Has the client try all cases, or one of those that are tried alone.
 #[track_caller]

@@ -6,8 +6,8 @@
 
 use std::process::Output;
 
-use crate::common::{Server, Site};
 use crate::{built, run, text};
+use hikyaku_testkit::{Server, Site};
 
 /// Cases that h2spec has; fewer are not the whole suite.
 const CASES: usize = 146;

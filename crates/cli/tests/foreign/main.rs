@@ -3,8 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod aioquic;
-#[path = "../common/mod.rs"]
-mod common;
 mod debian;
 mod go;
 mod h2spec;
@@ -13,8 +11,8 @@ mod slow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use common::upstream::{self, Speaks};
-use common::{Server, Site, skip, this_test};
+use hikyaku_testkit::upstream::{self, Speaks};
+use hikyaku_testkit::{Server, Site, skip, this_test};
 
 /// Size of `big.bin`, in bytes.
 const BIG: usize = 20_000_000;

@@ -1,7 +1,7 @@
 //! slowhttptest: clients that keep connections busy with as little as they can.
 
-use crate::common::{Server, has, this_test};
 use crate::{Servers, proxy, run, text};
+use hikyaku_testkit::{Server, has, this_test};
 
 /// Connections of an attack.
 const COUNT: &str = "200";

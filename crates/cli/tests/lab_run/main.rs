@@ -2,8 +2,6 @@
 //! it the tests that do say so and pass.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod interrupted;
 mod peers;
 mod told;
@@ -21,7 +19,7 @@ use std::time::{Duration, Instant};
 use hikyaku_lab::experiment::{Outcome, Run, read};
 use rustix::process::{Pid, Signal, kill_process};
 
-use common::{BINARY, skip, skip_part};
+use hikyaku_testkit::{binary, skip, skip_part};
 
 /// Measurements side by side disturb each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -38,7 +36,7 @@ fn lab(arguments: &[&str]) -> Command {
     // The tests may run where it is ignored, under nohup.
     let mut command = Command::new("env");
     command
-        .args(["--default-signal=HUP", BINARY, "lab"])
+        .args(["--default-signal=HUP", binary(), "lab"])
         .args(arguments);
     command
 }

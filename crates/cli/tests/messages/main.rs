@@ -2,8 +2,6 @@
 //! what becomes of them on their way to an upstream and back.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod raw;
 mod requests;
 mod responses;

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::common::client::{self, H2, H3};
-use crate::common::fetch::{Http, Response};
-use crate::common::{PATIENCE, Server};
+use hikyaku_testkit::client::{self, H2, H3};
+use hikyaku_testkit::fetch::{Http, Response};
+use hikyaku_testkit::{PATIENCE, Server};
 
 /// An upstream of HTTP/1.1 that gives scripted answers, and remembers what it was asked.
 pub(crate) struct Upstream {

@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use bytes::Bytes;
 use http::Request;
 
-use crate::common::client::{self, H2, H3};
-use crate::common::fetch::{Http, fetch};
-use crate::common::{Server, Site, has};
 use crate::raw::{Upstream, ask, exchange};
+use hikyaku_testkit::client::{self, H2, H3};
+use hikyaku_testkit::fetch::{Http, fetch};
+use hikyaku_testkit::{Server, Site, has};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 
-use crate::common::client::{self, H2, H3};
-use crate::common::fetch::{Http, curl, fetch};
-use crate::common::{Server, Site, eventually, has};
 use crate::raw::{Upstream, ask, exchange};
+use hikyaku_testkit::client::{self, H2, H3};
+use hikyaku_testkit::fetch::{Http, curl, fetch};
+use hikyaku_testkit::{Server, Site, eventually, has};
 
 #[test]
 fn head_is_never_given_content() {

@@ -12,10 +12,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::{BINARY, Server, Site, noise, plain_http};
 use crate::ledger::End;
 use crate::seed::Seed;
 use crate::side::Side;
+use hikyaku_testkit::{Server, Site, binary, noise, plain_http};
 
 /// Clients at once, each with an address of its own.
 const CLIENTS: u64 = 6;
@@ -220,7 +220,7 @@ impl Request {
     }
 
     fn get(&self) -> Command {
-        let mut command = Command::new(BINARY);
+        let mut command = Command::new(binary());
         command.args([
             "get",
             "--http",

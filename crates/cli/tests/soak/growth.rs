@@ -4,7 +4,7 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{PATIENCE, Server};
+use hikyaku_testkit::{PATIENCE, Server};
 
 /// By how much memory may grow from the middle third of a life to its last, in KiB. In a long life
 /// the allocator's rests differ by some MiB.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::{PATIENCE, Server};
+use hikyaku_testkit::{PATIENCE, Server};
 
 /// How a request ended.
 pub(crate) enum End {

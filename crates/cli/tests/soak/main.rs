@@ -4,9 +4,6 @@
 //! `HIKYAKU_SOAK` is how long it takes, in seconds; without it about a minute.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod clients;
 mod growth;
 mod ledger;
@@ -20,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use common::upstream::{Speaks, Stoppable};
-use common::{Server, Site, has};
+use hikyaku_testkit::upstream::{Speaks, Stoppable};
+use hikyaku_testkit::{Server, Site, has};
 
 use clients::Crowd;
 use growth::{Idle, expect_no_growth};

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::common::{Server, certificate, eventually};
 use crate::ledger::Ledger;
+use hikyaku_testkit::{Server, certificate, eventually};
 
 /// What happens to servers while they answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

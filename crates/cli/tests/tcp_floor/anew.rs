@@ -1,7 +1,7 @@
 //! What begins anew when a connection takes another path.
 
 use super::*;
-use hikyaku_lab::link::ChangePair;
+use hikyaku_emulator::link::ChangePair;
 use hikyaku_netsim::{Change, LinkPatch};
 
 fn at(ms: u64, patch: LinkPatch) -> Change {

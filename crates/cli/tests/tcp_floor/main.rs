@@ -3,8 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod anew;
-#[path = "../common/mod.rs"]
-mod common;
 mod mptcp;
 mod server;
 
@@ -17,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hikyaku_edge::tcp_cc::{Control, Controls, Prefix, Setting};
-use hikyaku_lab::link::{CLIENT_V4, LinkPair, SERVER_V4, Topology};
+use hikyaku_emulator::link::{CLIENT_V4, LinkPair, SERVER_V4, Topology};
 use hikyaku_netsim::{Capacity, LinkConfig, Loss, QueueLimit};
 use hikyaku_units::ByteSize;
 use hikyaku_units::SavedPath;
@@ -25,7 +23,7 @@ use hikyaku_units::arm::Congestion;
 use hikyaku_units::{LossRate, Rate};
 
 use bytes::Bytes;
-use common::{PATIENCE, Server, Site, client, eventually, get, has, skip, this_test};
+use hikyaku_testkit::{PATIENCE, Server, Site, client, eventually, get, has, skip, this_test};
 use rustix::process::Signal;
 
 const RTT: Duration = Duration::from_millis(40);

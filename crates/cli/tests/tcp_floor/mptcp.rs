@@ -5,7 +5,7 @@ use super::*;
 impl Lab {
     /// A connection of MPTCP, and what its subflows join at; `None` where the kernel has none.
     fn connect_mptcp(&self) -> Option<(Pair, socket2::Socket)> {
-        let mptcp = |namespace: &hikyaku_lab::link::Netns| {
+        let mptcp = |namespace: &hikyaku_emulator::link::Netns| {
             namespace.enter(|| {
                 let kind = socket2::Type::STREAM;
                 socket2::Socket::new(socket2::Domain::IPV4, kind, Some(socket2::Protocol::MPTCP))
@@ -60,7 +60,7 @@ fn subflows_of_mptcp_have_it_too() {
 #[test]
 fn a_subflow_that_joins_has_a_rate_at_once() {
     let Some(lab) = Lab::start(0.0) else { return };
-    let ip = |netns: &hikyaku_lab::link::Netns, words: &str| {
+    let ip = |netns: &hikyaku_emulator::link::Netns, words: &str| {
         let mut ip = Command::new("ip");
         let done = netns.output(ip.args(words.split(' '))).unwrap().unwrap();
         assert!(done.status.success(), "ip {words}: {done:?}");

@@ -8,11 +8,11 @@ use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::common::client;
-use super::common::fetch::Http;
-use super::common::{PATIENCE, Server};
 use super::tunnel::{Came, Tunnel, VERSIONS, cancelled, open};
 use super::upstream::Upstream;
+use hikyaku_testkit::client;
+use hikyaku_testkit::fetch::Http;
+use hikyaku_testkit::{PATIENCE, Server};
 
 /// A tunnel, and the upstream's end of it.
 async fn raw(http: Http, server: &Server, upstream: &mut Upstream) -> (Tunnel, TcpStream) {

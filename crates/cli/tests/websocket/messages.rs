@@ -6,10 +6,10 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-use super::common::browser::{Browser, has_chromium};
-use super::common::{PATIENCE, Server, noise};
 use super::tunnel::{VERSIONS, open};
 use super::upstream::Upstream;
+use hikyaku_testkit::browser::{Browser, has_chromium};
+use hikyaku_testkit::{PATIENCE, Server, noise};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_pass_both_ways() {

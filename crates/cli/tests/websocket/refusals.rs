@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use http::Request;
 
-use super::common::client::{H2, H3};
-use super::common::fetch::Http;
-use super::common::{Server, Site, upstream as plain};
 use super::tunnel::{VERSIONS, open};
 use super::upstream::Upstream;
+use hikyaku_testkit::client::{H2, H3};
+use hikyaku_testkit::fetch::Http;
+use hikyaku_testkit::{Server, Site, upstream as plain};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_that_does_not_switch_opens_none() {

@@ -10,8 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-use super::common::client::{H2, H3};
-use super::common::fetch::Http;
+use hikyaku_testkit::client::{H2, H3};
+use hikyaku_testkit::fetch::Http;
 
 /// The versions that have it.
 pub(crate) const VERSIONS: [Http; 2] = [Http::H2, Http::H3];

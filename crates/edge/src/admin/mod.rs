@@ -19,9 +19,9 @@ use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
-use crate::content::Body;
 use crate::metrics::Gauges;
 use crate::shared::Shared;
+use hikyaku_content::Body;
 pub use listener::AdminError;
 pub(crate) use listener::{bind, serve};
 use reload::ReloadError;

@@ -7,9 +7,9 @@ use hikyaku_units::{ByteSize, duration};
 use http::{HeaderValue, Response, StatusCode, header};
 
 use super::problem;
-use crate::content::Body;
 use crate::qlog::TraceRequest;
 use crate::shared::Shared;
+use hikyaku_content::Body;
 
 /// Time of a trace, where none is asked for, and at most.
 const DURATION: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(600)];

@@ -9,7 +9,7 @@ use http::Response;
 use http_body::{Frame, SizeHint};
 
 use super::{Account, Place};
-use crate::content::{Body, BoxError};
+use hikyaku_content::{Body, BoxError};
 
 /// Frames below this size are not counted: counting costs an allocation. As many streams as a
 /// connection may have by default hold 256 KiB of them.

@@ -8,7 +8,7 @@ use http_body::{Body as _, Frame};
 use http_body_util::StreamBody;
 
 use super::*;
-use crate::content::Body;
+use hikyaku_content::Body;
 
 const CHUNK: usize = 16 * 1024;
 
@@ -39,7 +39,7 @@ fn account(max: u64, pools: &Pools) -> Arc<Account> {
 /// A body without end.
 fn endless(account: &Arc<Account>) -> Body {
     let chunks = std::iter::repeat_with(|| {
-        Ok::<_, crate::content::BoxError>(Frame::data(vec![7; CHUNK].into()))
+        Ok::<_, hikyaku_content::BoxError>(Frame::data(vec![7; CHUNK].into()))
     });
     let body = Body::boxed(StreamBody::new(futures_util::stream::iter(chunks)));
     bounded(Response::new(body), account).into_body()

@@ -6,8 +6,8 @@ use hikyaku_core::decide::{AltSvc, Decision};
 use hikyaku_units::arm::Version;
 use http::HeaderValue;
 
-use crate::content::Peer;
 use crate::metrics::AltSvcAction;
+use hikyaku_content::Peer;
 
 /// A decision, ready to be applied.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use http::{HeaderMap, header};
 
 use super::ClassConfig;
 use crate::config::ConfigError;
-use crate::globs::path_glob;
+use hikyaku_content::path_glob;
 
 /// Most classes that can be configured.
 pub(crate) const MAX_CLASSES: usize = 16;

@@ -12,8 +12,8 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use parking_lot::Mutex;
 
 use crate::budget::Account;
-use crate::content::{BoxError, ErrorReason};
 use crate::egress::Outstanding;
+use hikyaku_content::{BoxError, ErrorReason};
 
 /// A request and its response.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes};
 use http_body::{Body as _, Frame, SizeHint};
 
 use super::{Ledger, Ticket};
-use crate::content::{Body, BoxError};
+use hikyaku_content::{Body, BoxError};
 
 /// A response's body on TCP, which closes its exchange when the last byte is written.
 ///

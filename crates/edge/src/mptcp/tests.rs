@@ -9,7 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::{MptcpGate, Share};
 use crate::bpf::Prefix;
 use crate::listen::Listener;
-use crate::skipped::{skip, this_test};
+use hikyaku_testkit::{skip, this_test};
 
 /// A connection that is not accepted within it is none.
 const PATIENCE: Duration = Duration::from_secs(10);

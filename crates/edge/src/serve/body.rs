@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::window::UploadWindow;
 use crate::config::Config;
-use crate::content::{BoxError, RequestBody};
+use hikyaku_content::{BoxError, RequestBody};
 
 type Refusal = (StatusCode, &'static str);
 

@@ -5,8 +5,8 @@ use std::net::Ipv6Addr;
 use hikyaku_units::arm::Version;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 
-use crate::content::Protocol;
-use crate::header_size::HeaderSize;
+use hikyaku_content::HeaderSize;
+use hikyaku_content::Protocol;
 
 /// The status to refuse a request with, and a sentence for client and log.
 pub(super) type Fault = (StatusCode, &'static str);

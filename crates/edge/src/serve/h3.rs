@@ -23,10 +23,10 @@ use super::interim::{Coming, Next};
 use super::turns::Slice;
 use super::{executor, respond};
 use crate::conn::Conn;
-use crate::content::{Body, Interim, Protocol};
 use crate::measure::{Acknowledged, QuicMeter, Ticket};
 use crate::metrics::Refusal;
 use crate::shared::Live;
+use hikyaku_content::{Body, Interim, Protocol};
 use send::{Answer, Unsent};
 use stop::{Step, Stopping};
 

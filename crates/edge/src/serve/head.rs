@@ -6,10 +6,10 @@ use std::time::SystemTime;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body::Body as _;
 
-use crate::content::Body;
+use hikyaku_content::Body;
 
 /// The length of a response's content, where it is known and does not stand there already.
-pub(super) fn announced_length(response: &Response<Body>) -> Option<u64> {
+pub(super) fn length_to_announce(response: &Response<Body>) -> Option<u64> {
     let status = response.status();
     let has_content = !status.is_informational()
         && !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);

@@ -13,7 +13,7 @@ use http::{Method, Request, Response, header};
 use http_body::Body as _;
 
 use super::calm::Calm;
-use super::head::{announced_length, date};
+use super::head::{date, length_to_announce};
 use super::interim::{Coming, Next};
 use super::tcp::DriveHttp;
 use super::tls_io::FlushedByDriver;
@@ -22,10 +22,10 @@ use super::window::{FIRST_WINDOW, stream_window};
 use super::{executor, respond};
 use crate::config::Config;
 use crate::conn::Conn;
-use crate::content::{Body, BoxError, Interim, Protocol, RequestBody};
-use crate::header_size::HeaderSize;
-use crate::http2_body::{self, Http2Body};
 use crate::measure::{Content, MeteredIo, Ticket, TrackedBody};
+use hikyaku_content::HeaderSize;
+use hikyaku_content::Http2Body;
+use hikyaku_content::{Body, BoxError, Interim, Protocol, RequestBody};
 use upload::Upload;
 
 /// Bytes of a response that wait for one stream's client.
@@ -147,11 +147,12 @@ async fn try_answer(
         protocol.as_ref().map(h2::ext::Protocol::as_str),
         &mut request,
     );
-    let length = http2_body::announced_length(request.headers());
-    let request = request.map(|stream| RequestBody::new(Upload(Http2Body::new(stream, length))));
+    let (head, stream) = request.into_parts();
+    let upload = Upload(Http2Body::new(stream, &head.headers));
+    let request = Request::from_parts(head, RequestBody::new(upload));
     // In a box, since it takes more memory than a response that waits for its client.
     let response = Box::pin(respond_in_time(conn, request, reply, &mut ticket)).await?;
-    let length = announced_length(&response).filter(|_| !is_head);
+    let length = length_to_announce(&response).filter(|_| !is_head);
     let (mut head, body) = response.into_parts();
     if let Some(length) = length {
         head.headers.insert(header::CONTENT_LENGTH, length.into());

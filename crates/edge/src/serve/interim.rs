@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc::Receiver;
 
-use crate::content::Body;
+use hikyaku_content::Body;
 
 /// What is to be sent next to a client.
 pub(super) enum Next {
@@ -24,7 +24,7 @@ pub(super) enum Next {
 }
 
 /// A response that is waited for, and those that come before it through the request's
-/// [`Interim`](crate::content::Interim).
+/// [`Interim`](hikyaku_content::Interim).
 pub(super) struct Coming<'a, A> {
     /// `None` where there are none.
     heads: Option<Receiver<Response<()>>>,
@@ -214,7 +214,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::content::Interim;
+    use hikyaku_content::Interim;
 
     fn hints() -> Response<()> {
         let response = Response::builder().status(StatusCode::EARLY_HINTS);

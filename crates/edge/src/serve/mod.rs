@@ -28,13 +28,13 @@ use http_body::Body as _;
 
 use crate::budget;
 use crate::conn::Conn;
-use crate::content::{Body, ErrorReason, RequestBody, Stopping, omit_content};
 use crate::measure::Ticket;
 use crate::metrics::add;
 use crate::shared::Live;
 pub(crate) use body::LimitedBody;
 use check::check;
 pub(crate) use connection_ids::QuicKeys;
+use hikyaku_content::{Body, ErrorReason, RequestBody, Stopping, omit_content};
 pub(crate) use marked::{MarkedSocket, Marks};
 pub(crate) use pace::Pacer;
 pub use quic::QuicError;

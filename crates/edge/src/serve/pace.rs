@@ -12,7 +12,7 @@ use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::Sleep;
 
-use crate::content::{Body, BoxError};
+use hikyaku_content::{Body, BoxError};
 
 /// The time of one content piece, which is as much as may leave at once.
 const PIECE_TIME: Duration = Duration::from_millis(20);

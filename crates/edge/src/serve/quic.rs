@@ -24,7 +24,6 @@ use super::unvalidated::{Handshaking, Unvalidated};
 use super::window::FIRST_WINDOW;
 use crate::config::Config;
 use crate::conn::Conn;
-use crate::content::Peer;
 use crate::limits::Admission;
 use crate::live::LiveConnection;
 use crate::metrics::add;
@@ -32,6 +31,7 @@ use crate::mptcp::Mptcp;
 use crate::qlog::Trace;
 use crate::shared::Shared;
 use crate::transport::TransportChoice;
+use hikyaku_content::Peer;
 
 /// Longest idle time: NATs forget UDP flows after about half a minute (RFC 4787 §4.3 asks
 /// for two minutes, many do less).

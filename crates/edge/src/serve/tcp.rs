@@ -34,14 +34,14 @@ use crate::accept::AcceptFailures;
 use crate::budget::RESERVE;
 use crate::config::Config;
 use crate::conn::Conn;
-use crate::content::{BoxError, Interim, Peer, RequestBody};
-use crate::header_size::HeaderSize;
 use crate::limits::Admission;
 use crate::live::LiveConnection;
 use crate::measure::{MeteredIo, Socket, TcpMeter, TrackedBody};
 use crate::metrics::{Refusal, add};
 use crate::mptcp::Mptcp;
 use crate::shared::Shared;
+use hikyaku_content::HeaderSize;
+use hikyaku_content::{BoxError, Interim, Peer, RequestBody};
 
 /// Bytes that the kernel holds unsent (`TCP_NOTSENT_LOWAT`). Beyond what is in flight they only take
 /// memory, and go before any response of HTTP/2 that is more urgent; send buffers never shrink when a path

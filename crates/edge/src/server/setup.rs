@@ -11,7 +11,6 @@ use super::ServerError;
 use crate::access_log::AccessLog;
 use crate::clients::Clients;
 use crate::config::{AccessTarget, Config, ConfigError, LogConfig, TlsVersion};
-use crate::content::{Content, Files, Proxy};
 use crate::egress::Egress;
 use crate::listen::probe_congestion;
 use crate::shards::Shards;
@@ -20,6 +19,7 @@ use crate::store::{Store, StoreError};
 use crate::tcp_cc::{Controls, Prefix, Setting};
 use crate::tls::{self, Certificate, Pair, Resumption, Source};
 use crate::transport;
+use hikyaku_content::{Content, Files, Proxy};
 
 /// The model that is built in (`docs/model.md`).
 const DEFAULT_MODEL: &str = include_str!("../../../../models/default.json");

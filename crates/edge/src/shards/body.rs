@@ -10,7 +10,7 @@ use http_body::Frame;
 use tokio::task::coop;
 
 use super::rewrite::Rewriter;
-use crate::content::{Body, BoxError};
+use hikyaku_content::{Body, BoxError};
 
 /// Most bytes that are rewritten at once: less than a millisecond's work, after which other
 /// connections get their turn when the task's budget is used up.

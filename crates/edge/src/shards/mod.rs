@@ -25,9 +25,9 @@ use http::uri::Authority;
 use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
 use siphasher::sip::SipHasher13;
 
-use crate::content::Body;
-use crate::globs::path_glob;
 use crate::tls::Certificate;
+use hikyaku_content::Body;
+use hikyaku_content::path_glob;
 use page::PageRequest;
 use validators::{Asked, Tags};
 

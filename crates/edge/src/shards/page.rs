@@ -15,7 +15,7 @@ use super::body::Rewritten;
 use super::csp::Policies;
 use super::rewrite::Rewriter;
 use super::spread::Spread;
-use crate::content::Body;
+use hikyaku_content::Body;
 
 /// A request whose response is to be spread, if it is a page.
 #[derive(Debug)]

@@ -373,7 +373,7 @@ fn the_sites_own_pages_may_read_what_they_load_with_cors() {
             .insert(header::ORIGIN, origin.parse().unwrap());
         let treatment = shards.prepare(&mut request, || 4).unwrap();
         let answer = |fields: &[(header::HeaderName, &'static str)]| -> HeaderMap {
-            let mut response = http::Response::new(crate::content::Body::empty());
+            let mut response = http::Response::new(hikyaku_content::Body::empty());
             for (name, value) in fields {
                 response.headers_mut().insert(name, value.parse().unwrap());
             }

@@ -9,7 +9,7 @@ use toml::Table;
 
 use super::axis::{Axis, Cell};
 use super::record::Links;
-use crate::link::read_traces;
+use hikyaku_emulator::link::read_traces;
 
 /// Least queue that `Nbdp` gives: ten full packets, with which a sender can still
 /// keep a link busy whose round-trip time is next to nothing.

@@ -6,7 +6,7 @@ use hikyaku_core::path::{Mptcp as Candidate, PathObservation, Route};
 use hikyaku_core::policy::PathPolicy;
 
 use super::*;
-use crate::skipped::{skip, this_test};
+use hikyaku_testkit::{skip, this_test};
 
 /// An agent and a server that can choose; `None` where the kernel does not allow it, which is told.
 async fn ground() -> Option<(Agent, Edge)> {

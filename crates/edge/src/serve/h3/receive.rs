@@ -4,7 +4,7 @@ use hikyaku_h3_quinn::{Receiving, RequestHead, StreamError};
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
 
-use crate::content::RequestBody;
+use hikyaku_content::RequestBody;
 
 /// Gives a request its body, which is known to be at its end where there is none, so that an upstream
 /// is sent no empty, chunked one.

@@ -9,9 +9,9 @@ use hikyaku_h3_quinn::{Acknowledged, Code, RequestHead, Sending, StreamError};
 use http::{HeaderMap, Method, Response, StatusCode, header, response};
 use http_body::{Body as _, Frame};
 
-use super::super::head::{announced_length, date};
-use crate::content::{Body, BoxError};
+use super::super::head::{date, length_to_announce};
 use crate::measure::Ticket;
+use hikyaku_content::{Body, BoxError};
 
 /// The response to one request.
 pub(super) struct Answer {
@@ -153,7 +153,7 @@ impl Answer {
 
 /// Adds what hyper adds for HTTP/1.1 and 2.
 fn complete_head(mut response: Response<Body>, to_head: bool) -> Response<Body> {
-    let length = announced_length(&response).filter(|_| !to_head);
+    let length = length_to_announce(&response).filter(|_| !to_head);
     let headers = response.headers_mut();
     if let Some(length) = length {
         headers.insert(header::CONTENT_LENGTH, length.into());

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use h2::Reason;
 use http_body::{Body, Frame, SizeHint};
 
-use crate::content::BoxError;
-use crate::http2_body::Http2Body;
+use hikyaku_content::BoxError;
+use hikyaku_content::Http2Body;
 
 /// A request's body.
 pub(super) struct Upload(pub(super) Http2Body);

@@ -16,9 +16,9 @@ use super::error::RunError;
 use super::measured::Measured;
 use super::process::Process;
 use crate::experiment::record::Outcome;
-use crate::link::Topology;
-use crate::link::privileges::is_program;
 use devtools::DevTools;
+use hikyaku_emulator::link::Topology;
+use hikyaku_emulator::link::privileges::is_program;
 
 /// Names under which Chromium is installed, the one to be told first.
 const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];

@@ -9,7 +9,7 @@ use rcgen::{CertificateParams, KeyPair, PublicKeyData};
 use sha2::{Digest, Sha256};
 
 use super::error::{Attempt, RunError};
-use crate::link::SERVER_V4;
+use hikyaku_emulator::link::SERVER_V4;
 
 /// One self-signed certificate for all servers, so that their handshakes are equally
 /// long.

@@ -20,7 +20,7 @@ use super::session::{Recorder, pair, stop};
 use crate::experiment::crowd::{ADDRESSES, Member};
 use crate::experiment::record::{Outcome, Run};
 use crate::experiment::spec::Spec;
-use crate::link::{INTERFACE, LinkPair, LinkSet, Report, Topology};
+use hikyaku_emulator::link::{INTERFACE, LinkPair, LinkSet, Report, Topology};
 
 /// The file of `hikyaku get --crowd` (`docs/get.md`).
 #[derive(Debug, Serialize)]

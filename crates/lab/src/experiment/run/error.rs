@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::experiment::{RecordError, SpecError};
-use crate::link::LinkError;
+use hikyaku_emulator::link::LinkError;
 
 /// Why experiments could not be run. A session that fails is a record instead.
 #[derive(Debug, thiserror::Error)]

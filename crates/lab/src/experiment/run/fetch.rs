@@ -13,7 +13,7 @@ use super::error::{Attempt, RunError};
 use super::process::Process;
 use super::stop::Stop;
 use crate::experiment::spec::{AltSvc, Arm, Http};
-use crate::link::Netns;
+use hikyaku_emulator::link::Netns;
 
 /// What the client reports of a request (`docs/get.md`), as far as it matters here.
 #[derive(Clone, Debug, Deserialize)]

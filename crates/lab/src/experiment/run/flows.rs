@@ -23,7 +23,7 @@ use super::session::{Recorder, pair, stop};
 use crate::experiment::files::FLOW_FILE;
 use crate::experiment::record::{Links, Outcome, Run};
 use crate::experiment::spec::{self, Flow, Transport};
-use crate::link::{Report, Topology};
+use hikyaku_emulator::link::{Report, Topology};
 use traffic::{Traffic, jain, quantile_of};
 
 /// One flow: a server of its own, and a client that fetches from it until all end.

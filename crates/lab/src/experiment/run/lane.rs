@@ -17,7 +17,7 @@ use super::session::Session;
 use super::stop::Stop;
 use crate::experiment::record::Run;
 use crate::experiment::spec;
-use crate::link::{LinkPair, Topology};
+use hikyaku_emulator::link::{LinkPair, Topology};
 
 /// What all lanes share.
 #[derive(Debug)]

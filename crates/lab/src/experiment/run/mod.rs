@@ -31,11 +31,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use super::record::Conditions;
-use crate::link::KeepAwake;
-use crate::link::privileges;
-use crate::link::scratch::Scratch;
 use certificate::Certificate;
 use experiment::Experiment;
+use hikyaku_emulator::link::KeepAwake;
+use hikyaku_emulator::link::privileges;
+use hikyaku_emulator::link::scratch::Scratch;
 use lane::Shared;
 use pool::Pool;
 use progress::{Load, Progress};

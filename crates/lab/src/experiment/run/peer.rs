@@ -169,8 +169,8 @@ fn is_h2o_with_http3(says: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::privileges::is_program;
-    use crate::skipped::{skip_part, this_test};
+    use hikyaku_emulator::link::privileges::is_program;
+    use hikyaku_testkit::{skip_part, this_test};
 
     fn place<'a>(directory: &'a Path, certificate: &'a Certificate) -> Place<'a> {
         Place {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::cpu_wait;
 use super::error::{Attempt, RunError};
-use crate::link::Netns;
+use hikyaku_emulator::link::Netns;
 
 /// A program that runs in a namespace, killed when dropped. What it writes to standard
 /// error goes to a file.

@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use super::error::RunError;
-use crate::link::privileges::is_program;
+use hikyaku_emulator::link::privileges::is_program;
 
 /// The agents.
 pub(super) const EGRESS: &str = "hikyaku-egress";

@@ -15,7 +15,7 @@ use super::lane::Shared;
 use super::peer::{self, Place};
 use super::process::Process;
 use crate::experiment::spec;
-use crate::link::{CLIENT_V4, Netns, SERVER_V4, Topology};
+use hikyaku_emulator::link::{CLIENT_V4, Netns, SERVER_V4, Topology};
 
 /// What a server is: two runs may use the same one if this is the same.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -26,7 +26,7 @@ use crate::experiment::axis::Axis;
 use crate::experiment::files::SiteFile;
 use crate::experiment::record::{Emulator, Links, Run};
 use crate::experiment::spec::{Arm, Backend, Client};
-use crate::link::{ChangePair, LinkPair, Report, Topology};
+use hikyaku_emulator::link::{ChangePair, LinkPair, Report, Topology};
 
 /// What the sessions of a job have in common.
 #[derive(Debug)]
@@ -384,7 +384,7 @@ fn emulator(report: &Report, cpu_wait: f64) -> Emulator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::Lateness;
+    use hikyaku_emulator::link::Lateness;
     use hikyaku_netsim::Counters;
 
     #[test]

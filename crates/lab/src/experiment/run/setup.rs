@@ -11,7 +11,7 @@ use crate::experiment::data::Data;
 use crate::experiment::library::{self, Source};
 use crate::experiment::record::Conditions;
 use crate::experiment::spec::{Backend, Client, Spec};
-use crate::link::privileges::is_program;
+use hikyaku_emulator::link::privileges::is_program;
 
 /// An experiment's text, and what it says.
 pub(super) struct Loaded {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::error::{Attempt, RunError};
-use crate::interrupt::{self, Interrupt};
+use hikyaku_emulator::interrupt::{self, Interrupt};
 
 /// Whether to stop, and with which exit status.
 #[derive(Clone, Debug, Default)]

@@ -21,7 +21,7 @@ use rustix::thread::{CapabilitySet, LinkNameSpaceType, UnshareFlags};
 use socket2::{Domain, Socket, Type};
 
 use super::super::{MarkedSocket, Marks};
-use crate::skipped::{skip, skip_part, this_test};
+use hikyaku_testkit::{skip, skip_part, this_test};
 
 /// Marks of the rules at the server: one that no rule knows, the link `steered`, a blackhole, and the
 /// interface `tunnel`.

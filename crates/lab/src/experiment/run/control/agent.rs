@@ -15,7 +15,7 @@ use super::super::error::{Attempt, RunError};
 use super::super::process::Process;
 use super::super::programs;
 use super::net::{Border, OWN_AS, REFLECTOR, SERVER, Shape};
-use crate::link::Netns;
+use hikyaku_emulator::link::Netns;
 
 /// A running agent.
 #[derive(Debug)]

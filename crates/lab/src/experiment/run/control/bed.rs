@@ -14,8 +14,8 @@ use super::daemon::{Family, Maker, Neighbour, Router, Zebra};
 use super::feed::{Feed, Session, Speaker};
 use super::net::{Border, OWN_AS, Peer, REFLECTOR, SERVER, SERVER_DAEMON, Shape};
 use super::watch::Prefix;
-use crate::link::Netns;
-use crate::topology::Network;
+use hikyaku_emulator::link::Netns;
+use hikyaku_emulator::topology::Network;
 
 /// Everything that runs. What is first ends first.
 #[derive(Debug)]

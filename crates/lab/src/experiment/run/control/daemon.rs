@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::super::error::RunError;
 use super::super::process::Process;
 use super::net::OWN_AS;
-use crate::link::Netns;
+use hikyaku_emulator::link::Netns;
 
 pub(super) use frr::{Vty, Zebra};
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::super::error::{Attempt, RunError};
 use super::super::programs;
-use crate::link::Netns;
+use hikyaku_emulator::link::Netns;
 
 /// Who speaks to whom.
 #[derive(Clone, Debug)]

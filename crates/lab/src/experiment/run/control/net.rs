@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::net::Ipv6Addr;
 
 use super::watch::Prefix;
-use crate::topology::TopologySpec;
+use hikyaku_emulator::topology::TopologySpec;
 
 /// The operator's AS.
 pub(super) const OWN_AS: u32 = 64500;
@@ -140,7 +140,7 @@ impl Shape {
     }
 
     /// The network, without what daemons and agents put there.
-    pub(super) fn topology(self) -> Result<TopologySpec, crate::topology::SpecError> {
+    pub(super) fn topology(self) -> Result<TopologySpec, hikyaku_emulator::topology::SpecError> {
         let mut text = "description = \"the paper's figure 7\"\n".to_owned();
         self.servers(&mut text);
         for border in self.borders() {

@@ -12,7 +12,7 @@ use socket2::{Domain, Socket, Type};
 use super::super::error::{Attempt, RunError};
 use super::clock;
 use super::net::{Peer, SERVER};
-use crate::link::Netns;
+use hikyaku_emulator::link::Netns;
 
 /// How the server sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv,
 
 use super::super::error::{Attempt, RunError};
 use super::clock;
-use crate::link::{Netns, become_realtime};
+use hikyaku_emulator::link::{Netns, become_realtime};
 
 /// A prefix: its address and length.
 pub(super) type Prefix = (Ipv6Addr, u8);

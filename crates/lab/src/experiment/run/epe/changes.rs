@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::super::error::RunError;
 use crate::experiment::record::Links;
 use crate::experiment::spec::{Event, PAUSE, Pattern};
-use crate::link::ChangePair;
+use hikyaku_emulator::link::ChangePair;
 
 /// What a pattern has `links` do `at` so long after the start, and at its multiples as far as `until`.
 ///

@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 use super::error::{Attempt, RunError};
 use super::process::Process;
 use super::programs::{EGRESS, of_egress};
-use crate::link::{ChangePair, EmulatedLink, LinkPair, Netns, Report};
-use crate::topology::{Network, TopologySpec};
+use hikyaku_emulator::link::{ChangePair, EmulatedLink, LinkPair, Netns, Report};
+use hikyaku_emulator::topology::{Network, TopologySpec};
 
 pub(super) use api::Agent;
 pub(super) use config::{CLIENT, CLIENT_PREFIX, SERVER};

@@ -17,7 +17,7 @@ use rustix::net::Shutdown;
 
 use super::super::error::{Attempt, RunError};
 use crate::experiment::files::LIVE_FILE;
-use crate::link::Netns;
+use hikyaku_emulator::link::Netns;
 
 /// Between two pieces of the stream: as long as `iperf3 -b` waits, so that gaps can be compared with those of
 /// streams that it makes.

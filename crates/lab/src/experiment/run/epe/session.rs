@@ -28,7 +28,7 @@ use crate::experiment::axis::Axis;
 use crate::experiment::files::SiteFile;
 use crate::experiment::record::{Links, Outcome, Run};
 use crate::experiment::spec::{Arm, Event, Traffic};
-use crate::link::ChangePair;
+use hikyaku_emulator::link::ChangePair;
 
 /// Runs a job's sessions against a server of their own; `None` if a signal to stop came first.
 pub(crate) fn run(

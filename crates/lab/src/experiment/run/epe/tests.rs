@@ -1,7 +1,7 @@
 use super::*;
-use crate::link::privileges::is_program;
-use crate::link::scratch::Scratch;
-use crate::skipped::{skip, this_test};
+use hikyaku_emulator::link::privileges::is_program;
+use hikyaku_emulator::link::scratch::Scratch;
+use hikyaku_testkit::{skip, this_test};
 
 /// A test bed, or why there is none here.
 fn bed() -> Result<(TestBed, Scratch), String> {

@@ -17,7 +17,7 @@ use super::super::super::process::Process;
 use super::super::super::programs::{BGPD, ZEBRA};
 use super::super::clock;
 use super::{Family, Neighbour, Router, place, write};
-use crate::link::Netns;
+use hikyaku_emulator::link::Netns;
 
 /// Starts `bgpd`. Without `zebra` it tracks no next hop, and puts nothing into the kernel.
 pub(super) fn start(

@@ -8,7 +8,7 @@ use super::super::super::error::RunError;
 use super::super::super::process::Process;
 use super::super::super::programs::GOBGPD;
 use super::{Family, Router, place, write};
-use crate::link::Netns;
+use hikyaku_emulator::link::Netns;
 
 pub(super) fn start(router: &Router, netns: &Netns, directory: &Path) -> Result<Process, RunError> {
     let directory = place(directory)?;

@@ -1,0 +1,68 @@
+//! Whom the client trusts.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use hikyaku_tls::AcceptAny;
+use rustls::client::Resumption;
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+
+use super::args::GetArgs;
+use super::error::GetError;
+
+/// The TLS configuration without ALPN protocols, which are set per use.
+///
+/// Sessions are never resumed: every handshake is a full one, so that repeats measure the
+/// same thing.
+pub(super) fn config(args: &GetArgs) -> Result<ClientConfig, GetError> {
+    let failed = |error: rustls::Error| GetError::Tls(error.to_string());
+    let mut config = if args.insecure {
+        AcceptAny::new().config(&[]).map_err(failed)?
+    } else {
+        let roots = match &args.cacert {
+            Some(path) => roots_of(path)?,
+            None => system_roots(),
+        };
+        ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(failed)?
+            .with_root_certificates(roots)
+            .with_no_client_auth()
+    };
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+fn roots_of(path: &Path) -> Result<RootCertStore, GetError> {
+    let failed = |source: io::Error| GetError::File {
+        doing: "reading trusted certificates from",
+        path: path.to_owned(),
+        source,
+    };
+    let invalid = |text: String| failed(io::Error::new(io::ErrorKind::InvalidData, text));
+    let pem = fs::read(path).map_err(failed)?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|error| invalid(format!("not PEM: {error}")))?;
+        roots
+            .add(certificate)
+            .map_err(|error| invalid(format!("not usable as a root: {error}")))?;
+    }
+    if roots.is_empty() {
+        return Err(invalid("it holds no certificate".to_owned()));
+    }
+    Ok(roots)
+}
+
+/// The system's roots. A machine without any is told by the first handshake that fails, as
+/// it may only ever talk to http:// URLs.
+fn system_roots() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
+}

@@ -1,0 +1,129 @@
+//! What a file costs through [`Content::respond`], its body drained: one thread,
+//! no socket, no TLS. Prints one JSON object a line:
+//! `{"case": .., "requests": .., "us_per_request": .., "mib_per_s": ..}`, the
+//! median of several rounds.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hikyaku_content::{Content, Files, FilesConfig, Peer};
+use hikyaku_units::ByteSize;
+use hikyaku_units::arm::Version;
+use http::{Request, header};
+use http_body_util::{BodyExt, Empty};
+
+fn main() {
+    let root = tempfile::tempdir().unwrap();
+    let write = |name: &str, len: usize| std::fs::write(root.path().join(name), vec![b'x'; len]);
+    write("small.html", 1024).unwrap();
+    write("coded.css", 1024).unwrap();
+    write("coded.css.br", 300).unwrap();
+    write("medium.jpg", 100 << 10).unwrap();
+    write("large.mp4", 256 << 20).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    runtime.block_on(run(root.path()));
+}
+
+async fn run(root: &Path) {
+    let kept = FilesConfig::default();
+    let read = FilesConfig {
+        small_body: ByteSize::from_bytes(0),
+        ..FilesConfig::default()
+    };
+    let looked_up = FilesConfig {
+        cache_entries: 0,
+        ..FilesConfig::default()
+    };
+    let (range, etag) = (
+        (header::RANGE, "bytes=0-99"),
+        (header::IF_NONE_MATCH, "\"x\""),
+    );
+    let cases: &[(&str, &FilesConfig, &str, &[_], u32)] = &[
+        ("1 KiB, kept in memory", &kept, "/small.html", &[], 100_000),
+        (
+            "1 KiB, read from the page cache",
+            &read,
+            "/small.html",
+            &[],
+            100_000,
+        ),
+        (
+            "1 KiB, looked up each time",
+            &looked_up,
+            "/small.html",
+            &[],
+            20_000,
+        ),
+        ("1 KiB, precompressed", &kept, "/coded.css", &[], 100_000),
+        (
+            "1 KiB, If-None-Match",
+            &kept,
+            "/small.html",
+            &[etag],
+            100_000,
+        ),
+        ("1 KiB, Range", &kept, "/small.html", &[range], 100_000),
+        ("not found", &kept, "/absent.html", &[], 20_000),
+        ("100 KiB", &kept, "/medium.jpg", &[], 5_000),
+        ("256 MiB", &kept, "/large.mp4", &[], 2),
+    ];
+    for (name, config, path, conditions, requests) in cases {
+        let content = Content::Files(Files::open(root, config).unwrap());
+        let mut rounds = Vec::new();
+        for _ in 0..ROUNDS {
+            rounds.push(round(&content, path, conditions, *requests).await);
+        }
+        rounds.sort_unstable();
+        let (time, bytes) = rounds[ROUNDS / 2];
+        let micros = time.as_secs_f64() * 1e6 / f64::from(*requests);
+        let rate = bytes as f64 / f64::from(1 << 20) / time.as_secs_f64();
+        println!(
+            "{{\"case\": \"{name}\", \"requests\": {requests}, \
+             \"us_per_request\": {micros:.3}, \"mib_per_s\": {rate:.0}}}"
+        );
+    }
+}
+
+/// Time of all requests, and the bytes that their bodies had.
+async fn round(
+    content: &Content,
+    path: &str,
+    conditions: &[(header::HeaderName, &str)],
+    requests: u32,
+) -> (Duration, u64) {
+    let peer = Peer {
+        remote: SocketAddr::from(([192, 0, 2, 1], 1234)),
+        local: SocketAddr::from(([192, 0, 2, 2], 443)),
+        version: Version::H2,
+        server_name: None,
+    };
+    let mut template = Request::builder()
+        .uri(format!("https://localhost{path}"))
+        .header(header::USER_AGENT, "Mozilla/5.0 (X11; Linux x86_64)")
+        .header(header::ACCEPT, "*/*")
+        .header(header::ACCEPT_ENCODING, "gzip, deflate, br, zstd")
+        .header(header::ACCEPT_LANGUAGE, "en-US,en;q=0.5");
+    for (name, value) in conditions {
+        template = template.header(name, *value);
+    }
+    let template = template.body(()).unwrap();
+    let (mut time, mut bytes) = (Duration::ZERO, 0);
+    for _ in 0..requests {
+        let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
+        let request = template.clone().map(|()| body);
+        let start = Instant::now();
+        let mut body = content.respond(request, &peer).await.into_body();
+        while let Some(frame) = body.frame().await {
+            bytes += frame.unwrap().into_data().unwrap().len() as u64;
+        }
+        time += start.elapsed();
+    }
+    (time, bytes)
+}
+
+const ROUNDS: usize = 5;

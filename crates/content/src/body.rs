@@ -1,0 +1,122 @@
+//! The body of every response of the server.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
+
+use super::BoxError;
+use super::files::FileStream;
+
+/// Body of every response of the server.
+///
+/// The common cases carry no box: a response without content, one that is
+/// already in memory, and a file that is read while it is sent. All know their
+/// exact length, so that no response of known length is sent chunked.
+#[derive(Debug)]
+pub struct Body(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Empty,
+    Full(Bytes),
+    File(FileStream),
+    Boxed(UnsyncBoxBody<Bytes, BoxError>),
+}
+
+impl Body {
+    /// A body of no bytes.
+    pub const fn empty() -> Self {
+        Self(Kind::Empty)
+    }
+
+    /// A body that is read elsewhere: an upstream's response, a stream of events.
+    pub fn boxed<B>(body: B) -> Self
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        Self(Kind::Boxed(body.map_err(Into::into).boxed_unsync()))
+    }
+
+    /// Whether the content is in memory as a whole, whoever takes it.
+    pub const fn is_in_memory(&self) -> bool {
+        matches!(self.0, Kind::Empty | Kind::Full(_))
+    }
+
+    pub(super) const fn file(stream: FileStream) -> Self {
+        Self(Kind::File(stream))
+    }
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        if bytes.is_empty() {
+            Self(Kind::Empty)
+        } else {
+            Self(Kind::Full(bytes))
+        }
+    }
+}
+
+impl From<String> for Body {
+    fn from(text: String) -> Self {
+        Bytes::from(text).into()
+    }
+}
+
+impl From<&'static str> for Body {
+    fn from(text: &'static str) -> Self {
+        Bytes::from_static(text.as_bytes()).into()
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut self.0 {
+            Kind::Empty => Poll::Ready(None),
+            Kind::Full(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.0 = Kind::Empty;
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Kind::File(stream) => stream
+                .poll_chunk(cx)
+                .map(|chunk| chunk.map(|read| read.map(Frame::data).map_err(Into::into))),
+            Kind::Boxed(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Kind::Empty => true,
+            Kind::Full(_) => false,
+            Kind::File(stream) => stream.remaining() == 0,
+            Kind::Boxed(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Empty => SizeHint::with_exact(0),
+            Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::File(stream) => SizeHint::with_exact(stream.remaining()),
+            Kind::Boxed(body) => body.size_hint(),
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! A file as it is sent: content, validators and prepared headers.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, header};
+use rustix::fd::OwnedFd;
+use rustix::fs::Stat;
+use rustix::io::Errno;
+
+use super::negotiate::Coding;
+use super::root::Wait;
+use super::rules::Rules;
+use super::stream::{FileStream, read_at};
+use crate::Body;
+
+/// A file under one content coding (RFC 9110 §3.2).
+#[derive(Debug)]
+pub(super) struct Representation {
+    /// Headers of a complete response with status 200.
+    pub(super) headers: HeaderMap,
+    pub(super) coding: Option<Coding>,
+    pub(super) etag: HeaderValue,
+    /// Whole seconds, as they appear in `Last-Modified`.
+    pub(super) modified: SystemTime,
+    pub(super) len: u64,
+    pub(super) source: Source,
+    varies: bool,
+    stamp: Stamp,
+    is_settled: bool,
+}
+
+/// Where the content is read from.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    Memory(Bytes),
+    File(Arc<OwnedFd>),
+}
+
+/// A regular file that was opened and looked at, but not read.
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    pub(super) file: OwnedFd,
+    pub(super) stat: Stat,
+    pub(super) coding: Option<Coding>,
+}
+
+impl Representation {
+    /// Prepares an open file for sending under its plain name `path`. `varies`
+    /// tells whether there are other codings of it.
+    ///
+    /// # Errors
+    /// `EAGAIN` when a small file's content is not in memory and must not be
+    /// waited for.
+    pub(super) fn load(
+        open: OpenFile,
+        path: &Path,
+        varies: bool,
+        rules: &Rules,
+        wait: Wait,
+    ) -> Result<Self, Errno> {
+        let stamp = Stamp::of(&open.stat);
+        let now = SystemTime::now();
+        let etag = stamp.etag(open.coding);
+        let modified = stamp.modified().min(now);
+        let mut headers = HeaderMap::with_capacity(8);
+        headers.insert(header::CONTENT_TYPE, rules.content_type(path));
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(stamp.len));
+        headers.insert(header::LAST_MODIFIED, http_date(modified));
+        headers.insert(header::ETAG, etag.clone());
+        headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        if let Some(value) = rules.cache_control(path) {
+            headers.insert(header::CACHE_CONTROL, value);
+        }
+        if let Some(coding) = open.coding {
+            headers.insert(header::CONTENT_ENCODING, coding.header_value());
+        }
+        if varies {
+            headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+        }
+        Ok(Self {
+            headers,
+            coding: open.coding,
+            etag,
+            modified,
+            len: stamp.len,
+            source: Source::of(open.file, stamp.len, rules.small_body, wait)?,
+            varies,
+            stamp,
+            is_settled: stamp.is_settled(now),
+        })
+    }
+
+    /// Whether the file is still the one that was loaded.
+    pub(super) fn is_of(&self, open: &OpenFile, varies: bool) -> bool {
+        self.is_settled && self.varies == varies && self.stamp == Stamp::of(&open.stat)
+    }
+
+    /// Whether `Last-Modified` is a strong validator (RFC 9110 §8.8.2.2): the
+    /// file had rested for its granularity when it was loaded.
+    pub(super) const fn is_dated_strongly(&self) -> bool {
+        self.is_settled
+    }
+
+    /// The whole content.
+    pub(super) fn body(&self) -> Body {
+        match &self.source {
+            Source::Memory(bytes) => bytes.clone().into(),
+            Source::File(file) => Body::file(FileStream::new(Arc::clone(file), 0..self.len)),
+        }
+    }
+}
+
+impl Source {
+    fn of(file: OwnedFd, len: u64, small_body: u64, wait: Wait) -> Result<Self, Errno> {
+        if len > small_body {
+            return Ok(Self::File(Arc::new(file)));
+        }
+        let mut content = vec![0; usize::try_from(len).map_err(|_| Errno::FBIG)?];
+        let mut filled = 0;
+        while filled < content.len() {
+            match read_at(&file, &mut content[filled..], filled as u64, wait) {
+                // Cut short since it was looked at: let the stream tell.
+                Ok(0) => return Ok(Self::File(Arc::new(file))),
+                Ok(read) => filled += read,
+                Err(Errno::OPNOTSUPP) => return Err(Errno::AGAIN),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self::Memory(content.into()))
+    }
+}
+
+/// What tells one state of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    len: u64,
+    modified: (i64, u64),
+    changed: (i64, u64),
+}
+
+impl Stamp {
+    fn of(stat: &Stat) -> Self {
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            len: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: (stat.st_mtime, stat.st_mtime_nsec),
+            changed: (stat.st_ctime, stat.st_ctime_nsec),
+        }
+    }
+
+    /// A strong validator: two representations of one file differ in it, and so
+    /// do two states of it that its time stamps can tell apart.
+    fn etag(&self, coding: Option<Coding>) -> HeaderValue {
+        let (seconds, nanos) = self.modified;
+        let (len, inode) = (self.len, self.inode);
+        let mut text = format!("\"{len:x}-{seconds:x}.{nanos:x}-{inode:x}");
+        if let Some(coding) = coding {
+            text.push('-');
+            text.push_str(coding.name());
+        }
+        text.push('"');
+        HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("\"\""))
+    }
+
+    /// Whole seconds, and within what an HTTP date can hold.
+    fn modified(&self) -> SystemTime {
+        let seconds = u64::try_from(self.modified.0).unwrap_or(0);
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.min(END_OF_YEAR_9999))
+    }
+
+    /// Whether a later write is sure to change the time stamps. They have the
+    /// granularity of a clock tick on many file systems, so that a file changed
+    /// just now may change once more without a trace.
+    fn is_settled(&self, now: SystemTime) -> bool {
+        let changed = Duration::from_secs(u64::try_from(self.changed.0).unwrap_or(0));
+        now.duration_since(SystemTime::UNIX_EPOCH + changed)
+            .is_ok_and(|age| age > Duration::from_secs(2))
+    }
+}
+
+/// A time as in `Date` and `Last-Modified` (RFC 9110 §5.6.7).
+pub(super) fn http_date(time: SystemTime) -> HeaderValue {
+    HeaderValue::try_from(httpdate::fmt_http_date(time))
+        .unwrap_or(HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT"))
+}
+
+const END_OF_YEAR_9999: u64 = 253_402_300_799;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::fstat;
+
+    fn stamp(changed: i64) -> Stamp {
+        Stamp {
+            device: 1,
+            inode: 0x2a,
+            len: 0x10,
+            modified: (0x64, 0xff),
+            changed: (changed, 0),
+        }
+    }
+
+    #[test]
+    fn a_file_is_settled_once_its_clock_has_ticked_on() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
+        let cases = [
+            (0, true),
+            (997, true),
+            (998, false),
+            (1000, false),
+            (2000, false),
+        ];
+        for (changed, want) in cases {
+            assert_eq!(stamp(changed).is_settled(now), want, "{changed}");
+        }
+    }
+
+    #[test]
+    fn an_unsettled_file_is_read_again() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "abc").unwrap();
+        let open = || {
+            let file = OwnedFd::from(std::fs::File::open(file.path()).unwrap());
+            let stat = fstat(&file).unwrap();
+            OpenFile {
+                file,
+                stat,
+                coding: None,
+            }
+        };
+        let rules = Rules::new(&crate::FilesConfig::default()).unwrap();
+        let path = Path::new("a.txt");
+        let load = || Representation::load(open(), path, false, &rules, Wait::Allowed).unwrap();
+        let mut loaded = load();
+        assert!(!loaded.is_of(&open(), false));
+        loaded.is_settled = true;
+        assert!(loaded.is_of(&open(), false));
+        assert!(!loaded.is_of(&open(), true), "another Vary");
+        std::fs::write(file.path(), "abcd").unwrap();
+        assert!(!loaded.is_of(&open(), false), "another length");
+        assert_ne!(loaded.etag, load().etag);
+    }
+
+    #[test]
+    fn tags_tell_codings_apart_and_dates_stay_in_range() {
+        assert_eq!(stamp(0).etag(None), "\"10-64.ff-2a\"");
+        assert_eq!(stamp(0).etag(Some(Coding::Br)), "\"10-64.ff-2a-br\"");
+        let cases = [
+            (-1, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (100, "Thu, 01 Jan 1970 00:01:40 GMT"),
+            (i64::MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        ];
+        for (seconds, want) in cases {
+            let stamp = Stamp {
+                modified: (seconds, 0),
+                ..stamp(0)
+            };
+            assert_eq!(http_date(stamp.modified()), want, "{seconds}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What is served: files below a root, or a reverse proxy.
+//!
+//! One service for HTTP/1.1, 2 and 3: [`Content::respond`] takes a request and
+//! always gives a response. What went wrong is told to the client by status and
+//! a plain sentence, to the log by [`ErrorReason`] in the response's extensions.
+
+mod body;
+pub mod files;
+mod globs;
+mod header_size;
+mod http2_body;
+mod interim;
+mod omit;
+mod protocol;
+pub mod proxy;
+mod stopping;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hikyaku_units::arm::Version;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::combinators::UnsyncBoxBody;
+
+pub use body::Body;
+pub use files::{Files, FilesConfig, FilesError, ReadError};
+pub use globs::path_glob;
+pub use header_size::HeaderSize;
+pub use http2_body::Http2Body;
+pub use interim::Interim;
+pub use omit::omit_content;
+pub use protocol::Protocol;
+pub use proxy::{Proxy, ProxyConfig, ProxyError};
+pub use stopping::Stopping;
+
+/// Why a body ended early.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Body of a request, whatever the HTTP version it came on.
+pub type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// The connection that a request came on.
+///
+/// Every listener speaks TLS, so that the scheme is always `https`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Address and port of the client.
+    pub remote: SocketAddr,
+    /// Address and port of the server that the client connected to.
+    pub local: SocketAddr,
+    /// HTTP version of the connection.
+    pub version: Version,
+    /// Server name of the TLS handshake (RFC 6066 §3), where the client sent one.
+    pub server_name: Option<Arc<str>>,
+}
+
+/// What the server serves.
+#[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one of it, and it is not moved"
+)]
+pub enum Content {
+    /// Files below a root directory.
+    Files(Files),
+    /// Responses of an upstream server.
+    Proxy(Proxy),
+}
+
+impl Content {
+    /// Answers a request. Never fails: an error becomes a response, with its
+    /// [`ErrorReason`] in the extensions where the log should tell more.
+    ///
+    /// The response may have content that its method or status forbids, until
+    /// [`omit_content`] has taken it.
+    pub async fn respond(&self, request: Request<RequestBody>, peer: &Peer) -> Response<Body> {
+        match self {
+            Self::Files(files) => files.respond(&request.into_parts().0).await,
+            // Boxed: it is twenty times the size of the other, which would have to be moved
+            // about with each request for a file, too.
+            Self::Proxy(proxy) => Box::pin(proxy.respond(request, peer)).await,
+        }
+    }
+
+    /// Whether there may be interim responses (1xx) before a response.
+    pub const fn has_interim_responses(&self) -> bool {
+        matches!(self, Self::Proxy(_))
+    }
+
+    /// Whether a client may ask for a stream of another protocol, by extended CONNECT.
+    pub fn has_tunnels(&self) -> bool {
+        matches!(self, Self::Proxy(proxy) if proxy.has_tunnels())
+    }
+}
+
+/// Why a response is an error: for the log only, since it may name files,
+/// addresses and causes that are no business of the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorReason(Arc<str>);
+
+impl ErrorReason {
+    /// The error and its causes, joined as `what: why: why`.
+    pub fn from_error(error: &dyn std::error::Error) -> Self {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        Self(text.into())
+    }
+}
+
+impl From<&str> for ErrorReason {
+    fn from(reason: &str) -> Self {
+        Self(reason.into())
+    }
+}
+
+impl fmt::Display for ErrorReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A response of nothing but its status, in words: `404 Not Found`.
+fn status_response(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::from(format!("{status}\n")));
+    *response.status_mut() = status;
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+    response
+}

@@ -1,0 +1,147 @@
+//! A response's body on its way to the client.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, Sleep};
+
+use super::activity::Activity;
+use super::error::BodyError;
+use super::http2::ResponseBody;
+use super::trailers;
+use crate::BoxError;
+
+/// A response's content as it comes from the upstream.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    Http1(hyper::body::Incoming),
+    Http2(ResponseBody),
+}
+
+impl Body for Incoming {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut *self {
+            Self::Http1(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
+            Self::Http2(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Http1(body) => body.is_end_stream(),
+            Self::Http2(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Http1(body) => body.size_hint(),
+            Self::Http2(body) => body.size_hint(),
+        }
+    }
+}
+
+/// A response's body on its way to the client. It fails when the upstream sends
+/// nothing for a time in which it was waited for, and nothing was sent to it.
+#[derive(Debug)]
+pub(super) struct Download {
+    body: Incoming,
+    request: Arc<Activity>,
+    /// What sends the rest of the request.
+    rest: Option<AbortHandle>,
+    limit: Duration,
+    timer: Option<Pin<Box<Sleep>>>,
+    is_waiting: bool,
+}
+
+impl Download {
+    pub(super) const fn new(
+        body: Incoming,
+        request: Arc<Activity>,
+        rest: Option<AbortHandle>,
+        limit: Duration,
+    ) -> Self {
+        Self {
+            body,
+            request,
+            rest,
+            limit,
+            timer: None,
+            is_waiting: false,
+        }
+    }
+
+    /// Runs from the first time that there was nothing to send.
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let now = Instant::now();
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(now + self.limit)));
+        if !self.is_waiting {
+            self.is_waiting = true;
+            timer.as_mut().reset(now + self.limit);
+        }
+        loop {
+            ready!(timer.as_mut().poll(cx));
+            let deadline = self.request.last() + self.limit;
+            if deadline <= Instant::now() {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(deadline);
+        }
+    }
+}
+
+impl Body for Download {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
+            self.is_waiting = false;
+            let frame = trailers::without_forbidden(frame);
+            return Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Upstream)));
+        }
+        ready!(self.poll_idle(cx));
+        Poll::Ready(Some(Err(BodyError::Idle { limit: self.limit })))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// An upstream that has answered may never take the rest of the request.
+impl Drop for Download {
+    fn drop(&mut self) {
+        if let Some(rest) = self.rest.take()
+            && self.request.is_uploading()
+        {
+            let (request, limit) = (Arc::clone(&self.request), self.limit);
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = request.uploaded() => {}
+                    () = request.stalled(limit) => rest.abort(),
+                }
+            });
+        }
+    }
+}

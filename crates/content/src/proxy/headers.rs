@@ -1,0 +1,431 @@
+//! Headers on their way through.
+
+use std::net::{IpAddr, SocketAddr};
+
+use hikyaku_units::arm::Version;
+use http::header::{self, HeaderName};
+use http::request::Parts;
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue};
+
+use crate::Peer;
+
+/// Removes what holds for one connection only (RFC 9110 §7.6.1), with all that
+/// `Connection` names. Of `TE`, only `trailers` is meant for the whole way. A
+/// `Content-Length` beside `Transfer-Encoding` is a lie (RFC 9112 §6.3).
+pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        headers.remove(header::CONTENT_LENGTH);
+    }
+    let takes_trailers = lists(headers, &header::TE, "trailers");
+    let named: Vec<HeaderName> = elements(headers, &header::CONNECTION)
+        .filter_map(|name| name.parse().ok())
+        .collect();
+    for name in named.iter().chain(&HOP_BY_HOP) {
+        headers.remove(name);
+    }
+    if takes_trailers {
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    }
+}
+
+/// The protocol that a request wants to change to, as WebSocket does (RFC 9110 §7.8).
+///
+/// Not HTTP/2 itself: requests within such a tunnel would pass unseen.
+pub(super) fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
+    let value = headers.get(header::UPGRADE)?;
+    let is_asked = lists(headers, &header::CONNECTION, "upgrade");
+    let is_http = lists(headers, &header::UPGRADE, "h2c");
+    (is_asked && !is_http).then(|| value.clone())
+}
+
+/// Whether the client waits for 100 before it sends the content (RFC 9110 §10.1.1). On
+/// HTTP/1.1 hyper answers it, when the content is asked for.
+pub(super) fn expects_continue(headers: &HeaderMap, version: Version) -> bool {
+    version != Version::H1 && lists(headers, &header::EXPECT, "100-continue")
+}
+
+/// Says that the connection is to become, or becomes, another protocol's.
+pub(super) fn set_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, protocol);
+}
+
+/// The host that the client asked for: its request's target goes before `Host`
+/// (RFC 9112 §3.2.2). `None` when it named none.
+///
+/// # Errors
+/// When it is not the form of a host.
+pub(super) fn requested_host(request: &Parts) -> Result<Option<Authority>, InvalidHost> {
+    if let Some(authority) = request.uri.authority() {
+        return Ok(Some(authority.clone()));
+    }
+    let mut fields = request.headers.get_all(header::HOST).iter();
+    match (fields.next(), fields.next()) {
+        (None, _) => Ok(None),
+        (Some(host), None) if host.is_empty() => Ok(None),
+        (Some(host), None) => Authority::try_from(host.as_bytes())
+            .map(Some)
+            .map_err(|_| InvalidHost),
+        (Some(_), Some(_)) => Err(InvalidHost),
+    }
+}
+
+/// The request's `Host` is none, or there are several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("reading the request's Host: it is not one host")]
+pub(super) struct InvalidHost;
+
+/// Makes a client's request fit for the upstream, but for its target and `Host`.
+pub(super) fn prepare_request(
+    request: &mut Parts,
+    host: Option<&Authority>,
+    peer: &Peer,
+    trusts_forwarded: bool,
+) {
+    let headers = &mut request.headers;
+    strip_hop_by_hop(headers);
+    // This server answers it.
+    headers.remove(header::EXPECT);
+    join_cookies(headers);
+    if !trusts_forwarded {
+        for name in FORWARDED {
+            headers.remove(name);
+        }
+    }
+    append_element(headers, &header::FORWARDED, &forwarded(peer.remote, host));
+    append_element(
+        headers,
+        &X_FORWARDED_FOR,
+        &peer.remote.ip().to_canonical().to_string(),
+    );
+    if !headers.contains_key(&X_FORWARDED_PROTO) {
+        headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static("https"));
+    }
+    if let Some(host) = host
+        && !headers.contains_key(&X_FORWARDED_HOST)
+        && let Ok(value) = HeaderValue::from_str(host.as_str())
+    {
+        headers.insert(X_FORWARDED_HOST, value);
+    }
+    let received = match peer.version {
+        Version::H1 => "1.1 hikyaku",
+        Version::H2 => "2 hikyaku",
+        Version::H3 => "3 hikyaku",
+    };
+    append_element(headers, &header::VIA, received);
+}
+
+/// Takes the whitespace from the start and end of field values, which HTTP/1.1 allows around
+/// them and HTTP/2 and 3 forbid (RFC 9113 §8.2.1, RFC 9114 §4.2).
+pub(super) fn trim_values(headers: &mut HeaderMap) {
+    for value in headers.values_mut() {
+        let trimmed = value.as_bytes().trim_ascii();
+        if trimmed.len() != value.len()
+            && let Ok(trimmed) = HeaderValue::from_bytes(trimmed)
+        {
+            *value = trimmed;
+        }
+    }
+}
+
+/// One element of `Forwarded` (RFC 7239 §4). An IPv6 address has brackets and
+/// quotes (§6), and so has any host with a port.
+fn forwarded(remote: SocketAddr, host: Option<&Authority>) -> String {
+    let mut element = match remote.ip().to_canonical() {
+        IpAddr::V4(address) => format!("for={address}"),
+        IpAddr::V6(address) => format!("for=\"[{address}]\""),
+    };
+    if let Some(host) = host {
+        element.push_str(";host=");
+        if host.as_str().bytes().all(is_token) {
+            element.push_str(host.as_str());
+        } else {
+            // An authority has neither quotes nor backslashes.
+            element.push('"');
+            element.push_str(host.as_str());
+            element.push('"');
+        }
+    }
+    element.push_str(";proto=https");
+    element
+}
+
+/// HTTP/2 and 3 may split `Cookie`; beyond them it is one field (RFC 9113 §8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    let mut cookies = headers.get_all(header::COOKIE).iter();
+    let Some(first) = cookies.next() else { return };
+    let mut joined = first.as_bytes().to_vec();
+    let alone = joined.len();
+    for cookie in cookies {
+        joined.extend_from_slice(b"; ");
+        joined.extend_from_slice(cookie.as_bytes());
+    }
+    if joined.len() > alone
+        && let Ok(value) = HeaderValue::try_from(joined)
+    {
+        headers.insert(header::COOKIE, value);
+    }
+}
+
+/// Adds an element to a list, in one field with those that are there.
+pub(super) fn append_element(headers: &mut HeaderMap, name: &HeaderName, element: &str) {
+    let mut list = Vec::new();
+    for field in headers.get_all(name) {
+        list.extend_from_slice(field.as_bytes());
+        list.extend_from_slice(b", ");
+    }
+    list.extend_from_slice(element.as_bytes());
+    if let Ok(value) = HeaderValue::try_from(list) {
+        headers.insert(name.clone(), value);
+    }
+}
+
+fn lists(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
+    elements(headers, name).any(|element| element.eq_ignore_ascii_case(wanted))
+}
+
+/// Elements of a list, without their parameters.
+pub(super) fn elements<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> impl Iterator<Item = &'a str> {
+    headers
+        .get_all(name)
+        .iter()
+        .filter_map(|field| field.to_str().ok())
+        .flat_map(|field| field.split(','))
+        .filter_map(|element| element.split(';').next())
+        .map(str::trim)
+        .filter(|element| !element.is_empty())
+}
+
+/// A character of a token (RFC 9110 §5.6.2).
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// What tells a server about the client in front of its proxy, and is believed.
+const FORWARDED: [HeaderName; 7] = [
+    header::FORWARDED,
+    X_FORWARDED_FOR,
+    X_FORWARDED_HOST,
+    X_FORWARDED_PROTO,
+    HeaderName::from_static("x-forwarded-port"),
+    HeaderName::from_static("x-forwarded-server"),
+    HeaderName::from_static("x-real-ip"),
+];
+
+const HOP_BY_HOP: [HeaderName; 9] = [
+    header::CONNECTION,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    HeaderName::from_static("http2-settings"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Fields<'a> = &'a [(&'static str, &'a str)];
+
+    fn headers(fields: Fields<'_>) -> HeaderMap {
+        let fields = fields.iter().map(|(name, value)| {
+            let name = HeaderName::from_static(name);
+            (name, HeaderValue::from_str(value).unwrap())
+        });
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(name, value);
+        }
+        headers
+    }
+
+    fn peer(remote: &str) -> Peer {
+        Peer {
+            remote: SocketAddr::new(remote.parse().unwrap(), 1),
+            local: SocketAddr::from(([192, 0, 2, 2], 443)),
+            version: Version::H2,
+            server_name: None,
+        }
+    }
+
+    fn prepared(fields: Fields<'_>, remote: &str, trusts: bool) -> HeaderMap {
+        let (mut parts, ()) = http::Request::new(()).into_parts();
+        parts.headers = headers(fields);
+        let host = Authority::from_static("a.example:8443");
+        prepare_request(&mut parts, Some(&host), &peer(remote), trusts);
+        parts.headers
+    }
+
+    #[test]
+    fn what_holds_for_one_connection_is_removed() {
+        let cases: &[(Fields<'_>, Fields<'_>)] = &[
+            (&[("connection", "close"), ("a", "1")], &[("a", "1")]),
+            (
+                &[
+                    ("connection", "X-One , x-two"),
+                    ("connection", "x-three"),
+                    ("x-one", ""),
+                    ("x-two", ""),
+                    ("x-three", ""),
+                    ("x-four", "4"),
+                ],
+                &[("x-four", "4")],
+            ),
+            (
+                &[
+                    ("keep-alive", "1"),
+                    ("proxy-connection", "x"),
+                    ("transfer-encoding", "chunked"),
+                    ("upgrade", "h2c"),
+                    ("http2-settings", "x"),
+                ],
+                &[],
+            ),
+            (
+                &[("proxy-authorization", "x"), ("authorization", "y")],
+                &[("authorization", "y")],
+            ),
+            (
+                &[("te", "gzip, Trailers;q=1"), ("connection", "te")],
+                &[("te", "trailers")],
+            ),
+            (&[("te", "gzip")], &[]),
+            (
+                &[("transfer-encoding", "chunked"), ("content-length", "5")],
+                &[],
+            ),
+            (&[("content-length", "5")], &[("content-length", "5")]),
+            (
+                &[("trailer", "x"), ("connection", "\u{ff}, ,")],
+                &[("trailer", "x")],
+            ),
+        ];
+        for (fields, want) in cases {
+            let mut got = headers(fields);
+            strip_hop_by_hop(&mut got);
+            assert_eq!(got, headers(want), "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn the_client_is_told_and_its_own_word_dropped_unless_trusted() {
+        let spoofed: Fields<'_> = &[
+            ("forwarded", "for=1.2.3.4"),
+            ("x-forwarded-for", "1.2.3.4"),
+            ("x-forwarded-for", "5.6.7.8"),
+            ("x-forwarded-proto", "http"),
+            ("x-forwarded-host", "evil"),
+            ("x-real-ip", "1.2.3.4"),
+            ("via", "1.0 old"),
+        ];
+        let dropped = prepared(spoofed, "192.0.2.1", false);
+        assert_eq!(
+            dropped["forwarded"],
+            "for=192.0.2.1;host=\"a.example:8443\";proto=https"
+        );
+        assert_eq!(dropped["x-forwarded-for"], "192.0.2.1");
+        assert_eq!(dropped["x-forwarded-proto"], "https");
+        assert_eq!(dropped["x-forwarded-host"], "a.example:8443");
+        assert_eq!(dropped.get("x-real-ip"), None);
+        assert_eq!(dropped["via"], "1.0 old, 2 hikyaku");
+
+        let kept = prepared(spoofed, "2001:db8::1", true);
+        let element = "for=\"[2001:db8::1]\";host=\"a.example:8443\";proto=https";
+        assert_eq!(kept["forwarded"], format!("for=1.2.3.4, {element}"));
+        assert_eq!(kept["x-forwarded-for"], "1.2.3.4, 5.6.7.8, 2001:db8::1");
+        assert_eq!(kept["x-forwarded-proto"], "http");
+        assert_eq!(kept["x-forwarded-host"], "evil");
+        assert_eq!(kept.get_all("x-forwarded-for").iter().count(), 1);
+
+        let mapped = prepared(&[], "::ffff:192.0.2.1", false);
+        assert_eq!(mapped["x-forwarded-for"], "192.0.2.1");
+    }
+
+    #[test]
+    fn connection_cannot_remove_what_the_proxy_adds() {
+        let got = prepared(
+            &[("connection", "x-forwarded-for, forwarded, via")],
+            "192.0.2.1",
+            false,
+        );
+        assert_eq!(got["x-forwarded-for"], "192.0.2.1");
+        assert_eq!(got["via"], "2 hikyaku");
+    }
+
+    #[test]
+    fn cookies_become_one_field() {
+        let got = prepared(
+            &[
+                ("cookie", "a=1"),
+                ("cookie", "b=2"),
+                ("expect", "100-continue"),
+            ],
+            "::1",
+            false,
+        );
+        assert_eq!(
+            got.get_all("cookie").iter().collect::<Vec<_>>(),
+            ["a=1; b=2"]
+        );
+        assert_eq!(got.get("expect"), None);
+    }
+
+    #[test]
+    fn the_host_is_the_targets_or_the_fields() {
+        type Case<'a> = (&'a str, &'a [&'a str], Result<Option<&'a str>, InvalidHost>);
+        let cases: &[Case<'_>] = &[
+            ("/x", &["a:80"], Ok(Some("a:80"))),
+            ("https://b/x", &["a"], Ok(Some("b"))),
+            ("/x", &[], Ok(None)),
+            ("/x", &[""], Ok(None)),
+            ("/x", &["a", "b"], Err(InvalidHost)),
+            ("/x", &["a b"], Err(InvalidHost)),
+            ("/x", &["a/b"], Err(InvalidHost)),
+        ];
+        for (uri, hosts, want) in cases {
+            let mut request = http::Request::builder().uri(*uri);
+            for host in *hosts {
+                request = request.header(header::HOST, *host);
+            }
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            let got = requested_host(&parts);
+            let got = got
+                .as_ref()
+                .map(|host| host.as_ref().map(Authority::as_str));
+            assert_eq!(got.map_err(|error| *error), *want, "{uri} {hosts:?}");
+        }
+    }
+
+    #[test]
+    fn an_upgrade_needs_both_fields() {
+        let cases: &[(Fields<'_>, bool)] = &[
+            (
+                &[
+                    ("upgrade", "websocket"),
+                    ("connection", "keep-alive, Upgrade"),
+                ],
+                true,
+            ),
+            (
+                &[("upgrade", "websocket"), ("connection", "keep-alive")],
+                false,
+            ),
+            (&[("connection", "upgrade")], false),
+            (&[("upgrade", "foo, H2C"), ("connection", "upgrade")], false),
+        ];
+        for (fields, want) in cases {
+            assert_eq!(upgrade_of(&headers(fields)).is_some(), *want, "{fields:?}");
+        }
+    }
+}

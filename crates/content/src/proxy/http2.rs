@@ -1,0 +1,269 @@
+//! HTTP/2 towards the upstream (RFC 9113).
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::{Connection, ResponseFuture, SendRequest};
+use h2::{Ping, Reason, SendStream};
+use http::{Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::error::ExchangeError;
+use super::response;
+use super::upload::Upload;
+use crate::Interim;
+use crate::header_size::HeaderSize;
+use crate::http2_body::Http2Body;
+
+/// A connection; clones share it.
+#[derive(Clone)]
+pub(super) struct Http2 {
+    requests: SendRequest<Bytes>,
+    driver: Arc<AbortHandle>,
+    /// Shared with each response that is under way.
+    in_use: Arc<()>,
+}
+
+impl Http2 {
+    /// Speaks HTTP/2 over `stream`. Header sections may have `header_size`.
+    ///
+    /// # Errors
+    /// When the connection fails.
+    pub(super) async fn begin(
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        header_size: HeaderSize,
+    ) -> Result<Self, h2::Error> {
+        let (requests, connection) = h2::client::Builder::new()
+            .enable_push(false)
+            .max_header_list_size(header_size.list_size())
+            .initial_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .handshake(stream)
+            .await?;
+        let in_use = Arc::new(());
+        let driver = tokio::spawn(drive(connection, Arc::downgrade(&in_use)));
+        Ok(Self {
+            requests,
+            driver: Arc::new(driver.abort_handle()),
+            in_use,
+        })
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.driver.is_finished()
+    }
+
+    /// Waits until the connection takes a request.
+    ///
+    /// # Errors
+    /// When it takes none any more.
+    pub(super) async fn ready(&mut self) -> Result<(), h2::Error> {
+        poll_fn(|cx| self.requests.poll_ready(cx)).await
+    }
+
+    /// Sends a request, and waits for its response. Interim responses go to `interim`.
+    ///
+    /// # Errors
+    /// When the connection, the upstream, or the request's content fails.
+    pub(super) async fn send(
+        &mut self,
+        request: Request<Upload>,
+        interim: Option<&Interim>,
+    ) -> Result<Response<ResponseBody>, ExchangeError> {
+        let (parts, body) = request.into_parts();
+        let is_end = body.is_end_stream();
+        let request = Request::from_parts(parts, ());
+        let (mut response, stream) = self.requests.send_request(request, is_end)?;
+        let mut upload = (!is_end).then(|| Box::pin(send_content(stream, body)));
+        let response = poll_fn(|cx| {
+            if let Some(sending) = &mut upload
+                && let Poll::Ready(sent) = sending.as_mut().poll(cx)
+            {
+                upload = None;
+                sent?;
+            }
+            poll_response(&mut response, interim, cx)
+        });
+        let response = response.await?;
+        // An answer may come early; the rest of the request goes on beside it.
+        let upload = upload.map(|upload| tokio::spawn(upload).abort_handle());
+        Ok(response.map(|body| ResponseBody {
+            body,
+            upload,
+            _in_use: Arc::clone(&self.in_use),
+        }))
+    }
+}
+
+/// Passes interim responses on, up to the response.
+fn poll_response(
+    response: &mut ResponseFuture,
+    interim: Option<&Interim>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Response<Http2Body>, ExchangeError>> {
+    while let Some(head) = ready!(response.poll_informational(cx)).transpose()? {
+        let head = response::interim(head.status(), head.headers());
+        if let (Some(interim), Some(head)) = (interim, head) {
+            interim.send(head);
+        }
+    }
+    let (head, stream) = ready!(Pin::new(response).poll(cx))?.into_parts();
+    let body = Http2Body::new(stream, &head.headers);
+    Poll::Ready(Ok(Response::from_parts(head, body)))
+}
+
+/// Sends a request's content, no faster than the upstream takes it, until the upstream wants no more.
+async fn send_content(mut stream: SendStream<Bytes>, body: Upload) -> Result<(), ExchangeError> {
+    let mut body = pin!(body);
+    loop {
+        let frame = poll_fn(|cx| match stream.poll_reset(cx) {
+            // Whether that is an error, the response says.
+            Poll::Ready(_) => Poll::Ready(Err(Stopped)),
+            Poll::Pending => body.as_mut().poll_frame(cx).map(Ok),
+        });
+        let Ok(frame) = frame.await else {
+            return Ok(());
+        };
+        let sent = match frame {
+            None => stream.send_data(Bytes::new(), true),
+            Some(Err(error)) => {
+                stream.send_reset(Reason::CANCEL);
+                return Err(ExchangeError::Content(error));
+            }
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) => {
+                    let is_end = body.is_end_stream();
+                    if !data.is_empty() && poll_fn(|cx| poll_room(&mut stream, cx)).await.is_err() {
+                        return Ok(());
+                    }
+                    match stream.send_data(data, is_end) {
+                        Ok(()) if !is_end => continue,
+                        sent => sent,
+                    }
+                }
+                Err(frame) => {
+                    // What was asked for is others' to use.
+                    stream.reserve_capacity(0);
+                    stream.send_trailers(frame.into_trailers().unwrap_or_default())
+                }
+            },
+        };
+        if let Err(error) = sent {
+            tracing::debug!(%error, "content for the upstream");
+        }
+        return Ok(());
+    }
+}
+
+/// The upstream takes no more of a request's content.
+struct Stopped;
+
+/// Waits until the upstream takes at least a byte; what there is to send then waits for the rest.
+fn poll_room(stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
+    if stream.poll_reset(cx).is_ready() {
+        return Poll::Ready(Err(Stopped));
+    }
+    stream.reserve_capacity(1);
+    while stream.capacity() == 0 {
+        match ready!(stream.poll_capacity(cx)) {
+            Some(Ok(_)) => {}
+            Some(Err(_)) | None => return Poll::Ready(Err(Stopped)),
+        }
+    }
+    Poll::Ready(Ok(()))
+}
+
+/// Drives a connection until it ends, or does not answer while requests wait on it.
+async fn drive<T>(mut connection: Connection<T>, in_use: Weak<()>)
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut pings = connection.ping_pong();
+    let first = Instant::now() + PING_INTERVAL;
+    let mut interval = tokio::time::interval_at(first, PING_INTERVAL);
+    loop {
+        let answers = async {
+            interval.tick().await;
+            // One is the pool's.
+            let is_waited_for = in_use.strong_count() > 1;
+            let Some(pings) = pings.as_mut().filter(|_| is_waited_for) else {
+                return true;
+            };
+            let pong = pings.ping(Ping::opaque());
+            tokio::time::timeout(PING_TIMEOUT, pong).await.is_ok()
+        };
+        tokio::select! {
+            ended = &mut connection => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "connection to the upstream");
+                }
+                return;
+            }
+            answers = answers => if !answers {
+                tracing::debug!("connection to the upstream: no answer to a PING");
+                return;
+            }
+        }
+    }
+}
+
+/// A response's content. Dropped before its end, it ends what is left of the request, too.
+#[derive(Debug)]
+pub(super) struct ResponseBody {
+    body: Http2Body,
+    upload: Option<AbortHandle>,
+    _in_use: Arc<()>,
+}
+
+impl ResponseBody {
+    /// What still sends the request's content.
+    pub(super) fn upload(&self) -> Option<AbortHandle> {
+        self.upload.clone()
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = h2::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for ResponseBody {
+    fn drop(&mut self) {
+        if let Some(upload) = &self.upload
+            && !self.body.is_end_stream()
+        {
+            upload.abort();
+        }
+    }
+}
+
+/// Bytes that an upstream may send ahead of a slow client.
+const STREAM_WINDOW: u32 = 256 * 1024;
+/// The most that there is (RFC 9113 §6.9.1): clients that stand still must not
+/// take the connection's window from the others.
+const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
+/// A connection that died without a word is noticed while requests wait on it.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);

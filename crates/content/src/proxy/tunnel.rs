@@ -1,0 +1,208 @@
+//! Connections and streams that have become another protocol's, as WebSocket does.
+
+mod stream;
+
+use std::future::{pending, ready};
+use std::io;
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use hikyaku_units::arm::Version;
+use http::{HeaderValue, request, response};
+use http_body_util::BodyDataStream;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio_util::io::StreamReader;
+use tokio_util::sync::CancellationToken;
+
+use super::activity::Activity;
+use super::connect;
+use super::error::SendError;
+use super::headers;
+use super::websocket::{self, Key};
+use crate::{Body, Protocol, RequestBody, Stopping};
+
+/// A tunnel that a client asks for, and that there is once the upstream has switched protocols.
+pub(super) struct Tunnel {
+    client: Client,
+    protocol: HeaderValue,
+    stop: CancellationToken,
+}
+
+/// The client's end.
+enum Client {
+    /// Of a connection of HTTP/1.1 (RFC 9110 §7.8).
+    Connection(OnUpgrade),
+    /// Of a stream of HTTP/2 or 3 (RFC 8441 §5, RFC 9220 §3): what comes on it.
+    Stream(RequestBody, Key),
+}
+
+impl Tunnel {
+    /// The one that a request asks for. An extended CONNECT becomes the request of HTTP/1.1 that
+    /// asks for the same, and loses its body to the tunnel.
+    ///
+    /// # Errors
+    /// Where the system has no randomness for a key of WebSocket.
+    pub(super) fn asked(
+        request: &mut request::Parts,
+        body: &mut RequestBody,
+        version: Version,
+    ) -> Result<Option<Self>, ring::error::Unspecified> {
+        let stop = request
+            .extensions
+            .remove::<Stopping>()
+            .unwrap_or_default()
+            .0;
+        if request.extensions.remove::<Protocol>().is_some() {
+            let key = Key::random()?;
+            key.ask(request);
+            return Ok(Some(Self {
+                client: Client::Stream(std::mem::take(body), key),
+                protocol: HeaderValue::from_static(websocket::NAME),
+                stop,
+            }));
+        }
+        let connection = request.extensions.remove::<OnUpgrade>();
+        let protocol = headers::upgrade_of(&request.headers).filter(|_| version == Version::H1);
+        Ok(protocol.zip(connection).map(|(protocol, connection)| Self {
+            client: Client::Connection(connection),
+            protocol,
+            stop,
+        }))
+    }
+
+    /// What the upstream is asked to switch to.
+    pub(super) const fn protocol(&self) -> &HeaderValue {
+        &self.protocol
+    }
+
+    /// Whether a response without a switch of protocols would be taken for one: any success is one
+    /// of CONNECT (RFC 9110 §9.3.6).
+    pub(super) const fn is_of_stream(&self) -> bool {
+        matches!(self.client, Client::Stream(..))
+    }
+
+    /// Begins it with an upstream that has switched to `protocol`. Makes the upstream's response the
+    /// client's, and returns the body of that. Nothing may move for longer than `idle`.
+    ///
+    /// # Errors
+    /// Where the upstream has switched to something else than was asked for.
+    pub(super) fn begin(
+        self,
+        upstream: OnUpgrade,
+        response: &mut response::Parts,
+        protocol: Option<HeaderValue>,
+        idle: Duration,
+    ) -> Result<Body, SendError> {
+        let terms = Terms {
+            idle,
+            stop: self.stop,
+        };
+        match self.client {
+            Client::Connection(client) => {
+                if let Some(protocol) = protocol {
+                    headers::set_upgrade(&mut response.headers, protocol);
+                }
+                let client = async { Ok(tokio::io::split(TokioIo::new(client.await?))) };
+                tokio::spawn(run(client, pending(), upstream, terms));
+                Ok(Body::empty())
+            }
+            Client::Stream(from_client, key) => {
+                key.accept(response, protocol.as_ref())?;
+                let from_client = BodyDataStream::new(from_client).map_err(io::Error::other);
+                let (to_client, gone, body) = stream::open();
+                let client = ready(Ok((StreamReader::new(from_client), to_client)));
+                tokio::spawn(run(client, gone, upstream, terms));
+                Ok(Body::boxed(body))
+            }
+        }
+    }
+}
+
+/// What ends a tunnel that neither side ends.
+struct Terms {
+    idle: Duration,
+    stop: CancellationToken,
+}
+
+/// Copies between client and upstream once both have changed protocol, until both have ended, one
+/// fails, the client is `gone`, the server stops, or nothing moves for too long.
+async fn run<R, W>(
+    client: impl Future<Output = hyper::Result<(R, W)>>,
+    gone: impl Future<Output = ()>,
+    upstream: OnUpgrade,
+    terms: Terms,
+) where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let (mut client, upstream) = match tokio::try_join!(client, upstream) {
+        Ok(both) => both,
+        Err(error) => {
+            tracing::debug!(%error, "upgrading a connection");
+            return;
+        }
+    };
+    let mut upstream = tokio::io::split(TokioIo::new(upstream));
+    if let Err(error) = copy_both(&mut client, &mut upstream, gone, &terms).await {
+        tracing::debug!(%error, "copying between client and upstream");
+        // What the client has not ended, the upstream must not take for ended. A client of HTTP/1.1
+        // that leaves without `close_notify` has: what it sent before is not to be lost.
+        if error.kind() != io::ErrorKind::UnexpectedEof {
+            let (from_upstream, to_upstream) = upstream;
+            connect::reset(from_upstream.unsplit(to_upstream).into_inner());
+        }
+    }
+}
+
+async fn copy_both(
+    (from_client, to_client): &mut (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    (from_upstream, to_upstream): &mut (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    gone: impl Future<Output = ()>,
+    terms: &Terms,
+) -> io::Result<()> {
+    let activity = Activity::new();
+    let down = async {
+        tokio::select! {
+            // A client that has seen the end may go.
+            biased;
+            copied = copy(from_upstream, to_client, &activity) => copied,
+            () = gone => Err(io::ErrorKind::ConnectionReset.into()),
+        }
+    };
+    tokio::select! {
+        both = async { tokio::try_join!(copy(from_client, to_upstream, &activity), down) } => {
+            return both.map(|_| ());
+        }
+        () = activity.stalled(terms.idle) => return Err(io::ErrorKind::TimedOut.into()),
+        () = terms.stop.cancelled() => {}
+    }
+    // It has no end to wait for.
+    let ending = async { tokio::try_join!(to_client.shutdown(), to_upstream.shutdown()) };
+    tokio::time::timeout(GOODBYE, ending).await??;
+    Ok(())
+}
+
+/// Copies to the end of `from` and passes that end on.
+async fn copy(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+    activity: &Activity,
+) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let read = from.read(&mut buffer).await?;
+        activity.touch();
+        if read == 0 {
+            return to.shutdown().await;
+        }
+        to.write_all(&buffer[..read]).await?;
+        to.flush().await?;
+        activity.touch();
+    }
+}
+
+const BUFFER: usize = 16 * 1024;
+/// How long either side may take to take its end when the server stops.
+const GOODBYE: Duration = Duration::from_secs(1);

@@ -1,0 +1,20 @@
+//! The stop of the server, for what has no end of its own.
+
+use http::{Request, header};
+use tokio_util::sync::CancellationToken;
+
+use super::Protocol;
+
+/// Cancelled when the server stops; in the extensions of requests that may become tunnels.
+#[derive(Clone, Debug, Default)]
+pub struct Stopping(pub(crate) CancellationToken);
+
+impl Stopping {
+    /// Puts `stop` into a request's extensions, where it may become a tunnel.
+    pub fn attach<B>(stop: &CancellationToken, request: &mut Request<B>) {
+        let is_extended = request.extensions().get::<Protocol>().is_some();
+        if is_extended || request.headers().contains_key(header::UPGRADE) {
+            request.extensions_mut().insert(Self(stop.clone()));
+        }
+    }
+}
