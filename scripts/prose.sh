@@ -14,7 +14,6 @@ readonly TOOLS=build/tools
 readonly NOT_YET=(
     ARCHITECTURE.md
     CONTRIBUTING.md
-    README.md
     docs/admin-api.md
     docs/benchmarks.md
     docs/congestion-tcp.md
