@@ -31,8 +31,8 @@ readonly BPF=(
     /usr/include/linux/bpf.h:linux-libc-dev
 )
 readonly SITE=(python3:python3 brotli:brotli gzip:gzip)
-# For the spelling checker, which Debian does not have.
-readonly PROSE=(python3:python3 /usr/share/python-wheels:python3-venv)
+# For the checkers of prose and spelling, which Debian does not have: one of vale's parsers is in C++.
+readonly PROSE=(c++:g++ python3:python3 /usr/share/python-wheels:python3-venv)
 readonly BENCH=(curl:curl h2load:nghttp2-client nginx:nginx taskset:util-linux)
 readonly TESTS=(
     chromium:chromium
@@ -129,7 +129,7 @@ ensure_prose_checkers() {
     if ! vale_is_there; then
         ensure_go
         echo "setup: building vale $VALE; this takes two minutes, once"
-        # Its parsers of source code are in C.
+        # Its parsers of source code are in C and C++.
         CGO_ENABLED=1 GOBIN="$tools" go install "github.com/vale-cli/vale/v3/cmd/vale@$VALE" 2>"$tools/vale.log" ||
             fail "building vale $VALE:" "$(cat "$tools/vale.log")"
         # Last, since it says that all is there.
