@@ -7,6 +7,9 @@ cd "$(dirname "$0")/.."
 
 # The advisory and licence checks depend on its version, so it is pinned.
 readonly CARGO_DENY=0.20.2
+# So do the findings of the checkers of prose and spelling (scripts/prose.sh).
+readonly VALE=v3.21.0
+readonly TYPOS=1.52.0
 
 # command:package pairs of Debian; a path is a header.
 readonly BUILD=(
@@ -28,6 +31,8 @@ readonly BPF=(
     /usr/include/linux/bpf.h:linux-libc-dev
 )
 readonly SITE=(python3:python3 brotli:brotli gzip:gzip)
+# For the checkers of prose and spelling, which Debian does not have: one of vale's parsers is in C++.
+readonly PROSE=(c++:g++ python3:python3 /usr/share/python-wheels:python3-venv)
 readonly BENCH=(curl:curl h2load:nghttp2-client nginx:nginx taskset:util-linux)
 readonly TESTS=(
     chromium:chromium
@@ -112,11 +117,42 @@ ensure_cargo_fuzz() {
     cargo install --quiet --locked cargo-fuzz
 }
 
+ensure_go() {
+    command -v go >/dev/null || PATH=$PATH:/usr/local/go/bin
+    command -v go >/dev/null || fail "Go is missing: install it (https://go.dev), then try again"
+}
+
+# The checkers of prose and spelling, both into build/tools.
+ensure_prose_checkers() {
+    local tools=$PWD/build/tools
+    mkdir -p "$tools"
+    if ! vale_is_there; then
+        ensure_go
+        echo "setup: building vale $VALE; this takes two minutes, once"
+        # Its parsers of source code are in C and C++.
+        CGO_ENABLED=1 GOBIN="$tools" go install "github.com/vale-cli/vale/v3/cmd/vale@$VALE" 2>"$tools/vale.log" ||
+            fail "building vale $VALE:" "$(cat "$tools/vale.log")"
+        # Last, since it says that all is there.
+        echo "$VALE" >"$tools/vale.version"
+    fi
+    [[ $("$tools/typos" --version 2>/dev/null) == "typos-cli $TYPOS" ]] && return
+    echo "setup: installing typos $TYPOS"
+    rm -rf "$tools/typos.venv"
+    python3 -m venv "$tools/typos.venv"
+    "$tools/typos.venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: "typos==$TYPOS"
+    ln -sf typos.venv/bin/typos "$tools/typos"
+}
+
+# A `vale` that was built from its sources does not know its version.
+vale_is_there() {
+    [[ -x build/tools/vale ]] && cmp --silent build/tools/vale.version <(echo "$VALE")
+}
+
 # Clients that crates/cli/tests/foreign tries the server with, at the versions that its lock files
 # pin. Debian has neither h2spec nor quic-go, and no aioquic of HTTP/3's RFCs.
 ensure_foreign_clients() {
     local foreign=crates/cli/tests/foreign
-    command -v go >/dev/null || fail "Go is missing: install it (https://go.dev), then try again"
+    ensure_go
     GOBIN="$PWD/build/tools" go -C "$foreign/go" install . tool
     local wanted="$foreign/h3/requirements.txt" venv=build/venv
     cmp --silent "$wanted" "$venv/requirements.txt" && return
@@ -133,7 +169,7 @@ main() {
     case "${1-}" in
     run) wanted+=("${SITE[@]}") ;;
     test) wanted+=("${SITE[@]}" "${TESTS[@]}" "${BPF[@]}") ;;
-    check) wanted+=(shellcheck:shellcheck "${BPF[@]}") ;;
+    check) wanted+=(shellcheck:shellcheck "${PROSE[@]}" "${BPF[@]}") ;;
     bench) wanted+=("${BENCH[@]}") ;;
     fuzz) wanted+=(c++:g++) ;;
     *) fail "usage: scripts/setup.sh run|test|check|bench|fuzz" ;;
@@ -144,6 +180,7 @@ main() {
     ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
     ensure_rust
     [[ $1 != check ]] || ensure_cargo_deny
+    [[ $1 != check ]] || ensure_prose_checkers
     [[ $1 != fuzz ]] || ensure_cargo_fuzz
     [[ $1 != test ]] || ensure_foreign_clients
 }
