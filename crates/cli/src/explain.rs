@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use hikyaku_core::egress::{EgressKey, NetworkSummary};
 use hikyaku_core::explain::Explanation;
 use hikyaku_core::key::Key;
-use hikyaku_core::path::{NetworkSummary, PathKey};
 use hikyaku_edge::config::ListenAddress;
 use hikyaku_units::{ByteSize, duration};
 use http::{Method, Response};
@@ -27,7 +27,7 @@ pub(crate) struct ExplainArgs {
     /// The client's address, or an AS whose clients use egress paths, such as AS64500; with --qlog a prefix,
     /// too (/24; IPv6 /56 or /48).
     #[arg(value_name = "ADDRESS")]
-    subject: PathKey,
+    subject: EgressKey,
     /// Admin address of the server.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8440")]
     admin: ListenAddress,
@@ -67,11 +67,11 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
         return runtime.block_on(qlog::record(args, path));
     }
     let path = match args.subject {
-        PathKey::Net(Key::Prefix(prefix)) => {
+        EgressKey::Net(Key::Prefix(prefix)) => {
             bail!("explaining {prefix}: give one address; a prefix goes with --qlog")
         }
-        PathKey::Net(client) => format!("/v1/clients/{client}"),
-        PathKey::As(_) => format!("/v1/networks/{}", args.subject),
+        EgressKey::Net(client) => format!("/v1/clients/{client}"),
+        EgressKey::As(_) => format!("/v1/networks/{}", args.subject),
     };
     let body = runtime
         .block_on(async { tokio::time::timeout(TIMEOUT, body_of(args, &path)).await })
@@ -82,10 +82,10 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let text = match args.subject {
-        PathKey::Net(_) => {
+        EgressKey::Net(_) => {
             serde_json::from_slice(&body).map(|explanation: Explanation| explanation.to_string())
         }
-        PathKey::As(_) => {
+        EgressKey::As(_) => {
             serde_json::from_slice(&body).map(|network: NetworkSummary| network.to_string())
         }
     };

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hikyaku_testkit::client::{H3, block_on};
-use hikyaku_tls::AcceptAny;
 use hikyaku_testkit::{Server, Site, has, this_test};
+use hikyaku_tls::AcceptAny;
 use quinn::crypto::rustls::QuicClientConfig;
 use rustix::process::Signal;
 use tokio::time::timeout;

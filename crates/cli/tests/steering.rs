@@ -300,7 +300,7 @@ avoid_max = "10m"
 
 /// A download whose path silently becomes a black hole in its middle, before there is another.
 /// `prepare` gets the server's namespace before there is a connection.
-fn leaves_a_black_hole(http: &str, kicks: &str, prepare: impl FnOnce(&Netns)) {
+fn leaves_a_black_hole(http: &str, failovers: &str, prepare: impl FnOnce(&Netns)) {
     let Some(world) = World::start(ADAPTIVE) else {
         return;
     };
@@ -317,11 +317,11 @@ fn leaves_a_black_hole(http: &str, kicks: &str, prepare: impl FnOnce(&Netns)) {
     });
     world.network.begin_changes().unwrap();
     eventually("silence on link a", || (world.rate("a") == 0).then_some(()));
-    assert_eq!(metric(kicks), 0.0);
+    assert_eq!(metric(failovers), 0.0);
 
     world.agent.as_ref().unwrap().second_is("up");
     world.until_on("b", "a");
-    assert!(metric(kicks) >= 1.0, "it was not told to send");
+    assert!(metric(failovers) >= 1.0, "it was not told to send");
     assert_eq!(load.finish()["body_bytes"], SIZE);
     let line = world.server.wait_access("the download", |_| true);
     assert_eq!(line["complete"], true, "{line}");
@@ -330,7 +330,7 @@ fn leaves_a_black_hole(http: &str, kicks: &str, prepare: impl FnOnce(&Netns)) {
 }
 
 /// The kernel's own timers wait for longer than the test does, so what is sent over the other path is
-/// what `hk_kick` lets out, and what is sent again is what that shows to be lost.
+/// what `hk_move` lets out, and what is sent again is what that shows to be lost.
 #[test]
 fn tcp_sends_at_once_when_it_leaves_a_black_hole() {
     let test = "tcp_sends_at_once_when_it_leaves_a_black_hole";
@@ -338,8 +338,8 @@ fn tcp_sends_at_once_when_it_leaves_a_black_hole() {
         skip(test, &format!("no congestion control of ours: {error:?}"));
         return;
     }
-    let kicks = "hikyaku_route_kicks_total{transport=\"tcp\"}";
-    leaves_a_black_hole("2", kicks, |server| {
+    let failovers = "hikyaku_route_failovers_total{transport=\"tcp\"}";
+    leaves_a_black_hole("2", failovers, |server| {
         // No tail loss probes (RFC 8985 §7),
         server
             .set_sysctl("net/ipv4/tcp_early_retrans", "0")
@@ -356,8 +356,8 @@ fn tcp_sends_at_once_when_it_leaves_a_black_hole() {
 
 #[test]
 fn quic_sends_at_once_when_it_leaves_a_black_hole() {
-    let kicks = "hikyaku_route_kicks_total{transport=\"quic\"}";
-    leaves_a_black_hole("3", kicks, |_| {});
+    let failovers = "hikyaku_route_failovers_total{transport=\"quic\"}";
+    leaves_a_black_hole("3", failovers, |_| {});
 }
 
 #[test]

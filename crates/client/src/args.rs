@@ -171,6 +171,6 @@ pub enum AltSvcMode {
     Follow,
     /// Connect in the background and switch when it is up.
     Race,
-    /// Stay on TCP.
+    /// Subscription on TCP.
     Ignore,
 }

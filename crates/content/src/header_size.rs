@@ -30,7 +30,7 @@ impl HeaderSize {
     /// Fields that a head of HTTP/1.1 can have without being too large.
     pub fn fields(self) -> usize {
         let fields = self.0 / (FIELD_OVERHEAD as u64 + 1);
-        usize::try_from(fields).map_or(MOST_FIELDS, |fields| fields.min(MOST_FIELDS))
+        usize::try_from(fields).map_or(MAX_FIELDS, |fields| fields.min(MAX_FIELDS))
     }
 
     /// Bytes that HTTP/1.1 may buffer of a connection: room for a head.
@@ -50,7 +50,7 @@ impl HeaderSize {
 
 const FIELD_OVERHEAD: usize = 32;
 /// What [`HeaderMap`] can hold, which panics beyond it.
-const MOST_FIELDS: usize = 24_000;
+const MAX_FIELDS: usize = 24_000;
 /// What hyper buffers at most by default.
 const BUFFER: usize = 408 * 1024;
 

@@ -12,7 +12,7 @@ pub struct Interim(mpsc::Sender<Response<()>>);
 impl Interim {
     /// What takes interim responses, and what the connection passes on.
     pub fn channel() -> (Self, mpsc::Receiver<Response<()>>) {
-        let (sender, receiver) = mpsc::channel(MOST_WAITING);
+        let (sender, receiver) = mpsc::channel(MAX_WAITING);
         (Self(sender), receiver)
     }
 
@@ -30,4 +30,4 @@ impl Interim {
     }
 }
 
-const MOST_WAITING: usize = 8;
+const MAX_WAITING: usize = 8;

@@ -16,15 +16,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hikyaku_core::decide::{Session, decide};
-use hikyaku_core::model::{ArmTable, AxesFile, FORMAT, Model, ModelFile, Source};
-use hikyaku_core::path::{
-    Candidates, Criterion, Mptcp, PathId, PathObservation, PathSet, PathTable, PathTableConfig,
-    Route, RouteView, decide_route,
+use hikyaku_core::egress::{
+    Candidates, Criterion, EgressId, EgressSet, Mptcp, Route, RouteObservation, RouteTable,
+    RouteTableConfig, RouteView, decide_route,
 };
+use hikyaku_core::model::{ArmTable, AxesFile, FORMAT, Model, ModelFile, Source};
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::sample::{Observation, Outcome, PathSample, UdpEvent};
+use hikyaku_core::sample::{Observation, Outcome, TransportSample, UdpEvent};
 use hikyaku_core::table::{ClientTable, TableConfig};
-use hikyaku_core::view::PathView;
+use hikyaku_core::view::ClientView;
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Version};
 use hikyaku_units::{Rate, Timestamp};
 
@@ -37,7 +37,7 @@ fn main() {
     let now = Timestamp::from_secs(1_800_003_600);
     let available = ByTransport::from_fn(|_| CongestionSet::ALL);
     let table = table(&model, &policy, now);
-    let views: Vec<PathView> = (0..CLIENTS).map(|n| table.view(address(n), now)).collect();
+    let views: Vec<ClientView> = (0..CLIENTS).map(|n| table.view(address(n), now)).collect();
     let mut batches = Vec::new();
     let mut singles = Vec::with_capacity(ROUNDS * views.len());
     let timer = timer_cost();
@@ -79,16 +79,16 @@ fn main() {
 /// What it costs to choose a route, to look up what is known for that, and to learn of a response: medians
 /// of batches.
 fn routes(policy: &Arc<PolicyConfig>, now: Timestamp) -> [f64; 3] {
-    let config = PathTableConfig {
+    let config = RouteTableConfig {
         max_records: 1_000_000,
         hash_key: [1, 2],
         journal: true,
     };
-    let mut table = PathTable::new(config, Arc::clone(policy));
-    let paths: PathSet = (0..4).filter_map(PathId::new).collect();
+    let mut table = RouteTable::new(config, Arc::clone(policy));
+    let paths: EgressSet = (0..4).filter_map(EgressId::new).collect();
     let candidates = Candidates {
-        plain_is: PathId::new(0),
-        paths,
+        plain_is: EgressId::new(0),
+        egresses: paths,
         mptcp: Mptcp::Taken,
         ..Candidates::default()
     };
@@ -127,13 +127,13 @@ const fn asn(n: u32) -> Option<u32> {
     Some(n % 500)
 }
 
-fn response(n: u32, round: u32) -> PathObservation {
-    PathObservation {
+fn response(n: u32, round: u32) -> RouteObservation {
+    RouteObservation {
         bytes: 1_000_000,
         duration: Duration::from_millis(u64::from(50 + n % 97 + round)),
         rtt: Some(Duration::from_millis(u64::from(10 + n % 31))),
         packets_sent: 700,
-        ..PathObservation::default()
+        ..RouteObservation::default()
     }
 }
 
@@ -178,7 +178,7 @@ fn table(model: &Arc<Model>, policy: &Arc<PolicyConfig>, now: Timestamp) -> Clie
             table.observe(
                 addr,
                 now,
-                &Observation::Path(PathSample {
+                &Observation::Path(TransportSample {
                     version,
                     congestion: Congestion::Cubic,
                     packets_sent: 1000,

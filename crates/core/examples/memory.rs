@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::sample::{Observation, PathSample};
+use hikyaku_core::sample::{Observation, TransportSample};
 use hikyaku_core::table::{ClientTable, TableConfig};
 use hikyaku_units::arm::{Congestion, Version};
 use hikyaku_units::{Rate, Timestamp};
@@ -85,7 +85,7 @@ fn fill(address: fn(u32) -> IpAddr, model: &Arc<Model>) -> (usize, usize, usize)
     };
     let policy = Arc::new(PolicyConfig::default());
     let mut table = ClientTable::new(config, policy, Arc::clone(model));
-    let sample = Observation::Path(PathSample {
+    let sample = Observation::Path(TransportSample {
         version: Version::H2,
         congestion: Congestion::Cubic,
         packets_sent: 100,

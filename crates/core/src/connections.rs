@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::decide::{Decision, Group, Missing};
 use crate::model::Model;
 use crate::policy::{ConnectionsPolicy, PolicyConfig};
-use crate::view::{LOSS_LIMITED, PathView};
+use crate::view::{ClientView, LOSS_LIMITED};
 use hikyaku_units::arm::Arm;
 use hikyaku_units::human;
 use hikyaku_units::{LossRate, Rate};
@@ -143,7 +143,7 @@ impl From<Connections> for ConnectionsSummary {
 /// so that the gain is understated.
 #[must_use]
 pub fn connections(
-    view: &PathView,
+    view: &ClientView,
     model: &Model,
     policy: &PolicyConfig,
     decision: &Decision,
@@ -199,7 +199,7 @@ struct Prediction<'a> {
 
 impl<'a> Prediction<'a> {
     fn new(
-        view: &PathView,
+        view: &ClientView,
         model: &'a Model,
         policy: &PolicyConfig,
         arm: Arm,
@@ -232,7 +232,7 @@ impl<'a> Prediction<'a> {
         if !self.is_limited_by_loss() {
             return one(Why::FillsPath);
         }
-        let candidates = 2..=available.min(MOST_BY_LOSS);
+        let candidates = 2..=available.min(MAX_BY_LOSS);
         let gains: Vec<(u8, f32)> = candidates
             .filter_map(|n| Some((n, self.gain_low(n)?)))
             .collect();
@@ -260,7 +260,7 @@ impl<'a> Prediction<'a> {
             return false;
         };
         let (delivered, limit) = (self.delivered.bits_per_sec(), limit.bits_per_sec());
-        let near = limit / 2..=limit.saturating_mul(u64::from(MOST_BY_LOSS));
+        let near = limit / 2..=limit.saturating_mul(u64::from(MAX_BY_LOSS));
         self.queue_is_empty && near.contains(&delivered)
     }
 
@@ -321,8 +321,8 @@ struct Load {
 /// Least gain that several connections are used for.
 pub const MIN_GAIN: f32 = 0.05;
 /// Most connections that the choice takes where losses limit one. How much more the path carries is not
-/// known then, and this many are not expected to fill it: see [`PathView::rate_for`].
-const MOST_BY_LOSS: u8 = LOSS_LIMITED as u8;
+/// known then, and this many are not expected to fill it: see [`ClientView::rate_for`].
+const MAX_BY_LOSS: u8 = LOSS_LIMITED as u8;
 /// A queue stands where the round-trip time is longer than the smallest by this share of it ...
 const QUEUE_SHARE: f32 = 0.15;
 /// ... and this much.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::decide::{Decided, Group, Session};
 use crate::policy::PolicyConfig;
-use crate::sample::{Outcome, PathSample, UdpEvent};
+use crate::sample::{Outcome, TransportSample, UdpEvent};
 use crate::stat::{Stat, faded};
 use crate::udp::{PROBED_WEIGHT, RateVerdict, Rates, UdpHealth};
 use crate::view::{LOSS_LIMITED, is_loss_limited};
@@ -153,7 +153,7 @@ impl Estimate {
     /// Takes a measurement of a client's connection.
     pub(crate) fn on_path(
         &mut self,
-        sample: &PathSample,
+        sample: &TransportSample,
         now: Timestamp,
         policy: &PolicyConfig,
     ) -> Option<RateVerdict> {
@@ -173,7 +173,7 @@ impl Estimate {
     /// Whether losses alone explain QUIC's rate: then it falls behind the path's best, which begins with
     /// the rate of slow start, without being throttled. A policer's losses explain it as well, so a
     /// session on TCP has to show first that it is no faster.
-    fn limited_by_loss(&self, sample: &PathSample) -> bool {
+    fn limited_by_loss(&self, sample: &TransportSample) -> bool {
         let quic = Transport::Quic.index();
         let explained = || {
             let loss = self.loss[quic].bounds()?.mean;
@@ -192,7 +192,7 @@ impl Estimate {
     /// Takes a measurement of a connection in this prefix, and what it says of its client.
     pub(crate) fn on_client_path(
         &mut self,
-        sample: &PathSample,
+        sample: &TransportSample,
         verdict: Option<RateVerdict>,
         now: Timestamp,
         policy: &PolicyConfig,
@@ -209,7 +209,7 @@ impl Estimate {
 
     fn update_path(
         &mut self,
-        sample: &PathSample,
+        sample: &TransportSample,
         now: Timestamp,
         policy: &PolicyConfig,
         window: Window,
@@ -225,7 +225,7 @@ impl Estimate {
         self.update_open_rate(transport, sample, window.rates);
     }
 
-    fn update_srtt(&mut self, sample: &PathSample) {
+    fn update_srtt(&mut self, sample: &TransportSample) {
         let rtt = u32::try_from(sample.srtt.as_micros()).unwrap_or(u32::MAX);
         if rtt > 0 {
             // The sample is smoothed already, over one connection; this smooths over connections.
@@ -237,7 +237,7 @@ impl Estimate {
         }
     }
 
-    fn update_rate(&mut self, transport: Transport, sample: &PathSample, max: f32) {
+    fn update_rate(&mut self, transport: Transport, sample: &TransportSample, max: f32) {
         let Some(rate) = sample.delivery_rate.filter(|rate| rate.bits_per_sec() > 0) else {
             return;
         };
@@ -262,7 +262,7 @@ impl Estimate {
         self.best_rate = self.best_rate.max(known.mean);
     }
 
-    fn update_open_rate(&mut self, transport: Transport, sample: &PathSample, max: f32) {
+    fn update_open_rate(&mut self, transport: Transport, sample: &TransportSample, max: f32) {
         let Some(rate) = sample.delivery_rate.filter(|rate| rate.bits_per_sec() > 0) else {
             return;
         };
@@ -278,7 +278,7 @@ impl Estimate {
 
     /// Whether a sender's answer to losses, rather than the path, made this rate. A queue that stands
     /// tells that the path was full.
-    fn limits_itself(&self, sample: &PathSample, rate: Rate) -> bool {
+    fn limits_itself(&self, sample: &TransportSample, rate: Rate) -> bool {
         let queues = sample.srtt > sample.min_rtt + STANDING_QUEUE.max(sample.min_rtt / 4);
         let loss = self.loss[sample.version.transport().index()].bounds();
         let limit = loss
@@ -319,7 +319,7 @@ impl Estimate {
             return;
         };
         let log_ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO);
-        let weight = (log_size - self.size).exp().clamp(LEAST_WEIGHT, 1.0);
+        let weight = (log_size - self.size).exp().clamp(MIN_WEIGHT, 1.0);
         self.outcome
             .push(outcome.arm, log_ratio, weight, window.outcomes);
     }
@@ -328,7 +328,7 @@ impl Estimate {
     fn outweigh(&mut self, mean_before: f32) {
         let share = (mean_before - self.size).exp();
         if share < MUCH_SMALLER {
-            self.outcome.fade(share.max(LEAST_WEIGHT));
+            self.outcome.fade(share.max(MIN_WEIGHT));
         }
     }
 
@@ -436,7 +436,7 @@ const STANDING_QUEUE: Duration = Duration::from_millis(2);
 /// Weight of a rate while all were app-limited.
 const APP_LIMITED_WEIGHT: f32 = 0.1;
 /// A response counts as an outcome as far as it is as large as the mean one, but at least so much.
-const LEAST_WEIGHT: f32 = 0.001;
+const MIN_WEIGHT: f32 = 0.001;
 /// Part of the mean size.
 const MUCH_SMALLER: f32 = 0.5;
 /// A response that stalled for a client's own reasons must not count for ever: at most e^2, 7 times.

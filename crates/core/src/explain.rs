@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::connections::{Connections, ConnectionsSummary};
 use crate::decide::{AltSvc, CongestionChoice, Decision, Group, Load, Session, decide};
+use crate::egress::RoutesExplanation;
 use crate::estimate::{Estimate, LossBounds};
 use crate::key::Key;
 use crate::model::Model;
-use crate::path::RoutesExplanation;
 use crate::policy::PolicyConfig;
-use crate::view::{Knowledge, PathView};
+use crate::view::{ClientView, Knowledge};
 use hikyaku_units::SavedPath;
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
 use hikyaku_units::{ByteSize, Rate, Timestamp, duration};
@@ -280,7 +280,7 @@ impl CongestionSummary {
 }
 
 impl Path {
-    fn of(view: &PathView, policy: &PolicyConfig) -> Self {
+    fn of(view: &ClientView, policy: &PolicyConfig) -> Self {
         let loss = |transport: Transport| view.loss[transport.index()];
         Self {
             samples: view.samples,

@@ -178,15 +178,15 @@ pub fn prefixes(addr: IpAddr) -> impl Iterator<Item = Prefix> {
         .filter_map(move |&len| Prefix::around(addr, len))
 }
 
-/// Which of `shards` tables keeps an address: the same for all addresses of a /24 or /48, so that an
-/// address and its prefixes are kept together. `shards` of 0 counts as 1.
+/// Which of `stripes` tables keeps an address: the same for all addresses of a /24 or /48, so that an
+/// address and its prefixes are kept together. `stripes` of 0 counts as 1.
 #[must_use]
-pub fn shard_of(addr: IpAddr, shards: usize) -> usize {
+pub fn stripe_of(addr: IpAddr, stripes: usize) -> usize {
     let network = match addr.to_canonical() {
         IpAddr::V4(addr) => u64::from(addr.to_bits() >> 8),
         IpAddr::V6(addr) => (addr.to_bits() >> 80) as u64 | V6_SHARDS,
     };
-    (mix::mix(network) % shards.max(1) as u64) as usize
+    (mix::mix(network) % stripes.max(1) as u64) as usize
 }
 
 /// Keeps IPv6 networks apart from IPv4 ones of the same number.
@@ -198,7 +198,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Key, ParseKeyError, Prefix, prefixes, shard_of};
+    use super::{Key, ParseKeyError, Prefix, prefixes, stripe_of};
 
     #[test]
     fn prefixes_of_an_address() {
@@ -237,12 +237,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_address_and_its_prefixes_share_a_shard(addr: IpAddr, shards in 1usize..64) {
-            let shard = shard_of(addr, shards);
-            prop_assert!(shard < shards);
+        fn an_address_and_its_prefixes_share_a_stripe(addr: IpAddr, stripes in 1usize..64) {
+            let stripe = stripe_of(addr, stripes);
+            prop_assert!(stripe < stripes);
             for prefix in prefixes(addr) {
                 prop_assert!(prefix.contains(addr));
-                prop_assert_eq!(shard_of(prefix.network(), shards), shard);
+                prop_assert_eq!(stripe_of(prefix.network(), stripes), stripe);
                 prop_assert_eq!(prefix.to_string().parse::<Prefix>(), Ok(prefix));
             }
         }

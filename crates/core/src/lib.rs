@@ -8,11 +8,11 @@
 pub mod codec;
 pub mod connections;
 pub mod decide;
+pub mod egress;
 pub mod estimate;
 pub mod explain;
 pub mod key;
 pub mod model;
-pub mod path;
 pub mod policy;
 pub mod sample;
 mod saved_path;

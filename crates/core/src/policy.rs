@@ -4,7 +4,7 @@ mod congestion;
 mod connections;
 mod max_pacing_rate;
 mod min_cwnd;
-mod path;
+mod route;
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub use congestion::CongestionPolicy;
 pub use connections::ConnectionsPolicy;
 pub use max_pacing_rate::{MaxPacingRate, ParseMaxPacingRateError};
 pub use min_cwnd::{MinCwnd, ParseMinCwndError};
-pub use path::{ParsePathPolicyError, PathPolicy};
+pub use route::{ParseRoutePolicyError, RoutePolicy};
 
 /// Settings of the choice of transport. How they work together: `docs/decisions.md`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,9 +38,9 @@ pub struct PolicyConfig {
     /// Over how many connections pages are spread, where there are shards: `adaptive` or 1 to 8, the
     /// page's own included. Default `adaptive`.
     pub connections: ConnectionsPolicy,
-    /// Egress path: `adaptive` chooses per client and content class; `plain`, `aggregate` or a path's
+    /// Route: `adaptive` chooses per client and content class; `plain`, `aggregate` or an egress route's
     /// name pins all. Default `adaptive`.
-    pub path: PathPolicy,
+    pub route: RoutePolicy,
     /// What a client gets of which too little is known: `h3` (it is then measured on both) or `h2`.
     /// Default `h3`.
     pub unknown: Plain,
@@ -61,12 +61,12 @@ pub struct PolicyConfig {
     /// A client gets BBR where it surely gains more than this share over the best fair congestion control,
     /// since it takes up to nine tenths of a shallow queue that others share; from 0 to 1. Default 0.1.
     pub min_gain_bbr: f64,
-    /// A client is steered onto another path, or gets several, where that surely gains more than this share;
+    /// A client is steered onto another egress route, or gets several, where that surely gains more than this share;
     /// from 0 to 1. Default 0.05.
-    pub min_gain_path: f64,
+    pub min_gain_route: f64,
     /// Responses by a route from which on the bounds of what it gains are taken as they are; with fewer, two at
     /// least, they lie farther off in proportion. Default 4.
-    pub min_samples_path: u32,
+    pub min_samples_route: u32,
     /// How long a route that stalled is avoided at first, or as much less as the best of the others is known to
     /// carry less goodput, at least `2s`; itself at least `1s`. Default `10s`.
     #[serde(with = "duration")]
@@ -102,7 +102,7 @@ impl Default for PolicyConfig {
             min_cwnd: MinCwnd::Adaptive,
             max_pacing_rate: MaxPacingRate::default(),
             connections: ConnectionsPolicy::Adaptive,
-            path: PathPolicy::Adaptive,
+            route: RoutePolicy::Adaptive,
             unknown: Plain::H3,
             min_samples: 8,
             exploration: 0.02,
@@ -110,8 +110,8 @@ impl Default for PolicyConfig {
             holdback: 0.01,
             min_gain: 0.02,
             min_gain_bbr: 0.1,
-            min_gain_path: 0.05,
-            min_samples_path: 4,
+            min_gain_route: 0.05,
+            min_samples_route: 4,
             avoid_min: Duration::from_secs(10),
             avoid_max: MINUTE.saturating_mul(10),
             typical_size: ByteSize::from_bytes(1_000_000),
@@ -126,9 +126,9 @@ impl Default for PolicyConfig {
 }
 
 impl PolicyConfig {
-    /// The share of the sessions of clients with MPTCP that explores several paths where nothing is known:
-    /// seven tenths of [`PolicyConfig::exploration`]. With more, better single paths are found late in
-    /// networks whose clients all have MPTCP (`path/tests/simulation.rs`).
+    /// The share of the sessions of clients with MPTCP that explores several egress routes where nothing is known:
+    /// seven tenths of [`PolicyConfig::exploration`]. With more, better single routes are found late in
+    /// networks whose clients all have MPTCP (`egress/tests/simulation.rs`).
     #[must_use]
     pub fn unknown_mptcp_share(&self) -> f64 {
         0.7 * self.exploration
@@ -144,7 +144,7 @@ impl PolicyConfig {
             ("holdback", self.holdback, 1.0),
             ("min_gain", self.min_gain, 1.0),
             ("min_gain_bbr", self.min_gain_bbr, 1.0),
-            ("min_gain_path", self.min_gain_path, 1.0),
+            ("min_gain_route", self.min_gain_route, 1.0),
         ];
         for (key, value, max) in shares {
             if !(0.0..=max).contains(&value) {
@@ -198,7 +198,7 @@ impl PolicyConfig {
             ("half_life.rate", half_life.rate),
             ("half_life.outcome", half_life.outcome),
             ("half_life.samples", half_life.samples),
-            ("half_life.path", half_life.path),
+            ("half_life.route", half_life.route),
             ("avoid_min", self.avoid_min),
             ("udp.probe_min", self.udp.probe_min),
         ]
@@ -274,9 +274,9 @@ pub struct HalfLife {
     /// The number of samples, which `min_samples` looks at. Default `1d`.
     #[serde(with = "duration")]
     pub samples: Duration,
-    /// What a path that is not in use has shown; of one in use the last 16 responses count. Default `3h`.
+    /// What an egress route that is not in use has shown; of one in use the last 16 responses count. Default `3h`.
     #[serde(with = "duration")]
-    pub path: Duration,
+    pub route: Duration,
 }
 
 impl Default for HalfLife {
@@ -287,7 +287,7 @@ impl Default for HalfLife {
             rate: HOUR.saturating_mul(6),
             outcome: DAY.saturating_mul(3),
             samples: DAY,
-            path: HOUR.saturating_mul(3),
+            route: HOUR.saturating_mul(3),
         }
     }
 }

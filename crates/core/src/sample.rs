@@ -10,7 +10,7 @@ use hikyaku_units::arm::{Arm, Congestion, Version};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Observation {
     /// A connection's path was measured.
-    Path(PathSample),
+    Path(TransportSample),
     /// A response is complete. Report the path of its connection first: the outcome is compared with
     /// what the model says for that path.
     Outcome(Outcome),
@@ -22,7 +22,7 @@ pub enum Observation {
 
 /// An interval of one connection, as its transport measured it (VERSION §3.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PathSample {
+pub struct TransportSample {
     /// HTTP version on the connection.
     pub version: Version,
     /// Congestion control of the connection.

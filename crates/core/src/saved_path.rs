@@ -67,7 +67,7 @@ mod tests {
     use crate::estimate::Estimate;
     use crate::key::Prefix;
     use crate::policy::PolicyConfig;
-    use crate::sample::PathSample;
+    use crate::sample::TransportSample;
     use crate::view::Knowledge;
     use hikyaku_units::arm::{Congestion, Transport, Version};
     use hikyaku_units::{Rate, SavedPath, Timestamp};
@@ -78,7 +78,7 @@ mod tests {
     fn seen(samples: usize, version: Version, mbps: u64, app_limited: bool) -> Estimate {
         let mut estimate = Estimate::default();
         for _ in 0..samples {
-            let sample = PathSample {
+            let sample = TransportSample {
                 version,
                 congestion: Congestion::Floor,
                 packets_sent: 1000,

@@ -6,7 +6,7 @@
 //!
 //! When the table is full, a generalised CLOCK (Smith, "Sequentiality and prefetching in database
 //! systems", TODS 1978) evicts a record that was not used since the hand last passed, and only later one
-//! whose client returned. A table belongs to one thread; [`shard_of`](crate::key::shard_of) spreads
+//! whose client returned. A table belongs to one thread; [`stripe_of`](crate::key::stripe_of) spreads
 //! clients over several.
 
 mod index;
@@ -23,7 +23,7 @@ use crate::key::{Key, Prefix, prefixes};
 use crate::model::Model;
 use crate::policy::PolicyConfig;
 use crate::sample::{Observation, Outcome};
-use crate::view::{Knowledge, PathView};
+use crate::view::{ClientView, Knowledge};
 use hikyaku_units::Timestamp;
 use hikyaku_units::arm::Version;
 use index::{Index, Target};
@@ -113,7 +113,7 @@ impl ClientTable {
 
     /// What is known of a client at `now`, for [`decide`](crate::decide::decide()).
     #[must_use]
-    pub fn view(&self, addr: IpAddr, now: Timestamp) -> PathView {
+    pub fn view(&self, addr: IpAddr, now: Timestamp) -> ClientView {
         self.knowledge(addr).view(now, &self.policy)
     }
 

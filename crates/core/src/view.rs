@@ -26,7 +26,7 @@ pub struct Knowledge {
 
 /// What a decision looks at. The client's own samples weigh more; its prefixes fill in what is missing.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PathView {
+pub struct ClientView {
     /// A number for the client, the same on every machine.
     pub client: u64,
     /// The session that the client is in.
@@ -62,7 +62,7 @@ pub struct PathView {
     pub(crate) own_outcome: [Stat; ARMS],
 }
 
-impl PathView {
+impl ClientView {
     /// The rate that the model is asked with for an arm: the path's, but where losses limit CUBIC, three
     /// times what it can get at them.
     ///
@@ -129,13 +129,13 @@ impl Knowledge {
 
     /// Blends the levels.
     #[must_use]
-    pub fn view(&self, now: Timestamp, policy: &PolicyConfig) -> PathView {
+    pub fn view(&self, now: Timestamp, policy: &PolicyConfig) -> ClientView {
         // Whether a session goes on shows in the time of the last observation, which fading moves.
         let session = self.own.unwrap_or_default().session_at(now, policy);
         let faded = self.faded_to(now, policy);
         let own = faded.own.unwrap_or_default();
         let (udp, udp_prefix) = faded.udp(&own, now);
-        PathView {
+        ClientView {
             client: client_number(self.addr),
             session,
             samples: faded.blend(own.samples, |sum, prefix, part| {
@@ -295,12 +295,12 @@ pub(crate) fn client_number(addr: IpAddr) -> u64 {
 }
 
 /// Rates while losses limit a transport scatter from a half to three and a half times their mean. Both
-/// bounds were fitted: [`PathView::rate_for`].
+/// bounds were fitted: [`ClientView::rate_for`].
 pub(crate) const LOSS_LIMITED: u64 = 3;
 /// A path that delivers less than this part of what losses allow is the limit itself.
 const PATH_LIMITED: u64 = 2;
 
-/// See [`PathView::loss_for`].
+/// See [`ClientView::loss_for`].
 const UNKNOWN_LOSS: LossBounds = LossBounds {
     mean: LossRate::ZERO,
     low: LossRate::ZERO,

@@ -1,7 +1,7 @@
 /* Congestion controls of TCP with a floor under the window, for the kernel's struct_ops.
  *
  * hk_cubic and hk_bbr hold a fixed floor, hk_fair one that the path has shown and that yields to
- * queues. hk_kick is for a moment only: it makes room for some packets. All delegate to the kernel's own algorithms. `scripts/bpf.sh` builds the object. */
+ * queues. hk_move is for a moment only: it makes room for some packets. All delegate to the kernel's own algorithms. `scripts/bpf.sh` builds the object. */
 #include <stdbool.h>
 #include <linux/bpf.h>
 #include <linux/types.h>
@@ -14,7 +14,7 @@
 #include "flow.h"
 #include "fixed.h"
 #include "fair.h"
-#include "kick.h"
+#include "failover.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -60,12 +60,12 @@ struct tcp_congestion_ops hk_fair = {
 };
 
 SEC(".struct_ops.link")
-struct tcp_congestion_ops hk_kick = {
-	.name = "hk_kick",
+struct tcp_congestion_ops hk_move = {
+	.name = "hk_move",
 	.flags = TCP_CONG_NON_RESTRICTED,
-	.init = (void *)kick_init,
-	.ssthresh = (void *)kick_ssthresh,
-	.cong_avoid = (void *)kick_avoid,
-	.set_state = (void *)kick_state,
-	.undo_cwnd = (void *)kick_undo,
+	.init = (void *)failover_init,
+	.ssthresh = (void *)failover_ssthresh,
+	.cong_avoid = (void *)failover_avoid,
+	.set_state = (void *)failover_state,
+	.undo_cwnd = (void *)failover_undo,
 };

@@ -1,4 +1,4 @@
-//! What is known of clients: `core`'s tables, in shards of which each has a lock.
+//! What is known of clients: `core`'s tables, in stripes of which each has a lock.
 //!
 //! Requests never take one: a connection keeps its decision. Only its meter, some times a
 //! second at most, and its beginning do.
@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use hikyaku_core::connections::{Connections, connections};
 use hikyaku_core::decide::{Decision, decide};
+use hikyaku_core::egress::RouteChanges;
 use hikyaku_core::explain::{Explanation, explain};
-use hikyaku_core::key::{Key, shard_of};
+use hikyaku_core::key::{Key, stripe_of};
 use hikyaku_core::model::Model;
-use hikyaku_core::path::PathChanges;
 use hikyaku_core::policy::PolicyConfig;
 use hikyaku_core::sample::Observation;
 use hikyaku_core::table::{Change, ClientTable, Scope, TableConfig};
-use hikyaku_core::view::PathView;
+use hikyaku_core::view::ClientView;
 use hikyaku_units::arm::{ByTransport, CongestionSet, Transport};
 use hikyaku_units::{Rate, Timestamp};
 use parking_lot::Mutex;
@@ -28,7 +28,7 @@ use crate::shared::Clock;
 use crate::transport::TransportChoice;
 
 /// Tables side by side. An address and its prefixes are always in the same one.
-const SHARDS: usize = 256;
+const STRIPES: usize = 256;
 /// Draws the hold-back group and the explored sessions: the same on every server and after
 /// every restart, so that a client stays in its group.
 pub(crate) const SEED: u64 = 0x6869_6b79_616b_7500;
@@ -36,8 +36,8 @@ pub(crate) const SEED: u64 = 0x6869_6b79_616b_7500;
 /// What is known of all clients.
 #[derive(Debug)]
 pub(crate) struct Clients {
-    shards: Box<[Mutex<ClientTable>]>,
-    /// By shard: moves on when a client's decision changes, so that its other connections
+    stripes: Box<[Mutex<ClientTable>]>,
+    /// By stripe: moves on when a client's decision changes, so that its other connections
     /// follow at once.
     epochs: Box<[AtomicU64]>,
     rules: ArcSwap<Rules>,
@@ -54,7 +54,7 @@ struct Rules {
     available: ByTransport<CongestionSet>,
 }
 
-/// Changes for the store: first everything forgotten and of the cleared shards goes, then each
+/// Changes for the store: first everything forgotten and of the cleared stripes goes, then each
 /// record is put or removed.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
@@ -64,7 +64,7 @@ pub(crate) struct Changes {
     pub(crate) cleared: HashSet<usize>,
     pub(crate) records: Vec<(Key, Option<Box<[u8]>>)>,
     /// Of egress routes.
-    pub(crate) routes: PathChanges,
+    pub(crate) routes: RouteChanges,
 }
 
 impl Changes {
@@ -92,15 +92,15 @@ impl Clients {
     ) -> Self {
         let policy = Arc::new(config.policy.clone());
         let model = Arc::new(model);
-        let shard = TableConfig {
-            max_records: config.limits.clients.div_ceil(SHARDS),
+        let stripe = TableConfig {
+            max_records: config.limits.clients.div_ceil(STRIPES),
             hash_key: [random(), random()],
             journal: config.state.dir.is_some(),
         };
-        let table = || Mutex::new(ClientTable::new(shard, policy.clone(), model.clone()));
+        let table = || Mutex::new(ClientTable::new(stripe, policy.clone(), model.clone()));
         Self {
-            shards: std::iter::repeat_with(table).take(SHARDS).collect(),
-            epochs: (0..SHARDS).map(|_| AtomicU64::new(0)).collect(),
+            stripes: std::iter::repeat_with(table).take(STRIPES).collect(),
+            epochs: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
             rules: ArcSwap::from_pointee(Rules {
                 policy: Arc::clone(&policy),
                 model: Arc::clone(&model),
@@ -119,8 +119,8 @@ impl Clients {
         available: ByTransport<CongestionSet>,
     ) {
         let (policy, model) = (Arc::new(policy), Arc::new(model));
-        for shard in &self.shards {
-            shard.lock().reconfigure(policy.clone(), model.clone());
+        for stripe in &self.stripes {
+            stripe.lock().reconfigure(policy.clone(), model.clone());
         }
         self.rules.store(Arc::new(Rules {
             policy,
@@ -134,22 +134,22 @@ impl Clients {
 
     /// A number that moves on when the client's decision may have changed.
     pub(crate) fn epoch(&self, client: IpAddr) -> u64 {
-        self.epochs[shard_of(client, SHARDS)].load(Ordering::Relaxed)
+        self.epochs[stripe_of(client, STRIPES)].load(Ordering::Relaxed)
     }
 
     /// Says that the client's decision has changed.
     pub(crate) fn changed(&self, client: IpAddr) {
-        self.epochs[shard_of(client, SHARDS)].fetch_add(1, Ordering::Relaxed);
+        self.epochs[stripe_of(client, STRIPES)].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Decides for a client, and keeps the decision with what is known of it.
     pub(crate) fn decide(&self, client: IpAddr) -> Decision {
         let now = self.clock.now();
         let rules = self.rules.load();
-        let view = self.shard(client).lock().view(client, now);
+        let view = self.stripe(client).lock().view(client, now);
         let decision = rules.decide(&view, now);
         let decided = Observation::Decided(decision.decided());
-        self.shard(client).lock().observe(client, now, &decided);
+        self.stripe(client).lock().observe(client, now, &decided);
         decision
     }
 
@@ -157,7 +157,7 @@ impl Clients {
     pub(crate) fn preview(&self, client: IpAddr) -> Decision {
         let now = self.clock.now();
         let rules = self.rules.load();
-        let view = self.shard(client).lock().view(client, now);
+        let view = self.stripe(client).lock().view(client, now);
         rules.decide(&view, now)
     }
 
@@ -165,7 +165,7 @@ impl Clients {
     pub(crate) fn transport(&self, client: IpAddr, transport: Transport) -> TransportChoice {
         let now = self.clock.now();
         let rules = self.rules.load();
-        let knowledge = self.shard(client).lock().knowledge(client);
+        let knowledge = self.stripe(client).lock().knowledge(client);
         let decision = rules.decide(&knowledge.view(now, &rules.policy), now);
         TransportChoice {
             congestion: decision.congestion.get(transport).congestion,
@@ -193,7 +193,7 @@ impl Clients {
         available: u8,
     ) -> Connections {
         let rules = self.rules.load();
-        let view = self.shard(client).lock().view(client, self.clock.now());
+        let view = self.stripe(client).lock().view(client, self.clock.now());
         connections(&view, &rules.model, &rules.policy, decision, available)
     }
 
@@ -205,14 +205,14 @@ impl Clients {
     /// Learns.
     pub(crate) fn observe(&self, client: IpAddr, observation: &Observation) {
         let now = self.clock.now();
-        self.shard(client).lock().observe(client, now, observation);
+        self.stripe(client).lock().observe(client, now, observation);
     }
 
     /// Everything known of a client, and what would be decided for it.
     pub(crate) fn explain(&self, client: IpAddr) -> Explanation {
         let now = self.clock.now();
         let rules = self.rules.load();
-        let knowledge = self.shard(client).lock().knowledge(client);
+        let knowledge = self.stripe(client).lock().knowledge(client);
         explain(
             &knowledge,
             &rules.model,
@@ -225,14 +225,14 @@ impl Clients {
 
     /// Number of addresses and prefixes that something is known of.
     pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().len()).sum()
+        self.stripes.iter().map(|stripe| stripe.lock().len()).sum()
     }
 
     /// The addresses seen last, newest first.
     pub(crate) fn recent(&self, limit: usize) -> Vec<Known> {
         let mut newest = Vec::new();
-        for shard in &self.shards {
-            let table = shard.lock();
+        for stripe in &self.stripes {
+            let table = stripe.lock();
             newest.extend(table.iter().filter_map(|(key, estimate)| match key {
                 Key::Address(address) => Some(Known {
                     address,
@@ -259,9 +259,9 @@ impl Clients {
             forgotten.lock().push(key);
         }
         match scope {
-            Scope::Address(address) => self.shard(address).lock().forget(scope),
-            Scope::Prefix(prefix) => self.shard(prefix.network()).lock().forget(scope),
-            Scope::All => self.shards.iter().map(|s| s.lock().forget(scope)).sum(),
+            Scope::Address(address) => self.stripe(address).lock().forget(scope),
+            Scope::Prefix(prefix) => self.stripe(prefix.network()).lock().forget(scope),
+            Scope::All => self.stripes.iter().map(|s| s.lock().forget(scope)).sum(),
         }
     }
 
@@ -272,14 +272,14 @@ impl Clients {
             forgotten: forgotten.map_or_else(Vec::new, |keys| std::mem::take(&mut *keys.lock())),
             ..Changes::default()
         };
-        for (index, shard) in self.shards.iter().enumerate() {
+        for (index, stripe) in self.stripes.iter().enumerate() {
             let left = limit.saturating_sub(changes.records.len());
             if left == 0 {
                 break;
             }
-            for change in shard.lock().drain_dirty(left) {
+            for change in stripe.lock().drain_dirty(left) {
                 match change {
-                    // What was noted before it, if anything, concerned this shard alone.
+                    // What was noted before it, if anything, concerned this stripe alone.
                     Change::Clear => drop(changes.cleared.insert(index)),
                     Change::Remove(key) => changes.records.push((key, None)),
                     Change::Put { key, estimate } => {
@@ -293,31 +293,31 @@ impl Clients {
 
     /// Notes everything as changed, for a store that has lost it.
     pub(crate) fn mark_all_changed(&self) {
-        for shard in &self.shards {
-            shard.lock().mark_all_changed();
+        for stripe in &self.stripes {
+            stripe.lock().mark_all_changed();
         }
     }
 
-    /// The shard that keeps a key.
-    pub(crate) fn shard_of_key(key: &Key) -> usize {
-        shard_of(address_in(key), SHARDS)
+    /// The stripe that keeps a key.
+    pub(crate) fn stripe_of_key(key: &Key) -> usize {
+        stripe_of(address_in(key), STRIPES)
     }
 
     /// Takes a record of the store; `false` if it is of another format.
     pub(crate) fn insert(&self, key: Key, encoded: &[u8]) -> bool {
-        self.shard(address_in(&key))
+        self.stripe(address_in(&key))
             .lock()
             .insert_encoded(key, encoded)
             .is_ok()
     }
 
-    fn shard(&self, address: IpAddr) -> &Mutex<ClientTable> {
-        &self.shards[shard_of(address, self.shards.len())]
+    fn stripe(&self, address: IpAddr) -> &Mutex<ClientTable> {
+        &self.stripes[stripe_of(address, self.stripes.len())]
     }
 }
 
 impl Rules {
-    fn decide(&self, view: &PathView, now: Timestamp) -> Decision {
+    fn decide(&self, view: &ClientView, now: Timestamp) -> Decision {
         decide(view, &self.model, &self.policy, &self.available, now, SEED)
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Metrics {
     alt_svc: [AtomicU64; AltSvcAction::ALL.len()],
     decisions: [AtomicU64; DECISIONS.len()],
     udp: [AtomicU64; UDP_EVENTS.len()],
-    kicks: [AtomicU64; Transport::ALL.len()],
+    failovers: [AtomicU64; Transport::ALL.len()],
     refused: [AtomicU64; Refusal::ALL.len()],
     pub(crate) quic_retries: AtomicU64,
     pub(crate) pages_spread: AtomicU64,
@@ -194,8 +194,8 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn on_kick(&self, transport: Transport) {
-        add(&self.kicks[transport as usize], 1);
+    pub(crate) fn on_failover(&self, transport: Transport) {
+        add(&self.failovers[transport as usize], 1);
     }
 
     pub(crate) fn on_refusal(&self, refusal: Refusal) {
@@ -227,7 +227,7 @@ impl Metrics {
         certificate.register(&mut registry);
         if let Some(egress) = egress {
             egress.register(&mut registry);
-            self.register_kicks(&mut registry);
+            self.register_failovers(&mut registry);
         }
         let mut out = String::new();
         text::encode(&mut out, &registry)?;
@@ -331,16 +331,16 @@ impl Metrics {
         );
     }
 
-    fn register_kicks(&self, registry: &mut Registry) {
-        let kicks = Transport::ALL.map(|transport| {
+    fn register_failovers(&self, registry: &mut Registry) {
+        let failovers = Transport::ALL.map(|transport| {
             let labels = vec![("transport", transport.name())];
-            (labels, value(&self.kicks[transport as usize]))
+            (labels, value(&self.failovers[transport as usize]))
         });
         counters(
             registry,
-            "route_kicks",
+            "route_failovers",
             "Connections made to send at once over another path than the silent one that they left",
-            kicks.to_vec(),
+            failovers.to_vec(),
         );
     }
 }

@@ -161,9 +161,9 @@ impl Shared {
     }
 
     /// Makes a TCP connection send at once over another path.
-    pub(crate) fn kick(&self, socket: &Socket) {
-        match socket.kick(&self.controls) {
-            Ok(()) => self.metrics.on_kick(Transport::Tcp),
+    pub(crate) fn failover(&self, socket: &Socket) {
+        match socket.failover(&self.controls) {
+            Ok(()) => self.metrics.on_failover(Transport::Tcp),
             Err(error) => tracing::debug!("sending at once over another path: {error}"),
         }
     }

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::SystemTime;
 
+use hikyaku_core::egress::EgressKey;
 use hikyaku_core::key::Key;
-use hikyaku_core::path::PathKey;
 use redb::{
     Database, ReadOnlyDatabase, ReadableDatabase, ReadableTable, TableDefinition, TableError,
     WriteTransaction,
@@ -29,7 +29,7 @@ pub(crate) use writer::{Health, Writer, write_behind};
 const FILE: &str = "clients.redb";
 /// Text of a [`Key`] to an encoded estimate.
 const CLIENTS: Table = TableDefinition::new("clients-1");
-/// Text of a [`PathKey`] to an encoded record.
+/// Text of a [`EgressKey`] to an encoded record.
 const ROUTES: Table = TableDefinition::new("routes-1");
 
 type Table = TableDefinition<'static, &'static str, &'static [u8]>;
@@ -170,7 +170,7 @@ impl Store {
     /// The same with what is known of routes.
     pub(crate) fn load_routes(
         &self,
-        each: impl FnMut(PathKey, &[u8]) -> bool,
+        each: impl FnMut(EgressKey, &[u8]) -> bool,
     ) -> Result<(usize, usize), redb::Error> {
         self.read(ROUTES, each)
     }
@@ -219,15 +219,15 @@ impl Store {
             clients.retain(|key, _| key.parse().is_ok_and(|key| kept(&key)))?;
             let mut routes = transaction.open_table(ROUTES)?;
             routes.retain(|key, _| match key.parse() {
-                Ok(PathKey::Net(key)) => kept(&key),
-                Ok(PathKey::As(_)) => true,
+                Ok(EgressKey::Net(key)) => kept(&key),
+                Ok(EgressKey::As(_)) => true,
                 Err(_) => false,
             })?;
         }
         if !changes.cleared.is_empty() {
             transaction.open_table(CLIENTS)?.retain(|key, _| {
                 let key = key.parse::<Key>();
-                key.is_ok_and(|key| !changes.cleared.contains(&Clients::shard_of_key(&key)))
+                key.is_ok_and(|key| !changes.cleared.contains(&Clients::stripe_of_key(&key)))
             })?;
         }
         put(&transaction, CLIENTS, &changes.records)?;

@@ -10,11 +10,11 @@ use http_body_util::BodyExt;
 use serde::Deserialize;
 
 use super::{ExplainArgs, TIMEOUT, ask};
-use hikyaku_core::path::PathKey;
+use hikyaku_core::egress::EgressKey;
 
 /// Streams a trace to a file or to standard output.
 pub(super) async fn record(args: &ExplainArgs, path: &Path) -> anyhow::Result<()> {
-    let PathKey::Net(client) = args.subject else {
+    let EgressKey::Net(client) = args.subject else {
         bail!(
             "recording {}: give the address or prefix of clients",
             args.subject

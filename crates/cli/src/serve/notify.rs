@@ -25,6 +25,6 @@ pub(super) fn stopping() {
 
 fn send(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
-        tracing::warn!("telling the service manager of the state: {error}");
+        tracing::warn!("notifying the service manager of the state: {error}");
     }
 }

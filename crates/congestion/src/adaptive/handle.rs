@@ -35,7 +35,7 @@ pub struct Flight {
     pub mtu: u16,
     /// Packets were taken for lost, and nothing that was sent since is acknowledged.
     pub repairing: bool,
-    /// Bytes acknowledged of what had been sent before the path in use was taken; see [`Handle::kick`].
+    /// Bytes acknowledged of what had been sent before the path in use was taken; see [`Handle::failover`].
     pub acked_of_former: u64,
 }
 
@@ -53,9 +53,9 @@ struct Shared {
     /// When packets were last taken for lost, in microseconds; 0 once something is acknowledged that
     /// was sent later.
     lost_at: AtomicU64,
-    /// See [`Handle::kick`]: the window until the next acknowledgement, 0 for the controller's own;
+    /// See [`Handle::failover`]: the window until the next acknowledgement, 0 for the controller's own;
     /// and when the path was last left, in microseconds, 0 for never.
-    kick_window: AtomicU64,
+    failover_window: AtomicU64,
     left_at: AtomicU64,
     /// Changes of `wanted`.
     generation: AtomicU64,
@@ -72,10 +72,10 @@ struct Shared {
 
 /// Bytes below which a packet probably holds acknowledgements alone, which the peer does not
 /// acknowledge: quinn tells of them, too.
-const LEAST_DATA: u64 = 256;
+const MIN_DATA: u64 = 256;
 
 /// What may be sent on an unknown path, in packets (RFC 9002 §7.2).
-const KICK_PACKETS: u64 = 10;
+const FAILOVER_PACKETS: u64 = 10;
 
 impl Handle {
     pub(super) fn new(now: Instant) -> Self {
@@ -88,7 +88,7 @@ impl Handle {
             min_rtt: AtomicU64::new(0),
             mtu: AtomicU16::new(0),
             lost_at: AtomicU64::new(0),
-            kick_window: AtomicU64::new(0),
+            failover_window: AtomicU64::new(0),
             left_at: AtomicU64::new(0),
             generation: AtomicU64::new(0),
             wanted: Mutex::default(),
@@ -149,18 +149,18 @@ impl Handle {
     /// is room for a few packets more than are in flight until something is acknowledged, and what of
     /// the former path turns out to be lost is no congestion of the new one (RFC 9000 §9.4). The
     /// connection has to be woken to make use of it.
-    pub fn kick(&self, now: Instant) {
-        let room = KICK_PACKETS * u64::from(self.0.mtu.load(Ordering::Relaxed));
+    pub fn failover(&self, now: Instant) {
+        let room = FAILOVER_PACKETS * u64::from(self.0.mtu.load(Ordering::Relaxed));
         let window = self.in_flight() + room;
         self.0
             .left_at
             .store(self.since_began(now).max(1), Ordering::Relaxed);
-        self.0.kick_window.store(window, Ordering::Relaxed);
+        self.0.failover_window.store(window, Ordering::Relaxed);
     }
 
-    /// Bytes that may be in flight because of a [`Handle::kick`].
-    pub(super) fn kick_window(&self) -> u64 {
-        self.0.kick_window.load(Ordering::Relaxed)
+    /// Bytes that may be in flight because of a [`Handle::failover`].
+    pub(super) fn failover_window(&self) -> u64 {
+        self.0.failover_window.load(Ordering::Relaxed)
     }
 
     /// Whether what was sent then took a path that the connection has left.
@@ -175,7 +175,7 @@ impl Handle {
     }
 
     pub(super) fn sent(&self, bytes: u64) {
-        if bytes < LEAST_DATA {
+        if bytes < MIN_DATA {
             return;
         }
         self.0.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -247,7 +247,7 @@ impl Handle {
     }
 
     pub(super) fn acks_ended(&self, in_flight: u64) {
-        self.0.kick_window.store(0, Ordering::Relaxed);
+        self.0.failover_window.store(0, Ordering::Relaxed);
         self.0.in_flight.store(in_flight, Ordering::Relaxed);
     }
 

@@ -264,7 +264,7 @@ fn what_is_under_way_is_told_at_any_time() {
     assert_eq!(flight.min_rtt, RTT);
     assert!(flight.srtt > RTT, "one of them took two");
     let left = later + 2 * RTT;
-    handle.kick(left);
+    handle.failover(left);
     for sent in [left - RTT, left] {
         adaptive.acked(left + RTT, sent, 1_200, false, RTT);
     }
@@ -282,7 +282,7 @@ fn a_connection_that_left_its_path_may_send_at_once_and_keeps_its_window() {
         let sent = left - RTT;
         controller.on_sent(sent, window, 1 << 40);
         let in_flight = handle.in_flight();
-        handle.kick(left);
+        handle.failover(left);
         let room = 10 * u64::from(handle.flight().mtu);
         assert_eq!(
             controller.window(),

@@ -107,7 +107,7 @@ impl Source {
         let data = frame.data_ref();
         self.kept_bytes += data.map_or(0, Bytes::len);
         // Trailers are rare, and then the body is seldom small.
-        self.is_whole &= wanted && data.is_some() && self.kept_bytes <= MOST_KEPT;
+        self.is_whole &= wanted && data.is_some() && self.kept_bytes <= MAX_KEPT;
         match data {
             Some(data) if self.is_whole => self.kept.push(data.clone()),
             _ => self.kept = Vec::new(),
@@ -214,7 +214,7 @@ impl Body for Settled {
 }
 
 /// Bytes of a body that are kept for a second attempt.
-const MOST_KEPT: usize = 64 * 1024;
+const MAX_KEPT: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -254,7 +254,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_is_sent_again_only_as_long_as_it_is_kept_whole() {
         let large = || {
-            let chunk = Bytes::from(vec![0; MOST_KEPT / 2 + 1]);
+            let chunk = Bytes::from(vec![0; MAX_KEPT / 2 + 1]);
             let frames = [chunk.clone(), chunk].map(|chunk| Ok(Frame::data(chunk)));
             RequestBody::new(StreamBody::new(futures_util::stream::iter(frames)))
         };

@@ -9,7 +9,7 @@ use crate::estimate::{Estimate, LossCount};
 use crate::model::Model;
 use crate::policy::{CongestionPolicy, ConnectionsPolicy, MinCwnd, PolicyConfig};
 use crate::stat::Stat;
-use crate::view::{Knowledge, PathView};
+use crate::view::{ClientView, Knowledge};
 use hikyaku_units::arm::{ByTransport, CongestionSet, Version};
 use hikyaku_units::{Secs, Timestamp};
 
@@ -36,7 +36,7 @@ struct Client {
 }
 
 impl Client {
-    fn view(&self, policy: &PolicyConfig) -> PathView {
+    fn view(&self, policy: &PolicyConfig) -> ClientView {
         let mut own = Estimate {
             at: Secs::new(START),
             samples: self.samples,
@@ -74,7 +74,7 @@ fn now() -> Timestamp {
 }
 
 /// On HTTP/2, in no experiment.
-fn decision(view: &PathView, policy: &PolicyConfig) -> Decision {
+fn decision(view: &ClientView, policy: &PolicyConfig) -> Decision {
     let mut decision = decide(view, &MODEL, policy, &EVERYTHING, now(), 1);
     decision.version = Version::H2;
     decision.group = Group::Normal;

@@ -6,7 +6,7 @@ use super::{Comparison, CongestionChoice, CongestionReason};
 use crate::model::Model;
 use crate::policy::PolicyConfig;
 use crate::stat::Stat;
-use crate::view::PathView;
+use crate::view::ClientView;
 use hikyaku_units::Rate;
 use hikyaku_units::arm::{ARMS, Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
 
@@ -27,7 +27,7 @@ pub(super) struct Compared {
 
 /// Compares all arms of `candidates` for the client's path and its typical response.
 pub(super) fn compare(
-    view: &PathView,
+    view: &ClientView,
     model: &Model,
     policy: &PolicyConfig,
     candidates: &ByTransport<CongestionSet>,
@@ -81,7 +81,7 @@ pub(super) fn compare(
 
 /// The model's predictions of all candidates that it knows.
 fn predict(
-    view: &PathView,
+    view: &ClientView,
     model: &Model,
     size: u64,
     candidates: &ByTransport<CongestionSet>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::policy::PolicyConfig;
 use crate::udp::Verdict;
-use crate::view::PathView;
+use crate::view::ClientView;
 use hikyaku_units::Secs;
 
 /// The `ma` of an advertisement.
@@ -13,7 +13,7 @@ use hikyaku_units::Secs;
 /// at most where its gain is likely but not sure; and for `ma_min` at any doubt. `gain_low` is the lower
 /// bound of its gain where it was chosen for that.
 pub(super) fn lease(
-    view: &PathView,
+    view: &ClientView,
     gain_low: Option<f32>,
     policy: &PolicyConfig,
     now: Secs,

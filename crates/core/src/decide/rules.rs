@@ -8,7 +8,7 @@ use super::{AltSvc, Comparison, CongestionChoice, CongestionReason, Decision, Gr
 use crate::model::Model;
 use crate::policy::PolicyConfig;
 use crate::udp::{Failure, FailureKind, Verdict};
-use crate::view::PathView;
+use crate::view::ClientView;
 use hikyaku_units::arm::{Arm, ByTransport, CongestionSet, Transport, Version};
 use hikyaku_units::mix::draw;
 use hikyaku_units::{Secs, Timestamp};
@@ -21,7 +21,7 @@ use hikyaku_units::{Secs, Timestamp};
 /// clients need the same. The steps: `docs/decisions.md`.
 #[must_use]
 pub fn decide(
-    view: &PathView,
+    view: &ClientView,
     model: &Model,
     policy: &PolicyConfig,
     available: &ByTransport<CongestionSet>,
@@ -76,7 +76,7 @@ pub fn decide(
 type Pick = (Version, Group, Reason);
 
 pub(super) struct Rules<'a> {
-    view: &'a PathView,
+    view: &'a ClientView,
     pub(super) policy: &'a PolicyConfig,
     pub(super) candidates: ByTransport<CongestionSet>,
     pub(super) compared: Result<Compared, Missing>,

@@ -11,7 +11,7 @@ use super::{CLIENT, ENCODED_LEN, Estimate};
 use crate::codec::DecodeError;
 use crate::decide::{Decided, Group, Session};
 use crate::policy::PolicyConfig;
-use crate::sample::{Outcome, PathSample, UdpEvent};
+use crate::sample::{Outcome, TransportSample, UdpEvent};
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, Transport, Version};
 use hikyaku_units::{Rate, Timestamp};
 
@@ -24,8 +24,8 @@ fn at(secs: u64) -> Timestamp {
     Timestamp::from_secs(START + secs)
 }
 
-fn sample(version: Version) -> PathSample {
-    PathSample {
+fn sample(version: Version) -> TransportSample {
+    TransportSample {
         version,
         congestion: Congestion::Cubic,
         packets_sent: 100,
@@ -37,9 +37,9 @@ fn sample(version: Version) -> PathSample {
     }
 }
 
-fn rated(version: Version, mbps: u64, app_limited: bool) -> PathSample {
+fn rated(version: Version, mbps: u64, app_limited: bool) -> TransportSample {
     let delivery_rate = Some(Rate::from_mbps(mbps));
-    PathSample {
+    TransportSample {
         delivery_rate,
         app_limited,
         ..sample(version)
@@ -115,7 +115,7 @@ fn transports_are_counted_apart() {
     let policy = PolicyConfig::default();
     let mut estimate = Estimate::default();
     estimate.on_path(
-        &PathSample {
+        &TransportSample {
             packets_lost: 5,
             ..sample(Version::H1)
         },
@@ -232,7 +232,7 @@ fn open_rates_are_those_that_losses_did_not_make() {
     for (name, samples, want) in cases {
         let mut estimate = Estimate::default();
         for &(congestion, mbps, packets_lost, srtt, app_limited) in *samples {
-            let sample = PathSample {
+            let sample = TransportSample {
                 congestion,
                 packets_lost,
                 srtt: Duration::from_millis(srtt),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Explanation, explain};
 use crate::model::tests::synthetic;
 use crate::policy::PolicyConfig;
-use crate::sample::{Observation, Outcome, PathSample, UdpEvent};
+use crate::sample::{Observation, Outcome, TransportSample, UdpEvent};
 use crate::table::{ClientTable, TableConfig};
 use hikyaku_units::SavedPath;
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Version};
@@ -26,7 +26,7 @@ fn explained(clients: &[&str], events: &[UdpEvent], asked: &str) -> Explanation 
     for client in clients {
         let client: IpAddr = client.parse().unwrap();
         for version in [Version::H2, Version::H3].repeat(8) {
-            let path = PathSample {
+            let path = TransportSample {
                 version,
                 congestion: Congestion::Cubic,
                 packets_sent: 1000,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::key::Prefix;
 use crate::udp::{FailureKind, UdpHealth, UdpState, Verdict};
-use crate::view::PathView;
+use crate::view::ClientView;
 use hikyaku_units::{Timestamp, duration};
 
 /// Whether UDP works for a client.
@@ -22,7 +22,7 @@ pub struct Udp {
 }
 
 impl Udp {
-    pub(super) fn of(view: &PathView, now: Timestamp) -> Self {
+    pub(super) fn of(view: &ClientView, now: Timestamp) -> Self {
         let failing = |next_probe: Timestamp| Some(next_probe.since(now));
         let (health, next_probe_in) = match view.udp {
             Verdict::Unproven => ("not seen to work yet".to_owned(), None),

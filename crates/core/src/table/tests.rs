@@ -10,7 +10,7 @@ use crate::decide::{Decided, Group, Session};
 use crate::key::{Key, Prefix};
 use crate::model::tests::synthetic;
 use crate::policy::PolicyConfig;
-use crate::sample::{Observation, Outcome, PathSample, UdpEvent};
+use crate::sample::{Observation, Outcome, TransportSample, UdpEvent};
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, Version};
 use hikyaku_units::{Rate, Timestamp};
 
@@ -38,7 +38,7 @@ fn table(max_records: usize) -> ClientTable {
 }
 
 fn path(rtt_ms: u64) -> Observation {
-    Observation::Path(PathSample {
+    Observation::Path(TransportSample {
         version: Version::H2,
         congestion: Congestion::Cubic,
         packets_sent: 1000,

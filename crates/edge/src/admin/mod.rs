@@ -9,8 +9,8 @@ mod stream;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use hikyaku_core::egress::NetworkSummary;
 use hikyaku_core::key::Key;
-use hikyaku_core::path::NetworkSummary;
 use hikyaku_core::table::Scope;
 use hikyaku_units::arm::Version;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hikyaku_core::path::PathObservation;
+use hikyaku_core::egress::RouteObservation;
 
 use super::Conn;
 use crate::egress::{ConnRoute, Update};
@@ -52,7 +52,7 @@ impl Conn {
     }
 
     /// Learns what responses have shown of the way that they took.
-    pub(crate) fn observe_route(&self, seen: &PathObservation) {
+    pub(crate) fn observe_route(&self, seen: &RouteObservation) {
         if let Some(route) = &self.route {
             route.learn(seen);
         }

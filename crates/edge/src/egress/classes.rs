@@ -1,7 +1,7 @@
 //! Which class content is of.
 
 use globset::{GlobSet, GlobSetBuilder};
-use hikyaku_core::path::Criterion;
+use hikyaku_core::egress::Criterion;
 use http::{HeaderMap, header};
 
 use super::ClassConfig;

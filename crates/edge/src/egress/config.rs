@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hikyaku_core::path::Criterion;
+use hikyaku_core::egress::Criterion;
 use serde::Deserialize;
 
 /// Where the agent of the egress paths is, and how its paths are taken (`[egress]`).
@@ -18,7 +18,7 @@ pub struct EgressConfig {
     pub mptcp: MptcpFor,
 }
 
-/// Of which clients MPTCP is taken, where there are egress paths and `policy.path` is `adaptive`.
+/// Of which clients MPTCP is taken, where there are egress paths and `policy.route` is `adaptive`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MptcpFor {

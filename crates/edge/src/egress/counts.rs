@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hikyaku_core::decide::Group;
-use hikyaku_core::path::{MAX_PATHS, PathId, Route, RouteDecision, RouteReason};
+use hikyaku_core::egress::{EgressId, MAX_EGRESSES, Route, RouteDecision, RouteReason};
 use hikyaku_units::Rate;
 use parking_lot::Mutex;
 
 use crate::mptcp::Mptcp;
 
 /// Routes that are told apart: the paths, plain, several together.
-const ROUTES: usize = MAX_PATHS + 2;
+const ROUTES: usize = MAX_EGRESSES + 2;
 
 /// Codes of [`RouteReason`].
 const REASONS: [&str; 15] = [
@@ -153,7 +153,7 @@ impl RouteCounts {
     /// Every route that was counted, and how often.
     pub(crate) fn by_route(&self, what: RouteCount) -> impl Iterator<Item = (Route, u64)> {
         let counters = self.of(what).iter();
-        let paths = (0..MAX_PATHS as u8).filter_map(PathId::new);
+        let paths = (0..MAX_EGRESSES as u8).filter_map(EgressId::new);
         let routes = paths
             .map(Route::Steered)
             .chain([Route::Plain, Route::Aggregated]);
@@ -185,7 +185,7 @@ impl RouteCounts {
 const fn place(route: Route) -> usize {
     match route {
         Route::Steered(path) => path.index(),
-        Route::Plain => MAX_PATHS,
-        Route::Aggregated => MAX_PATHS + 1,
+        Route::Plain => MAX_EGRESSES,
+        Route::Aggregated => MAX_EGRESSES + 1,
     }
 }

@@ -4,8 +4,8 @@
 use std::io;
 use std::net::IpAddr;
 
-use hikyaku_core::path::{Mptcp, RouteView, mptcp_share};
-use hikyaku_core::policy::PathPolicy;
+use hikyaku_core::egress::{Mptcp, RouteView, mptcp_share};
+use hikyaku_core::policy::RoutePolicy;
 
 use super::{Content, Egress, MptcpFor, Reach};
 use crate::bpf::Prefix;
@@ -13,9 +13,9 @@ use crate::clients::SEED;
 use crate::config::Config;
 use crate::mptcp::{MptcpGate, Share};
 
-/// Lengths of the prefixes that count as one client, and as neighbours, as [`PathTable`] has them.
+/// Lengths of the prefixes that count as one client, and as neighbours, as [`RouteTable`] has them.
 ///
-/// [`PathTable`]: hikyaku_core::path::PathTable
+/// [`RouteTable`]: hikyaku_core::egress::RouteTable
 const LENGTHS_V4: [u8; 2] = [32, 24];
 const LENGTHS_V6: [u8; 2] = [56, 48];
 
@@ -52,13 +52,13 @@ impl Egress {
         };
         let (policy, state) = (&self.rules.load().policy, self.state());
         let chooses =
-            policy.path == PathPolicy::Adaptive && state.is_usable() && self.hints.are_obeyed();
+            policy.route == RoutePolicy::Adaptive && state.is_usable() && self.hints.are_obeyed();
         let set = gate
             .set_operators(state.aggregated().collect())
             .and_then(|()| {
                 gate.set_share(chooses.then(|| Share::new(policy.unknown_mptcp_share())))
             });
-        tell(set);
+        log_failure(set);
     }
 
     /// Tells the gate of a client, and of its neighbours, what their next connections shall have, which are
@@ -88,12 +88,12 @@ impl Egress {
         let put = gate
             .put(near, (theirs != strangers).then_some(theirs))
             .and_then(|()| gate.put(own, (its != theirs).then_some(its)));
-        tell(put);
+        log_failure(put);
     }
 }
 
-fn tell(result: io::Result<()>) {
+fn log_failure(result: io::Result<()>) {
     if let Err(error) = result {
-        tracing::warn!("telling the kernel of which clients MPTCP is taken: {error}");
+        tracing::warn!("notifying the kernel of which clients MPTCP is taken: {error}");
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use hikyaku_core::path::{Mode, PathSet, Route};
+use hikyaku_core::egress::{EgressSet, Mode, Route};
 use http::{Method, StatusCode};
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -32,7 +32,7 @@ pub(super) struct Hint {
     pub(super) class: ClassId,
     pub(super) mode: Mode,
     /// Paths on which its data are lost.
-    pub(super) avoid: PathSet,
+    pub(super) avoid: EgressSet,
     epoch: u64,
 }
 
@@ -48,7 +48,7 @@ impl Hints {
     }
 
     /// What there is to tell of a connection now.
-    pub(super) fn of(&self, token: u32, class: ClassId, route: Route, avoid: PathSet) -> Hint {
+    pub(super) fn of(&self, token: u32, class: ClassId, route: Route, avoid: EgressSet) -> Hint {
         Hint {
             token,
             class,
@@ -63,7 +63,7 @@ impl Hints {
     }
 
     /// Tells it, soon. Returns whether it will be.
-    pub(super) fn tell(&self, hint: Hint) -> bool {
+    pub(super) fn send(&self, hint: Hint) -> bool {
         self.queue.try_send(hint).is_ok()
     }
 
@@ -90,21 +90,21 @@ struct Body<'a> {
 
 impl Egress {
     /// Tells what comes from the queue.
-    pub(super) async fn tell(self: Arc<Self>, mut waiting: mpsc::Receiver<Hint>) {
+    pub(super) async fn send_hints(self: Arc<Self>, mut waiting: mpsc::Receiver<Hint>) {
         let mut requests = Requests::new(self.socket.clone());
         while let Some(hint) = waiting.recv().await {
             if !self.hints.are_obeyed() {
                 continue;
             }
-            if let Err(error) = self.tell_one(&mut requests, hint).await {
-                self.trouble.tell(&self.socket, &error.to_string());
+            if let Err(error) = self.send_one(&mut requests, hint).await {
+                self.trouble.report(&self.socket, &error.to_string());
                 // Decisions to come tell it anew.
                 self.hints.epoch.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
 
-    async fn tell_one(&self, requests: &mut Requests, hint: Hint) -> Result<(), AgentError> {
+    async fn send_one(&self, requests: &mut Requests, hint: Hint) -> Result<(), AgentError> {
         let (rules, state) = (self.rules.load_full(), self.state.load_full());
         let names = hint.avoid.iter();
         let names = names.filter_map(|path| state.names().name(path));

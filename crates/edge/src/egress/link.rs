@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use hikyaku_core::path::PathSet;
-use hikyaku_core::policy::PathPolicy;
+use hikyaku_core::egress::EgressSet;
+use hikyaku_core::policy::RoutePolicy;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -69,7 +69,7 @@ impl Egress {
             self.check_named();
             let error = self.follow(stream).await;
             self.connected.store(false, Ordering::Relaxed);
-            self.trouble.tell(&self.socket, &error.to_string());
+            self.trouble.report(&self.socket, &error.to_string());
             if since.elapsed() >= STEADY {
                 backoff = Backoff::default();
             }
@@ -82,7 +82,7 @@ impl Egress {
             loop {
                 match self.try_connect().await {
                     Ok(connected) => return connected,
-                    Err(error) => self.trouble.tell(&self.socket, &error.to_string()),
+                    Err(error) => self.trouble.report(&self.socket, &error.to_string()),
                 }
                 backoff.wait().await;
             }
@@ -123,11 +123,11 @@ impl Egress {
         }
     }
 
-    /// Says so if `policy.path` names none of the agent's paths.
+    /// Says so if `policy.route` names none of the agent's paths.
     pub(super) fn check_named(&self) {
         let rules = self.rules.load();
         let state = self.state();
-        if let PathPolicy::Named(name) = &rules.policy.path
+        if let RoutePolicy::Named(name) = &rules.policy.route
             && state.is_usable()
             && state
                 .names()
@@ -135,7 +135,7 @@ impl Egress {
                 .is_none_or(|id| state.path(id).is_none())
         {
             tracing::warn!(
-                "policy.path is `{name}`, but the egress agent has no such path: all connections \
+                "policy.route is `{name}`, but the egress agent has no such path: all connections \
                  take the plain way"
             );
         }
@@ -169,12 +169,12 @@ impl Egress {
 
     /// Puts a state with other paths into force, and forgets what is known of the places that `change` gave
     /// to another path. Returns whether there are such.
-    fn change_paths(&self, change: impl FnOnce(&mut State) -> PathSet) -> bool {
+    fn change_paths(&self, change: impl FnOnce(&mut State) -> EgressSet) -> bool {
         // What is written to the store meanwhile would have the new path's name.
         let mut table = self.table.lock();
-        let mut moved = PathSet::EMPTY;
+        let mut moved = EgressSet::EMPTY;
         self.set_state(|state| moved = change(state));
-        moved.iter().for_each(|path| table.forget_path(path));
+        moved.iter().for_each(|path| table.forget_egress(path));
         drop(table);
         if !moved.is_empty() {
             self.lookups.clear();
@@ -217,14 +217,14 @@ impl Egress {
                     backoff = Backoff::default();
                     let state = self.state();
                     for (question, answer) in questions.iter().zip(&answers) {
-                        let guests = self.lookups.answered(question, state.reach(answer));
-                        for guest in guests.iter().filter_map(std::sync::Weak::upgrade) {
-                            guest.reroute();
+                        let subscribers = self.lookups.answered(question, state.reach(answer));
+                        for subscriber in subscribers.iter().filter_map(std::sync::Weak::upgrade) {
+                            subscriber.reroute();
                         }
                     }
                 }
                 Err(error) => {
-                    self.trouble.tell(&self.socket, &error.to_string());
+                    self.trouble.report(&self.socket, &error.to_string());
                     self.lookups.ask_again(&questions);
                     // Also when the agent is back.
                     let _ = tokio::time::timeout(backoff.next(), self.lookups.woken()).await;
@@ -261,7 +261,7 @@ impl Backoff {
 pub(super) struct Trouble(Mutex<VecDeque<(String, Instant)>>);
 
 impl Trouble {
-    pub(super) fn tell(&self, socket: &Path, text: &str) {
+    pub(super) fn report(&self, socket: &Path, text: &str) {
         let socket = socket.display();
         if self.is_news(text, Instant::now()) {
             tracing::warn!("the egress agent at {socket}: {text}");

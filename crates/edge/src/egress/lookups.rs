@@ -37,22 +37,22 @@ impl Place {
     }
 }
 
-/// A connection's stay at a [`Place`]; ends when dropped.
+/// A connection's subscription at a [`Place`]; ends when dropped.
 #[derive(Debug)]
-pub(crate) struct Stay {
+pub(crate) struct Subscription {
     lookups: Arc<Lookups>,
     place: Arc<Place>,
-    guest: u64,
+    subscriber: u64,
 }
 
-impl Stay {
+impl Subscription {
     /// The agent's last answer; `None` before the first.
     pub(crate) fn reach(&self) -> Option<Reach> {
         self.place.reach()
     }
 }
 
-impl Drop for Stay {
+impl Drop for Subscription {
     fn drop(&mut self) {
         self.lookups.leave(self);
     }
@@ -64,7 +64,7 @@ pub(crate) struct Lookups {
     inner: Mutex<Inner>,
     /// There is something to ask.
     wake: Notify,
-    guests: AtomicU64,
+    subscribers: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -79,12 +79,17 @@ struct Entry {
     place: Arc<Place>,
     /// Moves on when the answer may have changed.
     version: u64,
-    guests: HashMap<u64, Weak<dyn Reroute>>,
+    subscribers: HashMap<u64, Weak<dyn Reroute>>,
 }
 
 impl std::fmt::Debug for Entry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?} with {} guests", self.place, self.guests.len())
+        write!(
+            f,
+            "{:?} with {} subscribers",
+            self.place,
+            self.subscribers.len()
+        )
     }
 }
 
@@ -97,7 +102,7 @@ pub(super) struct Question {
 }
 
 /// The client's prefix: what BGP's routes tell apart, and the agent's answers are kept for. What responses
-/// have shown is kept for narrower ones as well ([`hikyaku_core::path::PathKey`]).
+/// have shown is kept for narrower ones as well ([`hikyaku_core::egress::EgressKey`]).
 pub(crate) fn client_prefix(client: IpAddr) -> Net {
     let client = client.to_canonical();
     Net::around(client, PREFIX_LENS[usize::from(client.is_ipv6())])
@@ -105,8 +110,12 @@ pub(crate) fn client_prefix(client: IpAddr) -> Net {
 
 impl Lookups {
     /// Takes a connection in. The agent is asked about its client, unless its answer is known.
-    pub(crate) fn join(self: &Arc<Self>, client: IpAddr, guest: Weak<dyn Reroute>) -> Stay {
-        let id = self.guests.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        client: IpAddr,
+        subscriber: Weak<dyn Reroute>,
+    ) -> Subscription {
+        let id = self.subscribers.fetch_add(1, Ordering::Relaxed);
         let net = client_prefix(client);
         let (key, _) = net.range();
         let mut inner = self.inner.lock();
@@ -119,11 +128,11 @@ impl Lookups {
                     answer: Mutex::default(),
                 }),
                 version: 0,
-                guests: HashMap::new(),
+                subscribers: HashMap::new(),
             }
         });
-        let was_idle = !asks && entry.guests.is_empty();
-        entry.guests.insert(id, guest);
+        let was_idle = !asks && entry.subscribers.is_empty();
+        entry.subscribers.insert(id, subscriber);
         let place = Arc::clone(&entry.place);
         inner.idle -= usize::from(was_idle);
         if asks {
@@ -133,20 +142,22 @@ impl Lookups {
         if asks {
             self.wake.notify_one();
         }
-        Stay {
+        Subscription {
             lookups: Arc::clone(self),
             place,
-            guest: id,
+            subscriber: id,
         }
     }
 
-    fn leave(&self, stay: &Stay) {
-        let (key, _) = stay.place.net.range();
+    fn leave(&self, subscription: &Subscription) {
+        let (key, _) = subscription.place.net.range();
         let mut inner = self.inner.lock();
         let Some(entry) = inner.entries.get_mut(&key) else {
             return;
         };
-        if entry.guests.remove(&stay.guest).is_none() || !entry.guests.is_empty() {
+        if entry.subscribers.remove(&subscription.subscriber).is_none()
+            || !entry.subscribers.is_empty()
+        {
             return;
         }
         if inner.to_ask.remove(&key) {
@@ -156,7 +167,9 @@ impl Lookups {
         }
         inner.idle += 1;
         if inner.idle > MAX_IDLE {
-            inner.entries.retain(|_, entry| !entry.guests.is_empty());
+            inner
+                .entries
+                .retain(|_, entry| !entry.subscribers.is_empty());
             inner.idle = 0;
         }
     }
@@ -190,7 +203,7 @@ impl Lookups {
             let Some(entry) = entries.get_mut(&key) else {
                 continue;
             };
-            if entry.guests.is_empty() {
+            if entry.subscribers.is_empty() {
                 entries.remove(&key);
                 *idle -= 1;
             } else {
@@ -255,13 +268,13 @@ impl Lookups {
         {
             return Vec::new();
         }
-        entry.guests.values().cloned().collect()
+        entry.subscribers.values().cloned().collect()
     }
 
     /// All connections.
-    pub(super) fn guests(&self) -> Vec<Weak<dyn Reroute>> {
+    pub(super) fn subscribers(&self) -> Vec<Weak<dyn Reroute>> {
         let inner = self.inner.lock();
-        let guests = inner.entries.values().flat_map(|e| e.guests.values());
-        guests.cloned().collect()
+        let subscribers = inner.entries.values().flat_map(|e| e.subscribers.values());
+        subscribers.cloned().collect()
     }
 }

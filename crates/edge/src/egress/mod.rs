@@ -17,7 +17,7 @@ mod lookups;
 mod route;
 mod sse;
 mod state;
-mod tell;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -29,12 +29,12 @@ use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwap, Guard};
 use hikyaku_core::decide::Session;
-use hikyaku_core::path::{
-    Blame, Candidates, Criterion, Mptcp, NetworkSummary, PathChanges, PathId, PathKey, PathNames,
-    PathObservation, PathSet, PathTable, PathTableConfig, Phase, Route, RouteDecision, RouteView,
-    RoutesExplanation, Wants, decide_route, explain_routes,
+use hikyaku_core::egress::{
+    Blame, Candidates, Criterion, EgressId, EgressKey, EgressNames, EgressSet, Mptcp,
+    NetworkSummary, Phase, Route, RouteChanges, RouteDecision, RouteObservation, RouteTable,
+    RouteTableConfig, RouteView, RoutesExplanation, Wants, decide_route, explain_routes,
 };
-use hikyaku_core::policy::{PathPolicy, PolicyConfig};
+use hikyaku_core::policy::{PolicyConfig, RoutePolicy};
 use hikyaku_core::table::Scope;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -55,7 +55,7 @@ use lookups::Lookups;
 pub(crate) use lookups::Reroute;
 pub(crate) use route::{ConnRoute, Outstanding, Update};
 use state::{Reach, State};
-pub(crate) use tell::Summary;
+pub(crate) use summary::Summary;
 
 /// Clients, prefixes and ASes of which routes are known, at most: some 70 MB.
 const MAX_RECORDS: usize = 262_144;
@@ -70,14 +70,14 @@ pub(crate) struct Egress {
     state: ArcSwap<State>,
     connected: AtomicBool,
     lookups: Arc<Lookups>,
-    table: Mutex<PathTable>,
+    table: Mutex<RouteTable>,
     rules: ArcSwap<Rules>,
     clock: Clock,
     pub(crate) counts: RouteCounts,
     gate: Option<MptcpGate>,
     hints: Hints,
     /// What is to be told, until it is started.
-    untold: Mutex<Option<mpsc::Receiver<Hint>>>,
+    pending: Mutex<Option<mpsc::Receiver<Hint>>>,
     trouble: link::Trouble,
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct Decided {
     pub(crate) decision: RouteDecision,
     pub(crate) candidates: Candidates,
     /// Paths to the client that have stalled lately.
-    pub(crate) avoided: PathSet,
+    pub(crate) avoided: EgressSet,
     pub(crate) reach: Option<Reach>,
 }
 
@@ -124,25 +124,25 @@ impl Egress {
     pub(crate) fn new(config: &Config, classes: Classes, clock: Clock) -> Option<Arc<Self>> {
         let socket = config.egress.socket.clone()?;
         let policy = Arc::new(config.policy.clone());
-        let table = PathTableConfig {
+        let table = RouteTableConfig {
             max_records: MAX_RECORDS,
             hash_key: [random(), random()],
             journal: config.state.dir.is_some(),
         };
-        let (hints, untold) = Hints::new();
+        let (hints, pending) = Hints::new();
         Some(Arc::new(Self {
             socket,
             by: SteerBy::of(config.egress.steer),
             state: ArcSwap::default(),
             connected: AtomicBool::new(false),
             lookups: Arc::default(),
-            table: Mutex::new(PathTable::new(table, Arc::clone(&policy))),
+            table: Mutex::new(RouteTable::new(table, Arc::clone(&policy))),
             rules: ArcSwap::from_pointee(Rules { policy, classes }),
             clock,
             counts: RouteCounts::default(),
             gate: gate::open(config),
             hints,
-            untold: Mutex::new(Some(untold)),
+            pending: Mutex::new(Some(pending)),
             trouble: link::Trouble::default(),
         }))
     }
@@ -150,10 +150,10 @@ impl Egress {
     /// Follows the agent until `end`.
     pub(crate) fn start(self: &Arc<Self>, tasks: &TaskTracker, end: &CancellationToken) {
         link::start(self, tasks, end);
-        if let Some(untold) = self.untold.lock().take() {
-            let telling = Arc::clone(self).tell(untold);
+        if let Some(pending) = self.pending.lock().take() {
+            let notifying = Arc::clone(self).send_hints(pending);
             let end = end.clone();
-            tasks.spawn(async move { end.run_until_cancelled(telling).await });
+            tasks.spawn(async move { end.run_until_cancelled(notifying).await });
         }
     }
 
@@ -212,14 +212,14 @@ impl Egress {
         let wants = rules.wants(content, &view);
         let decision = decide_route(&view, wants, &candidates, &rules.policy, session, SEED);
         self.table.lock().decided(client, wants, &decision);
-        let stalls = |path: &PathId| {
+        let stalls = |path: &EgressId| {
             let quality = view.quality(Route::Steered(*path), candidates.plain_is);
             quality.avoided_for.is_some()
         };
         Decided {
             decision,
             candidates,
-            avoided: candidates.paths.iter().filter(stalls).collect(),
+            avoided: candidates.egresses.iter().filter(stalls).collect(),
             reach,
         }
     }
@@ -232,8 +232,8 @@ impl Egress {
         class: ClassId,
         mptcp: Mptcp,
     ) -> Candidates {
-        let named = match &rules.policy.path {
-            PathPolicy::Named(name) => Some(name.as_str()),
+        let named = match &rules.policy.route {
+            RoutePolicy::Named(name) => Some(name.as_str()),
             _ => None,
         };
         let class = rules.classes.name(class);
@@ -241,7 +241,7 @@ impl Egress {
         self.state().candidates(reach, client, class, mptcp, named)
     }
 
-    fn learn(&self, client: IpAddr, of: &Decided, route: Route, seen: &PathObservation) {
+    fn learn(&self, client: IpAddr, of: &Decided, route: Route, seen: &RouteObservation) {
         let Some(reach) = of.reach else {
             return;
         };
@@ -328,9 +328,9 @@ impl Egress {
     /// its argument, which tells whether a record was of use.
     pub(crate) fn restore<T>(
         &self,
-        load: impl FnOnce(&mut dyn FnMut(PathKey, &[u8]) -> bool) -> T,
+        load: impl FnOnce(&mut dyn FnMut(EgressKey, &[u8]) -> bool) -> T,
     ) -> T {
-        let mut names = PathNames::default();
+        let mut names = EgressNames::default();
         let mut table = self.table.lock();
         let now = self.clock.now();
         let loaded = load(&mut |key, encoded| {
@@ -342,8 +342,8 @@ impl Egress {
     }
 
     /// Up to about `limit` changes of what is known of routes since the last call, for the store.
-    pub(crate) fn changes(&self, limit: usize) -> PathChanges {
-        let mut changes = PathChanges::default();
+    pub(crate) fn changes(&self, limit: usize) -> RouteChanges {
+        let mut changes = RouteChanges::default();
         while changes.records.len() < limit {
             let mut table = self.table.lock();
             let portion = table.drain_changes(PORTION, self.state().names());
@@ -367,8 +367,8 @@ impl Egress {
     }
 
     fn reroute_all(&self) {
-        for guest in self.lookups.guests().iter().filter_map(Weak::upgrade) {
-            guest.reroute();
+        for subscriber in self.lookups.subscribers().iter().filter_map(Weak::upgrade) {
+            subscriber.reroute();
         }
     }
 }

@@ -9,11 +9,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use hikyaku_core::decide::Session;
-use hikyaku_core::path::{self, PathId, PathObservation, Route};
+use hikyaku_core::egress::{self, EgressId, Route, RouteObservation};
 use parking_lot::Mutex;
 
 use super::hints::Hint;
-use super::lookups::{Reroute, Stay};
+use super::lookups::{Reroute, Subscription};
 use super::{ClassId, Content, Decided, Egress, RouteCount, SteerBy};
 use crate::measure::Ledger;
 use crate::mptcp::{Mptcp, MptcpGate};
@@ -33,7 +33,7 @@ pub(crate) struct ConnRoute {
     mptcp: Mptcp,
     /// It is of MPTCP to explore several paths.
     drawn: bool,
-    stay: OnceLock<Stay>,
+    subscription: OnceLock<Subscription>,
     /// Has its meter's waker.
     ledger: Arc<Ledger>,
     /// The decision is to be taken anew.
@@ -61,14 +61,14 @@ struct Chosen {
     /// Those on which acknowledgements stay away: one, or of MPTCP those of some subflows.
     stalled: Vec<(Route, Decided)>,
     /// The way was taken since another one carried nothing.
-    refuge: Option<Refuge>,
+    failover: Option<Failover>,
     /// What the agent was last told of it.
     hint: Option<Hint>,
 }
 
 /// A way that was taken because of a stall.
 #[derive(Clone, Copy, Debug)]
-struct Refuge {
+struct Failover {
     since: Instant,
     /// Acknowledgements have come since the last stall.
     delivers: bool,
@@ -98,7 +98,7 @@ impl ConnRoute {
         session: Session,
     ) -> Arc<Self> {
         // Plain, until the agent's answer is known.
-        let decided = egress.decide(client, None, Content::NONE, path::Mptcp::None, session);
+        let decided = egress.decide(client, None, Content::NONE, egress::Mptcp::None, session);
         let takes_all = |gate: &MptcpGate| gate.takes_all_of(client);
         let drawn = matches!(mptcp, Mptcp::Token(_)) && !egress.gate().is_none_or(takes_all);
         egress.counts.mptcp(mptcp, drawn);
@@ -107,14 +107,14 @@ impl ConnRoute {
                 route: native(&egress, local.ip()).map_or(Route::Plain, Route::Steered),
                 decided,
                 stalled: Vec::new(),
-                refuge: None,
+                failover: None,
                 hint: None,
             }),
             client,
             local,
             mptcp,
             drawn,
-            stay: OnceLock::new(),
+            subscription: OnceLock::new(),
             ledger,
             outdated: AtomicBool::new(true),
             class: AtomicU8::new(ClassId::NONE.index() as u8),
@@ -127,10 +127,10 @@ impl ConnRoute {
             has_others: AtomicBool::new(false),
             egress,
         });
-        let guest: std::sync::Weak<Self> = Arc::downgrade(&route);
-        let stay = route.egress.lookups.join(client, guest);
+        let subscriber: std::sync::Weak<Self> = Arc::downgrade(&route);
+        let subscription = route.egress.lookups.join(client, subscriber);
         // Nobody else has it yet.
-        let _ = route.stay.set(stay);
+        let _ = route.subscription.set(subscription);
         let (begun, _) = route.decide_anew(session);
         route.egress.counts.add(RouteCount::Begun, begun.route, 1);
         route.egress.counts.add(RouteCount::Open, begun.route, 1);
@@ -196,7 +196,7 @@ impl ConnRoute {
     /// The same, uncounted; and the way before.
     fn decide_anew(&self, session: Session) -> (Update, Route) {
         self.outdated.store(false, Ordering::Relaxed);
-        let reach = self.stay.get().and_then(Stay::reach);
+        let reach = self.subscription.get().and_then(Subscription::reach);
         let egress = &self.egress;
         let content = self.content();
         self.decided_for.store(content.bytes, Ordering::Relaxed);
@@ -208,7 +208,7 @@ impl ConnRoute {
         let is_news =
             chosen.decided.decision.reason.code() != decided.decision.reason.code() || moved;
         chosen.decided = decided;
-        self.tell(&mut chosen);
+        self.send_hint(&mut chosen);
         drop(chosen);
         let others = decided.candidates.singles().len() > 1 || route == Route::Aggregated;
         self.has_others.store(others, Ordering::Relaxed);
@@ -229,13 +229,13 @@ impl ConnRoute {
     }
 
     /// What it has of MPTCP, as far as several paths can be chosen for it.
-    pub(super) fn mptcp(&self) -> path::Mptcp {
+    pub(super) fn mptcp(&self) -> egress::Mptcp {
         match self.mptcp {
-            Mptcp::Refused => path::Mptcp::Refused,
-            Mptcp::Token(_) if !self.egress.hints.are_obeyed() => path::Mptcp::None,
-            Mptcp::Token(_) if self.drawn => path::Mptcp::Drawn,
-            Mptcp::Token(_) => path::Mptcp::Taken,
-            Mptcp::None => path::Mptcp::None,
+            Mptcp::Refused => egress::Mptcp::Refused,
+            Mptcp::Token(_) if !self.egress.hints.are_obeyed() => egress::Mptcp::None,
+            Mptcp::Token(_) if self.drawn => egress::Mptcp::Drawn,
+            Mptcp::Token(_) => egress::Mptcp::Taken,
+            Mptcp::None => egress::Mptcp::None,
         }
     }
 
@@ -247,13 +247,13 @@ impl ConnRoute {
     }
 
     /// Tells the agent of an MPTCP connection what was chosen for it.
-    fn tell(&self, chosen: &mut Chosen) {
+    fn send_hint(&self, chosen: &mut Chosen) {
         let Some(token) = self.token().filter(|_| self.egress.state().is_usable()) else {
             return;
         };
         let hints = &self.egress.hints;
         let hint = hints.of(token, self.class(), chosen.route, chosen.decided.avoided);
-        if chosen.hint != Some(hint) && hints.tell(hint) {
+        if chosen.hint != Some(hint) && hints.send(hint) {
             chosen.hint = Some(hint);
         }
     }
@@ -277,7 +277,7 @@ impl ConnRoute {
     }
 
     /// Learns what responses have shown of the way in use. The decision is then to be taken anew.
-    pub(crate) fn learn(&self, seen: &PathObservation) {
+    pub(crate) fn learn(&self, seen: &RouteObservation) {
         // Otherwise nobody knows which paths it takes.
         if self.token().is_some() && !self.mptcp().is_used() {
             return;
@@ -311,7 +311,7 @@ impl ConnRoute {
 impl Drop for ConnRoute {
     fn drop(&mut self) {
         self.egress.counts.closed(self.chosen.lock().route);
-        let reach = self.stay.get().and_then(Stay::reach);
+        let reach = self.subscription.get().and_then(Subscription::reach);
         if let (Some(reach), Some(class)) = (reach, self.main_class()) {
             let content = Content {
                 class,
@@ -330,6 +330,6 @@ impl Reroute for ConnRoute {
 }
 
 /// The path that packets from a local address take, where it is an EPE address.
-fn native(egress: &Egress, local: IpAddr) -> Option<PathId> {
+fn native(egress: &Egress, local: IpAddr) -> Option<EgressId> {
     egress.state().path_of_address(local)
 }

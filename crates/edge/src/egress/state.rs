@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use hikyaku_core::path::{
-    Candidates, KnownPaths, MAX_PATHS, Mode, Mptcp, PathId, PathNames, PathSet,
+use hikyaku_core::egress::{
+    Candidates, EgressId, EgressNames, EgressSet, KnownEgresses, MAX_EGRESSES, Mode, Mptcp,
 };
 
-use super::wire::{Lookup, Net, Path, PathState, Policy, Snapshot};
+use super::wire::{EgressState, Lookup, Net, Path, Policy, Snapshot};
 use crate::bpf::Prefix;
 
 /// What the agent has told, and whether it still counts.
@@ -14,9 +14,9 @@ use crate::bpf::Prefix;
 pub(crate) struct State {
     /// The agent answers, or did a few seconds ago.
     usable: bool,
-    names: PathNames,
+    names: EgressNames,
     /// By their place in `names`.
-    paths: Vec<(PathId, Path)>,
+    paths: Vec<(EgressId, Path)>,
     /// Those that count first come first.
     policies: Vec<Policy>,
 }
@@ -24,16 +24,16 @@ pub(crate) struct State {
 /// Which paths reach a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reach {
-    pub(crate) paths: PathSet,
+    pub(crate) paths: EgressSet,
     /// The path that plain packets take, where it is known and one of the paths.
-    pub(crate) plain_is: Option<PathId>,
+    pub(crate) plain_is: Option<EgressId>,
     /// The client's AS.
     pub(crate) asn: Option<u32>,
 }
 
 impl State {
     /// Nothing told yet, but names known from before.
-    pub(super) fn knowing(names: PathNames) -> Self {
+    pub(super) fn knowing(names: EgressNames) -> Self {
         Self {
             names,
             ..Self::default()
@@ -46,23 +46,23 @@ impl State {
     }
 
     /// Its paths' names.
-    pub(crate) const fn names(&self) -> &PathNames {
+    pub(crate) const fn names(&self) -> &EgressNames {
         &self.names
     }
 
     /// Its paths.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = (PathId, &Path)> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = (EgressId, &Path)> {
         self.paths.iter().map(|(id, path)| (*id, path))
     }
 
     /// A path; `None` while the agent has none in its place.
-    pub(crate) fn path(&self, id: PathId) -> Option<&Path> {
+    pub(crate) fn path(&self, id: EgressId) -> Option<&Path> {
         let entry = self.paths.iter().find(|(other, _)| *other == id);
         entry.map(|(_, path)| path)
     }
 
     /// The path that packets sent from a local address take.
-    pub(crate) fn path_of_address(&self, local: IpAddr) -> Option<PathId> {
+    pub(crate) fn path_of_address(&self, local: IpAddr) -> Option<EgressId> {
         let local = local.to_canonical();
         let mut paths = self.paths.iter();
         let path = paths.find(|(_, path)| path.addresses.contains(&local));
@@ -70,7 +70,7 @@ impl State {
     }
 
     /// Takes all that there is now. Returns the places that went from one path to another.
-    pub(super) fn replace(&mut self, snapshot: Snapshot) -> PathSet {
+    pub(super) fn replace(&mut self, snapshot: Snapshot) -> EgressSet {
         let present: Vec<&str> = snapshot.paths.iter().map(|path| &*path.name).collect();
         let changed = self.names.update(&present);
         self.usable = true;
@@ -84,10 +84,10 @@ impl State {
 
     /// Takes a path in the place of the one of its name. Returns whether answers to lookups may now be
     /// others, as paths that are down are left out of them, and the places that went to another path.
-    pub(super) fn put_path(&mut self, path: Path) -> (bool, PathSet) {
+    pub(super) fn put_path(&mut self, path: Path) -> (bool, EgressSet) {
         let former = self.names.id(&path.name).and_then(|id| self.path(id));
-        let comes_up = former.is_none_or(|former| former.state == PathState::Down);
-        let mut changed = PathSet::EMPTY;
+        let comes_up = former.is_none_or(|former| former.state == EgressState::Down);
+        let mut changed = EgressSet::EMPTY;
         if former.is_none() {
             let mut present: Vec<&str> = self.paths.iter().map(|(_, path)| &*path.name).collect();
             present.push(&path.name);
@@ -100,7 +100,7 @@ impl State {
     fn set_path(&mut self, path: Path) {
         let Some(id) = self.names.id(&path.name) else {
             tracing::warn!(
-                "the egress agent has more than {MAX_PATHS} paths: `{}` is not used",
+                "the egress agent has more than {MAX_EGRESSES} paths: `{}` is not used",
                 path.name
             );
             return;
@@ -135,8 +135,8 @@ impl State {
     }
 
     /// The paths as explanations tell of them.
-    pub(super) fn known_paths(&self) -> KnownPaths<'_> {
-        KnownPaths {
+    pub(super) fn known_paths(&self) -> KnownEgresses<'_> {
+        KnownEgresses {
             names: &self.names,
             present: self.those(|_| true),
             up: self.those(is_up),
@@ -153,12 +153,12 @@ impl State {
         })
     }
 
-    fn those(&self, wanted: impl Fn(&Path) -> bool) -> PathSet {
+    fn those(&self, wanted: impl Fn(&Path) -> bool) -> EgressSet {
         let of = self.paths().filter(|(_, path)| wanted(path));
         of.map(|(id, _)| id).collect()
     }
 
-    /// What may be chosen for a client and a class of content; `named` is what `policy.path` names.
+    /// What may be chosen for a client and a class of content; `named` is what `policy.route` names.
     pub(crate) fn candidates(
         &self,
         reach: Reach,
@@ -175,21 +175,21 @@ impl State {
             policy.is_for(client, reach.asn)
                 && (classes.is_empty() || classes.iter().any(|name| name == class))
         });
-        let named_in = |names: &[String]| -> PathSet {
+        let named_in = |names: &[String]| -> EgressSet {
             let ids = names.iter().filter_map(|name| self.names.id(name));
             ids.collect()
         };
-        let by_policy = policy.map_or(PathSet::EMPTY, |policy| named_in(&policy.backup));
+        let by_policy = policy.map_or(EgressSet::EMPTY, |policy| named_in(&policy.backup));
         let backup = self.those(|path| path.backup);
         Candidates {
             plain_is: reach.plain_is,
-            paths: reach.paths.and(self.those(is_up)),
+            egresses: reach.paths.and(self.those(is_up)),
             backup: backup.iter().chain(by_policy.iter()).collect(),
             mptcp,
             mode: policy.map_or(Mode::Adaptive, |policy| policy.mode),
             allowed: match policy {
                 Some(policy) if !policy.paths.is_empty() => named_in(&policy.paths),
-                _ => PathSet::ALL,
+                _ => EgressSet::ALL,
             },
             named: named.and_then(|name| self.names.id(name)),
         }
@@ -198,21 +198,21 @@ impl State {
 
 /// Whether it may be used for clients that it reaches.
 fn is_up(path: &Path) -> bool {
-    path.state == PathState::Up && path.mark != 0
+    path.state == EgressState::Up && path.mark != 0
 }
 
 #[cfg(test)]
 mod tests {
-    use hikyaku_core::path::{MAX_PATHS, PathId, PathNames, PathSet};
+    use hikyaku_core::egress::{EgressId, EgressNames, EgressSet, MAX_EGRESSES};
     use serde_json::json;
 
     use super::State;
 
     #[test]
     fn a_path_that_comes_takes_the_place_of_one_that_is_away() {
-        let known: Vec<String> = (0..MAX_PATHS).map(|n| format!("path-{n}")).collect();
+        let known: Vec<String> = (0..MAX_EGRESSES).map(|n| format!("path-{n}")).collect();
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        let mut names = PathNames::default();
+        let mut names = EgressNames::default();
         assert!(names.update(&known).is_empty());
         let mut state = State::knowing(names);
         let mut put = |name: &str| {
@@ -220,9 +220,9 @@ mod tests {
                               "addresses": [], "backup": false});
             state.put_path(serde_json::from_value(path).unwrap())
         };
-        assert_eq!(put("path-0"), (true, PathSet::EMPTY), "it has its place");
-        assert_eq!(put("path-0"), (false, PathSet::EMPTY));
-        let second = PathId::new(1).into_iter().collect();
+        assert_eq!(put("path-0"), (true, EgressSet::EMPTY), "it has its place");
+        assert_eq!(put("path-0"), (false, EgressSet::EMPTY));
+        let second = EgressId::new(1).into_iter().collect();
         assert_eq!(put("peer-new"), (true, second), "path-1 makes room");
         assert_eq!(state.names().id("path-1"), None);
     }

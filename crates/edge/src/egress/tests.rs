@@ -4,14 +4,14 @@ mod admission;
 mod agent;
 mod explained;
 mod mptcp;
-mod told;
+mod notified;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hikyaku_core::decide::Session;
-use hikyaku_core::path::{Blame, Route};
+use hikyaku_core::egress::{Blame, Route};
 use http::Request;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -104,7 +104,7 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
 #[tokio::test]
 async fn connections_follow_the_agent() {
     let agent = Agent::start();
-    let edge = Edge::start(&agent, &["policy.path=transit-b"]);
+    let edge = Edge::start(&agent, &["policy.route=transit-b"]);
     let connection = edge.connection("2001:db9:1::7", None);
     assert_eq!(edge.name(&connection), "plain", "nothing is waited for");
     edge.until_on(&connection, "transit-b").await;
@@ -127,7 +127,7 @@ async fn connections_follow_the_agent() {
 #[tokio::test]
 async fn a_lookup_is_kept_until_routes_change() {
     let agent = Agent::start();
-    let edge = Edge::start(&agent, &["policy.path=transit-b"]);
+    let edge = Edge::start(&agent, &["policy.route=transit-b"]);
     let connection = edge.connection("192.0.2.7", None);
     edge.until_on(&connection, "transit-b").await;
     let neighbour = edge.connection("192.0.2.9", None);
@@ -164,7 +164,7 @@ async fn a_lookup_is_kept_until_routes_change() {
 #[tokio::test]
 async fn without_its_agent_connections_go_back_to_plain() {
     let agent = Agent::start();
-    let edge = Edge::start(&agent, &["policy.path=transit-a"]);
+    let edge = Edge::start(&agent, &["policy.route=transit-a"]);
     let connection = edge.connection("192.0.2.7", None);
     edge.until_on(&connection, "transit-a").await;
     let socket = agent.stop().await;
@@ -188,7 +188,7 @@ async fn what_is_no_answer_leaves_connections_plain() {
     ];
     for (name, first) in cases {
         let agent = Agent::start_with(first.replace('\u{fffd}', "\\"));
-        let edge = Edge::start(&agent, &["policy.path=transit-a"]);
+        let edge = Edge::start(&agent, &["policy.route=transit-a"]);
         let connection = edge.connection("192.0.2.7", None);
         until("it was tried twice", || agent.streams() >= 2).await;
         assert_eq!(edge.name(&connection), "plain", "{name}");
@@ -199,7 +199,7 @@ async fn what_is_no_answer_leaves_connections_plain() {
 #[tokio::test]
 async fn a_malformed_event_costs_a_new_snapshot_and_no_path() {
     let agent = Agent::start();
-    let edge = Edge::start(&agent, &["policy.path=transit-a"]);
+    let edge = Edge::start(&agent, &["policy.route=transit-a"]);
     let connection = edge.connection("192.0.2.7", None);
     edge.until_on(&connection, "transit-a").await;
     let changes = connection.changes();
@@ -315,7 +315,7 @@ async fn a_connection_knows_how_much_it_is_asked_for_at_a_time() {
 #[tokio::test]
 async fn addresses_are_named_where_marks_are_not_used() {
     let agent = Agent::start();
-    let set = ["policy.path=transit-b"];
+    let set = ["policy.route=transit-b"];
     let edge = Edge::start_by(&agent, &set, SteerBy::Addresses);
     let six = edge.connection("2001:db9:1::7", None);
     let four = edge.connection("192.0.2.7", None);
@@ -344,7 +344,7 @@ async fn addresses_are_named_where_marks_are_not_used() {
 #[tokio::test]
 async fn nothing_is_said_to_be_steered_where_marks_cannot_be_set() {
     let agent = Agent::start();
-    let edge = Edge::start_by(&agent, &["policy.path=transit-b"], SteerBy::Nothing);
+    let edge = Edge::start_by(&agent, &["policy.route=transit-b"], SteerBy::Nothing);
     let connection = edge.connection("2001:db9:1::7", None);
     until("the agent's answer decides", || {
         let decided = connection.update(Session(0)).decided;

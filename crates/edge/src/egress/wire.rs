@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use hikyaku_core::path::Mode;
+use hikyaku_core::egress::Mode;
 use serde::{Deserialize, Serialize};
 
 use crate::bpf::Prefix;
@@ -111,7 +111,7 @@ impl Serialize for Net {
 /// What a path may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum PathState {
+pub(crate) enum EgressState {
     /// It may be used.
     Up,
     /// What uses it may go on, nothing new shall begin.
@@ -120,7 +120,7 @@ pub(crate) enum PathState {
     Down,
 }
 
-impl PathState {
+impl EgressState {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -134,7 +134,7 @@ impl PathState {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Path {
     pub(crate) name: String,
-    pub(crate) state: PathState,
+    pub(crate) state: EgressState,
     /// Why it is in this state.
     #[serde(default)]
     pub(crate) reason: String,
@@ -313,7 +313,7 @@ mod tests {
         let Ok(AgentEvent::Path(read)) = AgentEvent::parse("path", path) else {
             panic!("a path is expected");
         };
-        assert_eq!((read.state, read.mark), (PathState::Draining, 6_815_745));
+        assert_eq!((read.state, read.mark), (EgressState::Draining, 6_815_745));
         assert_eq!((read.addresses.len(), read.backup), (2, true));
         let snapshot = format!(
             r#"{{"ready":true,"paths":[{path}],"sessions":[],"policies":[{{"name":"p","order":-1,

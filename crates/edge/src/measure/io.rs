@@ -186,13 +186,13 @@ impl Socket {
     }
 
     /// Makes it send at once over the path that it was just given, though its window is full (see
-    /// [`Controls::kick`]).
+    /// [`Controls::failover`]).
     ///
     /// # Errors
-    /// Those of [`Controls::kick`].
-    pub(crate) fn kick(&self, controls: &Controls) -> io::Result<()> {
+    /// Those of [`Controls::failover`].
+    pub(crate) fn failover(&self, controls: &Controls) -> io::Result<()> {
         let control = self.control.lock();
-        controls.kick(&self.stream, self.peer, *control)
+        controls.failover(&self.stream, self.peer, *control)
     }
 
     /// Closes the sending side, then reads and discards what the client still sends (RFC 9112

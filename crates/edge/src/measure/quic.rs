@@ -16,7 +16,7 @@ use tokio::time::Sleep;
 use super::acknowledged::{Acknowledged, Stopped};
 use super::keep_alive::KeepAlive;
 use super::report::Reporter;
-use super::route::{Look, RouteReporter};
+use super::route::{RouteSample, RouteReporter};
 use super::taken::Streamed;
 use super::watcher::Watcher;
 use super::{Exchange, Flight, Load, Patience, Signal, Snapshot, Terms};
@@ -270,14 +270,14 @@ impl QuicMeter {
     }
 
     fn report(&mut self, now: Instant, idle: bool, over: bool) {
-        self.look_at_route(now, idle);
+        self.sample_route(now, idle);
         let observations = self.reporter.observations(now, &self.snapshot, idle, over);
         self.conn.observe(observations);
         self.follow(now);
     }
 
-    fn look_at_route(&mut self, now: Instant, idle: bool) {
-        let look = Look {
+    fn sample_route(&mut self, now: Instant, idle: bool) {
+        let look = RouteSample {
             now,
             acked_at: now,
             snapshot: &self.snapshot,
@@ -308,7 +308,7 @@ impl QuicMeter {
             match signal {
                 Signal::Stalled(stall) if self.conn.stalled(&stall) => {
                     self.steer();
-                    self.kick(&controller);
+                    self.failover(&controller);
                 }
                 Signal::Stalled(_) => {}
                 Signal::Resumed {
@@ -323,10 +323,10 @@ impl QuicMeter {
 
     /// Makes the connection send over its new path at once: new data, for which the controller makes
     /// room, and in any case a frame that the client acknowledges. It tells what was lost.
-    fn kick(&mut self, controller: &Handle) {
-        controller.kick(Instant::now());
+    fn failover(&mut self, controller: &Handle) {
+        controller.failover(Instant::now());
         self.nudge();
-        self.conn.shared.metrics.on_kick(Transport::Quic);
+        self.conn.shared.metrics.on_failover(Transport::Quic);
     }
 
     /// Makes the connection send a frame that the client acknowledges.
@@ -348,7 +348,7 @@ impl QuicMeter {
             let now = Instant::now();
             self.look(now);
             let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
-            self.look_at_route(now, idle);
+            self.sample_route(now, idle);
         }
         let destination = self.quic.remote_address();
         let marked = |steered: &Steered| (steered.mark, steered.destination) == (mark, destination);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hikyaku_core::sample::{Observation, Outcome, PathSample};
+use hikyaku_core::sample::{Observation, Outcome, TransportSample};
 use hikyaku_units::Rate;
 use hikyaku_units::arm::{Arm, Congestion};
 use http::Method;
@@ -119,7 +119,7 @@ impl Reporter {
         sample.into_iter().chain(outcome.map(Observation::Outcome))
     }
 
-    fn sample(&mut self, now: Instant, snapshot: &Snapshot, last: bool) -> Option<PathSample> {
+    fn sample(&mut self, now: Instant, snapshot: &Snapshot, last: bool) -> Option<TransportSample> {
         let sent = snapshot.packets_sent - self.sampled.packets_sent.min(snapshot.packets_sent);
         let enough = sent >= MIN_PACKETS && now >= self.sampled_at + MIN_INTERVAL;
         if sent == 0 || !(enough || last) {
@@ -133,7 +133,7 @@ impl Reporter {
         self.sampled = *snapshot;
         self.sampled_at = now;
         self.best_rates = [None, self.best_rates[0]];
-        Some(PathSample {
+        Some(TransportSample {
             version: self.arm.version,
             congestion: self.arm.congestion,
             packets_sent: count(sent),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hikyaku_core::path::{PathObservation, Phase};
+use hikyaku_core::egress::{Phase, RouteObservation};
 
 use super::{Ledger, Snapshot};
 use crate::conn::Conn;
@@ -15,7 +15,7 @@ const STARVED: u32 = 20;
 
 /// What a meter sees of its connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look<'a> {
+pub(super) struct RouteSample<'a> {
     pub(super) now: Instant,
     /// When the last acknowledgement came.
     pub(super) acked_at: Instant,
@@ -26,7 +26,7 @@ pub(super) struct Look<'a> {
     pub(super) awaited: Option<Instant>,
 }
 
-impl Look<'_> {
+impl RouteSample<'_> {
     /// Nothing that is sent since then can be acknowledged yet.
     fn is_first_flight(&self, since: Instant) -> bool {
         self.now.saturating_duration_since(since) < self.snapshot.min_rtt
@@ -86,7 +86,7 @@ impl RouteReporter {
     }
 
     /// Takes what the meter sees.
-    pub(super) fn look(&mut self, conn: &Conn, look: &Look<'_>) {
+    pub(super) fn look(&mut self, conn: &Conn, look: &RouteSample<'_>) {
         if conn.route().is_none() {
             return;
         }
@@ -99,8 +99,8 @@ impl RouteReporter {
         &mut self,
         changes: u64,
         ledger: &Ledger,
-        look: &Look<'_>,
-    ) -> Option<PathObservation> {
+        look: &RouteSample<'_>,
+    ) -> Option<RouteObservation> {
         let begun = ledger.busy_since();
         if changes != self.changes {
             self.changes = changes;
@@ -147,7 +147,7 @@ impl RouteReporter {
 
     /// The connection takes another way. What has been asked for since `begun` counts whole if nothing of it can
     /// have been acknowledged.
-    fn moved(&mut self, begun: Option<Instant>, starved: Duration, look: &Look<'_>) {
+    fn moved(&mut self, begun: Option<Instant>, starved: Duration, look: &RouteSample<'_>) {
         let begins = |since| Some(Part::begin(since, look.snapshot, starved));
         let since = self.part.and_then(|part| part.since);
         let from_begin = begun.filter(|begun| {
@@ -184,12 +184,12 @@ impl Part {
         now: &Snapshot,
         (duration, starved): (Duration, Duration),
         phase: Phase,
-    ) -> Option<PathObservation> {
+    ) -> Option<RouteObservation> {
         let sent = now.packets_sent.saturating_sub(self.sent);
         let lost = now.packets_lost.saturating_sub(self.lost).min(sent);
         let count = |packets: u64| u32::try_from(packets).unwrap_or(u32::MAX);
         let bytes = now.acked.saturating_sub(self.acked);
-        (bytes > 0 && !duration.is_zero()).then(|| PathObservation {
+        (bytes > 0 && !duration.is_zero()).then(|| RouteObservation {
             bytes,
             duration,
             phase,

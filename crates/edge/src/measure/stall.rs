@@ -6,7 +6,7 @@
 //! do is costly when they are wrong, and since they know one packet only. Here packets are looked at
 //! together. A silence is a stall when
 //!
-//! - nothing was acknowledged for a third of srtt within [`LEAST_PATIENCE`] and [`PAUSE`], or for half of
+//! - nothing was acknowledged for a third of srtt within [`MIN_PATIENCE`] and [`PAUSE`], or for half of
 //!   what packets wait in queues, or longer where an alarm costs more, and
 //! - several packets are overdue, each counted from its own sending: by srtt + max(4 rttvar,
 //!   patience). One packet lost at the end of a response is no stall.
@@ -19,7 +19,7 @@
 //!
 //! A sender without data is never stalled, as nothing of it is overdue. What was under way at an alarm
 //! is given up: a further one takes packets that were sent after it, which is what the next path was
-//! tried with, and which are given [`MOST_PATIENCE`]. So are the first ones over any path that is new to the
+//! tried with, and which are given [`MAX_PATIENCE`]. So are the first ones over any path that is new to the
 //! connection. A silence that ends by itself
 //! was a false alarm, and makes patient for a while: links that pause now and then have one
 //! alarm in ten seconds. On TCP that may show later: more is acknowledged than was sent since the alarm; or
@@ -37,7 +37,7 @@ use log::Log;
 use paths::Paths;
 
 /// Silence that is nothing at first: schedulers, aggregation on radio links.
-const LEAST_PATIENCE: Duration = Duration::from_millis(7);
+const MIN_PATIENCE: Duration = Duration::from_millis(7);
 /// A third of srtt is nothing, either, up to this: a path that is left for a moment only gets its packets
 /// late and out of order, which cost transfers 4 to 17 % of their goodput. With more than this a black hole
 /// would be a gap of more than two round trips and 20 ms.
@@ -47,7 +47,7 @@ const PAUSE: Duration = Duration::from_millis(14);
 /// (RFC 9002 §6.1.1). Waiting for so long costs half of that.
 const QUEUE_DIVISOR: u32 = 2;
 /// Silence that is never nothing; other timers have acted by then.
-const MOST_PATIENCE: Duration = Duration::from_millis(200);
+const MAX_PATIENCE: Duration = Duration::from_millis(200);
 /// For how long a false alarm counts.
 const PATIENCE_LIFE: Duration = Duration::from_secs(10);
 /// Overdue packets that were to be acknowledged at once,
@@ -61,13 +61,13 @@ const SOON_DIVISOR: u32 = 4;
 /// For so long after an alarm senders are busy with what it took.
 const RECOVERY: Duration = Duration::from_secs(1);
 /// The time between two alarms of one silence doubles so often.
-const MOST_DOUBLINGS: u32 = 4;
+const MAX_DOUBLINGS: u32 = 4;
 /// Between looks in a silence that is longer than that.
 const SILENT_INTERVAL: Duration = Duration::from_millis(1);
 /// A look that comes so much later than the last one tells that this machine is busy, and that
 /// acknowledgements may wait to be read.
 const TARDY: Duration = Duration::from_millis(12);
-/// Between looks: a quarter of a round trip within these, or the shorter one for [`MOST_PATIENCE`] after an
+/// Between looks: a quarter of a round trip within these, or the shorter one for [`MAX_PATIENCE`] after an
 /// alarm, and while what comes shows what it was. For longer it would cost much where many paths fail at once.
 const INTERVAL: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(5)];
 /// The same when nothing was in flight for a while:
@@ -240,14 +240,14 @@ impl Watch {
     pub(crate) fn new(now: Instant, ack_delay: Duration) -> Self {
         Self {
             ack_delay,
-            least: LEAST_PATIENCE,
+            least: MIN_PATIENCE,
             log: Log::default(),
             paths: Paths::default(),
             acked: 0,
             progress: now,
             looked: now,
             active: now,
-            patience: (LEAST_PATIENCE, now),
+            patience: (MIN_PATIENCE, now),
             given_up: None,
             alarm: None,
             doubtful: None,
@@ -315,7 +315,7 @@ impl Watch {
         }
         let [shortest, longest] = INTERVAL;
         let regular = self.looked + (flight.srtt / 4).clamp(shortest, longest);
-        let is_new = |alarm: Alarm| self.looked < alarm.raised + MOST_PATIENCE;
+        let is_new = |alarm: Alarm| self.looked < alarm.raised + MAX_PATIENCE;
         let shows = |(alarm, _): (Alarm, Duration)| self.looked < alarm.silent.0 + alarm.soon;
         if self.alarm.is_some_and(is_new) || self.doubtful.is_some_and(shows) {
             return self.looked + shortest;
@@ -376,7 +376,7 @@ impl Watch {
     fn be_patient(&mut self, now: Instant, silent: Duration) {
         let first = self.patience.0 == self.least;
         let factor = if first && silent <= PAUSE { 1 } else { 2 };
-        self.patience = ((factor * silent).clamp(self.least, MOST_PATIENCE), now);
+        self.patience = ((factor * silent).clamp(self.least, MAX_PATIENCE), now);
     }
 
     fn judge(&mut self, now: Instant, flight: &Flight) -> Option<Signal> {
@@ -415,7 +415,7 @@ impl Watch {
             acked: flight.acked,
         });
         self.alarm = Some(Alarm {
-            again: now + late * 2_u32.pow(alarm.times.min(MOST_DOUBLINGS)),
+            again: now + late * 2_u32.pow(alarm.times.min(MAX_DOUBLINGS)),
             times: alarm.times + 1,
             ..alarm
         });
@@ -439,7 +439,7 @@ impl Watch {
     /// Silence that is nothing now.
     fn patience(&self, flight: &Flight) -> Duration {
         let of_path = (flight.srtt / 3).min(PAUSE);
-        let of_queue = (self.paths.queueing(flight) / QUEUE_DIVISOR).min(MOST_PATIENCE);
+        let of_queue = (self.paths.queueing(flight) / QUEUE_DIVISOR).min(MAX_PATIENCE);
         self.patience.0.max(of_path).max(of_queue)
     }
 
@@ -448,7 +448,7 @@ impl Watch {
         match self.paths.rtt(flight) {
             Some(rtt) if self.alarm.is_none() => rtt + self.patience(flight).max(4 * flight.rttvar),
             // Over a path that may be longer, and may have been taken late.
-            _ => 2 * flight.srtt + MOST_PATIENCE,
+            _ => 2 * flight.srtt + MAX_PATIENCE,
         }
     }
 

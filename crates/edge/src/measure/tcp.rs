@@ -11,7 +11,7 @@ use tokio::time::Sleep;
 
 use super::held::HeldAck;
 use super::report::Reporter;
-use super::route::{Look, RouteReporter};
+use super::route::{RouteSample, RouteReporter};
 use super::subflows::SubflowWatcher;
 use super::taken::{ABOVE_SOCKET, ContentEnd};
 use super::watcher::Watcher;
@@ -211,7 +211,7 @@ impl TcpMeter {
         let sending = self.load.is_sending() || !self.awaiting.is_empty();
         let taken = self.taken();
         self.patience.look(now, taken, sending);
-        self.look_at_route(now, acked_at);
+        self.sample_route(now, acked_at);
         let over = self.is_idle() || asked.is_some() && self.awaiting.is_empty();
         let observations = self.reporter.observations(now, &self.snapshot, over, false);
         self.conn.observe(observations);
@@ -244,8 +244,8 @@ impl TcpMeter {
         self.load.in_flight == 0 && self.awaiting.is_empty()
     }
 
-    fn look_at_route(&mut self, now: Instant, acked_at: Instant) {
-        let look = Look {
+    fn sample_route(&mut self, now: Instant, acked_at: Instant) {
+        let look = RouteSample {
             now,
             acked_at,
             snapshot: &self.snapshot,
@@ -275,7 +275,7 @@ impl TcpMeter {
         if self.route.is_moved(&self.conn) {
             self.refresh();
             let now = Instant::now();
-            self.look_at_route(now, now);
+            self.sample_route(now, now);
         }
         self.conn.shared.set_mark(&self.socket, mark);
     }
@@ -301,7 +301,7 @@ impl TcpMeter {
             match signal {
                 Signal::Stalled(stall) if self.conn.stalled(&stall) => {
                     self.steer();
-                    self.conn.shared.kick(&self.socket);
+                    self.conn.shared.failover(&self.socket);
                 }
                 Signal::Stalled(_) => {}
                 Signal::Resumed {

@@ -126,7 +126,7 @@ pub(super) fn set_floor(controls: &Controls, policy: &PolicyConfig) {
         ..Setting::default()
     });
     if let Err(error) = controls.set_prefix(Prefix::ALL, setting) {
-        tracing::error!("telling the kernel of policy.min_cwnd: {error}; TCP keeps the former");
+        tracing::error!("notifying the kernel of policy.min_cwnd: {error}; TCP keeps the former");
     }
     if let Some(bytes) = floor {
         let held = match controls.has_floors() {
@@ -164,10 +164,10 @@ pub(super) fn open_store(
 
 fn load(store: &Store, clients: &Clients, egress: Option<&Egress>) {
     let loaded = store.load(|key, encoded| clients.insert(key, encoded));
-    tell_loaded(store, "clients and prefixes", loaded);
+    log_loaded(store, "clients and prefixes", loaded);
     if let Some(egress) = egress {
         let loaded = egress.restore(|each| store.load_routes(each));
-        tell_loaded(
+        log_loaded(
             store,
             "clients, prefixes and ASes with egress routes",
             loaded,
@@ -176,7 +176,7 @@ fn load(store: &Store, clients: &Clients, egress: Option<&Egress>) {
 }
 
 /// Tells how many records were of use, and how many not.
-fn tell_loaded(store: &Store, what: &str, loaded: Result<(usize, usize), redb::Error>) {
+fn log_loaded(store: &Store, what: &str, loaded: Result<(usize, usize), redb::Error>) {
     match loaded {
         Ok((0, 0)) => {}
         Ok((used, 0)) => tracing::info!("{used} {what} known from before"),

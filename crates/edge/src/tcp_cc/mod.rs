@@ -2,7 +2,7 @@
 //!
 //! The kernel's `cubic` and `bbr` are chosen by name. Where the kernel allows eBPF there are four
 //! more, under names of this server alone: `hk_cubic` and `hk_bbr` hold a fixed floor under the
-//! window, `hk_fair` one that the path has shown and that yields to queues; a connection has `hk_kick`
+//! window, `hk_fair` one that the path has shown and that yields to queues; a connection has `hk_move`
 //! for a moment only, when its path has become a black hole. They go with the process, however it
 //! ends; connections that have them keep them.
 
@@ -216,7 +216,7 @@ impl Controls {
     ///
     /// # Errors
     /// As [`Controls::set_congestion`]; and those of setsockopt(2).
-    pub fn kick(
+    pub fn failover(
         &self,
         socket: &impl AsFd,
         peer: IpAddr,
@@ -228,7 +228,7 @@ impl Controls {
             return push(socket);
         };
         let former = sockopt::tcp_congestion(socket)?;
-        choose(socket, &format!("{KICK}{}", loaded.suffix))?;
+        choose(socket, &format!("{FAILOVER}{}", loaded.suffix))?;
         let pushed = push(socket);
         let begun = match control {
             Some(control @ Control::Fair { .. }) => self.begin_anew(socket, peer, control),
@@ -301,7 +301,7 @@ fn push(socket: &impl AsFd) -> io::Result<()> {
 }
 
 /// The control that makes room for some packets when a socket is given it.
-const KICK: &str = "hk_kick";
+const FAILOVER: &str = "hk_move";
 
 fn choose(socket: &impl AsFd, name: &str) -> io::Result<()> {
     Ok(sockopt::set_tcp_congestion(socket, name)?)

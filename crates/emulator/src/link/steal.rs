@@ -23,7 +23,7 @@ impl CpuTime {
     }
 
     /// proc_stat(5): the first line is `cpu user nice system idle iowait irq
-    /// softirq steal guest guest_nice`, guests being part of user and nice.
+    /// softirq steal subscriber guest_nice`, subscribers being part of user and nice.
     fn parse(stat: &str) -> Self {
         let first = stat.lines().next().unwrap_or_default();
         let ticks = first.split_whitespace().skip(1).take(8);

@@ -7,7 +7,7 @@ use hikyaku_netsim::derive_seed;
 use hikyaku_units::{ByteSize, LossRate, Rate, duration};
 use serde::{Deserialize, Serialize};
 
-use super::crowd::MOST_CLIENTS;
+use super::crowd::MAX_CLIENTS;
 use super::link;
 
 /// What can be swept.
@@ -91,10 +91,8 @@ impl Axis {
             Self::Queue => link::check_queue(value),
             Self::Udp => link::check_udp(value),
             Self::Clients => match value.parse() {
-                Ok(1..=MOST_CLIENTS) => Ok(()),
-                _ => Err(format!(
-                    "`{value}` is not a number from 1 to {MOST_CLIENTS}"
-                )),
+                Ok(1..=MAX_CLIENTS) => Ok(()),
+                _ => Err(format!("`{value}` is not a number from 1 to {MAX_CLIENTS}")),
             },
             Self::Images | Self::Connections => match value.parse::<u16>() {
                 Ok(1..) => Ok(()),

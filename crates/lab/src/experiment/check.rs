@@ -13,7 +13,7 @@ use super::error::{Fault, fault};
 use super::spec::{Arm, Backend, Change, Filter, Kind, Measure, OneOrMany, Server, Spec, Workload};
 
 /// Most cells of an experiment: more would not be measured in days.
-const MOST_CELLS: usize = 100_000;
+const MAX_CELLS: usize = 100_000;
 /// One of the eight connections that a page is spread over at most is its own.
 const MAX_SHARDS: u8 = 7;
 
@@ -66,10 +66,10 @@ impl Spec {
                 "`rtt` and `one_way_delay` set the same: keep one of them",
             ));
         }
-        if cells > MOST_CELLS {
+        if cells > MAX_CELLS {
             return Err(fault(
                 "axes",
-                format!("{cells} cells are too many (at most {MOST_CELLS})"),
+                format!("{cells} cells are too many (at most {MAX_CELLS})"),
             ));
         }
         if self.cells == Some(0) {

@@ -13,7 +13,7 @@ use super::record::Links;
 use super::spec::{Arm, Client, ClientKind, Http, Kind, Spec};
 
 /// Most clients of a crowd: each has a network of [`Member::address`].
-pub(super) const MOST_CLIENTS: u16 = 10_000;
+pub(super) const MAX_CLIENTS: u16 = 10_000;
 
 /// One client.
 #[derive(Clone, Debug, PartialEq)]
@@ -177,7 +177,7 @@ impl Spec {
 /// A network of its own (/24) for each: the server takes neighbours for clients on the same
 /// path, which these are not.
 fn address(place: usize) -> Ipv4Addr {
-    // There are at most [`MOST_CLIENTS`].
+    // There are at most [`MAX_CLIENTS`].
     let [high, low] = (place as u16).to_be_bytes();
     Ipv4Addr::new(10, 128 + high, low, 1)
 }

@@ -13,7 +13,7 @@ use hikyaku_emulator::link::read_traces;
 
 /// Least queue that `Nbdp` gives: ten full packets, with which a sender can still
 /// keep a link busy whose round-trip time is next to nothing.
-const LEAST_QUEUE: u64 = 10 * 1514;
+const MIN_QUEUE: u64 = 10 * 1514;
 
 /// The link of a cell: the keys common to both directions, in their place those
 /// that the cell sweeps, then those of one direction.
@@ -76,7 +76,7 @@ fn resolve_queue(direction: &mut Table, rtt: Duration) -> Result<(), String> {
         .parse()
         .map_err(|error: hikyaku_units::ParseUnitError| error.to_string())?;
     let bytes = (rate.bdp_bytes(rtt) as f64 * factor).round() as u64;
-    let bytes = ByteSize::from_bytes(bytes.max(LEAST_QUEUE));
+    let bytes = ByteSize::from_bytes(bytes.max(MIN_QUEUE));
     direction.insert("queue".to_owned(), bytes.to_string().into());
     Ok(())
 }

@@ -184,7 +184,7 @@ impl Arm {
 
     /// Whether its server chooses the path by what it learns of a client.
     pub fn chooses_path(&self) -> bool {
-        let path = self.set.get("policy.path");
+        let path = self.set.get("policy.route");
         path.is_some_and(|path| path == "adaptive")
     }
 

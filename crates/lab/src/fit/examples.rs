@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hikyaku_core::model::{Model, loss_coordinate, rtt_coordinate};
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::view::PathView;
+use hikyaku_core::view::ClientView;
 use hikyaku_units::arm::{ARMS, Arm, Congestion, Transport};
 
 use super::data::{Data, Response};
@@ -178,10 +178,10 @@ pub(super) fn examples(cells: &[Cell<'_>], any: &Arc<Model>) -> Vec<Example> {
 }
 
 /// Where the server looks into the model for the arms of a cell; `None` while it cannot.
-fn places(view: &PathView, cell: &Cell<'_>) -> Option<[Option<Place>; ARMS]> {
+fn places(view: &ClientView, cell: &Cell<'_>) -> Option<[Option<Place>; ARMS]> {
     let rtt = rtt_coordinate(view.min_rtt?.as_secs_f64() * 1e3);
     let place = |arm: Arm| {
-        let rate = view.rate_for(arm)?.mbps().max(LEAST_MBPS).ln();
+        let rate = view.rate_for(arm)?.mbps().max(MIN_MBPS).ln();
         let loss = loss_coordinate(view.loss_for(arm.version).mean.fraction());
         Some([rtt, loss, rate, (cell.size as f64).ln()])
     };
@@ -193,4 +193,4 @@ fn places(view: &PathView, cell: &Cell<'_>) -> Option<[Option<Place>; ARMS]> {
 }
 
 /// A rate of nothing has no logarithm.
-const LEAST_MBPS: f64 = 1e-3;
+const MIN_MBPS: f64 = 1e-3;

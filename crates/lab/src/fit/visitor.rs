@@ -10,9 +10,9 @@ use std::time::Duration;
 use hikyaku_core::decide::{Decision, decide};
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::sample::{Observation, Outcome, PathSample, UdpEvent};
+use hikyaku_core::sample::{Observation, Outcome, TransportSample, UdpEvent};
 use hikyaku_core::table::{ClientTable, TableConfig};
-use hikyaku_core::view::PathView;
+use hikyaku_core::view::ClientView;
 use hikyaku_units::arm::{Arm, ByTransport, CongestionSet, Version};
 use hikyaku_units::{Rate, Timestamp};
 
@@ -77,7 +77,7 @@ impl Visitor {
         self.now = self.now.saturating_add(rtt);
         let bits = f64::from(GREETING_PACKETS) * 1_460.0 * 8.0 / rtt.as_secs_f64().max(1e-6);
         let arm = Arm::new(Version::H2, response.arm.congestion);
-        self.observe(&Observation::Path(PathSample {
+        self.observe(&Observation::Path(TransportSample {
             version: arm.version,
             packets_sent: GREETING_PACKETS,
             packets_lost: 0,
@@ -111,7 +111,7 @@ impl Visitor {
 
     /// What the server knows after visits with responses of `first` and `second` in turn,
     /// either of which may be empty.
-    pub(super) fn knowing(mut self, first: &[&Response], second: &[&Response]) -> PathView {
+    pub(super) fn knowing(mut self, first: &[&Response], second: &[&Response]) -> ClientView {
         for i in 0..VISITS.max(first.len()).max(second.len()) {
             for responses in [first, second] {
                 if !responses.is_empty() {
@@ -123,7 +123,7 @@ impl Visitor {
     }
 
     /// What the server would decide by now.
-    fn view(&self) -> PathView {
+    fn view(&self) -> ClientView {
         self.table.view(CLIENT, self.now)
     }
 
@@ -145,7 +145,7 @@ impl Visitor {
             } else {
                 self.now.saturating_add(INTERVAL)
             };
-            self.observe(&Observation::Path(PathSample {
+            self.observe(&Observation::Path(TransportSample {
                 packets_sent: share(measured.sent),
                 packets_lost: share(measured.lost),
                 app_limited: measured.app_limited && last,
@@ -165,9 +165,9 @@ fn part(packets: u32, i: u32, count: u32) -> u32 {
     (before(i) - before(i - 1)) as u32
 }
 
-fn path_sample(response: &Response, measured: &Measured) -> PathSample {
+fn path_sample(response: &Response, measured: &Measured) -> TransportSample {
     let min_rtt = Duration::from_secs_f64(measured.min_rtt.clamp(0.0, 86_400.0));
-    PathSample {
+    TransportSample {
         version: response.arm.version,
         congestion: response.arm.congestion,
         packets_sent: measured.sent,

@@ -16,7 +16,7 @@ use crate::model::tests::{synthetic, synthetic_file};
 use crate::policy::{CongestionPolicy, MinCwnd, PolicyConfig};
 use crate::stat::Stat;
 use crate::udp::Verdict;
-use crate::view::{Knowledge, PathView};
+use crate::view::{ClientView, Knowledge};
 use hikyaku_units::arm::{ARMS, Arm, ByTransport, Congestion, CongestionSet, Version};
 use hikyaku_units::{ByteSize, Rate, Secs, Timestamp};
 
@@ -49,18 +49,18 @@ fn policy() -> PolicyConfig {
     }
 }
 
-fn unknown() -> PathView {
+fn unknown() -> ClientView {
     Knowledge::none(IpAddr::from([192, 0, 2, 1])).view(now(), &policy())
 }
 
 /// A well-known client with this loss on both transports.
-fn known(loss: f32) -> PathView {
+fn known(loss: f32) -> ClientView {
     let bounds = LossCount {
         sent: 1e5,
         lost: 1e5 * loss,
     }
     .bounds();
-    PathView {
+    ClientView {
         samples: 50.0,
         min_rtt: Some(Duration::from_millis(10)),
         loss: [bounds; 2],
@@ -155,7 +155,7 @@ fn own_outcomes_move_the_prediction() {
         for (from, want) in [(Version::H3, from_h3), (Version::H2, from_h2)] {
             let outcome = over_cubic(*h2, *h3);
             let choice = on(from, 99_999);
-            let view = PathView {
+            let view = ClientView {
                 outcome,
                 own_outcome: outcome,
                 choice,
@@ -175,13 +175,13 @@ fn own_outcomes_move_the_prediction() {
 fn ma_follows_confidence() {
     let (minute, hour, day) = (60, 3600, 86_400);
     let works = |secs| Verdict::Works { since: ago(secs) };
-    let h3 = |udp, chosen, loss| PathView {
+    let h3 = |udp, chosen, loss| ClientView {
         udp,
         choice: on(Version::H3, chosen),
         ..known(loss)
     };
     // name, view, ma in s
-    let cases: &[(&str, PathView, u64)] = &[
+    let cases: &[(&str, ClientView, u64)] = &[
         ("unknown", unknown(), minute),
         ("just chosen", h3(works(9 * day), 0, BAD), minute),
         ("for ten minutes", h3(works(9 * day), 600, BAD), 300),
@@ -241,7 +241,7 @@ fn a_model_without_the_pinned_congestion_keeps_the_choice() {
         congestion: CongestionPolicy::Bbr,
         ..policy()
     };
-    let view = PathView {
+    let view = ClientView {
         choice: on(Version::H2, 5),
         ..known(BAD)
     };
@@ -254,7 +254,7 @@ fn a_model_without_the_pinned_congestion_keeps_the_choice() {
 
 #[test]
 fn reasons_are_sentences() {
-    let sentence = |view: PathView| {
+    let sentence = |view: ClientView| {
         decide(&view, &synthetic(), &policy(), &all(), now(), 1)
             .reason
             .to_string()
@@ -269,7 +269,7 @@ fn reasons_are_sentences() {
          lower bound of the gain 2.8 %"
     );
     let loss = [known(0.003).loss[0], known(0.0035).loss[1]];
-    let view = PathView {
+    let view = ClientView {
         loss,
         choice: on(Version::H3, 99_999),
         ..known(GOOD)

@@ -74,7 +74,7 @@ fn observed(steps: &[(u8, u32, u32, u64)]) -> Estimate {
         } else {
             Version::H3
         };
-        let path = PathSample {
+        let path = TransportSample {
             packets_sent: packets,
             packets_lost: (number >> 40) as u32,
             min_rtt: Duration::from_nanos(number),

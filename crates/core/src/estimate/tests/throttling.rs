@@ -80,7 +80,7 @@ fn what_losses_explain_is_no_throttling_once_tcp_is_known() {
         for second in 0..30 {
             // sqrt(1.5 / 0.05) packets in 20 ms: 3.2 Mbit/s.
             let mbps = if second < 4 { 60 } else { 4 };
-            let sample = PathSample {
+            let sample = TransportSample {
                 congestion,
                 packets_lost,
                 ..rated(Version::H3, mbps, false)

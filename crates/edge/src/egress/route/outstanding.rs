@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use hikyaku_core::path::PathObservation;
+use hikyaku_core::egress::RouteObservation;
 
 use super::super::ClassId;
 use super::super::lookups::Reroute;
@@ -52,7 +52,7 @@ impl ConnRoute {
         let asked = self.demand.lock().open(bytes);
         let decided = self.decided_for.load(Ordering::Relaxed);
         let (less, more) = (asked.min(decided), asked.max(decided));
-        if more >= PathObservation::LEAST_BYTES && more / 2 > less {
+        if more >= RouteObservation::MIN_BYTES && more / 2 > less {
             self.reroute();
         }
     }

@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use hikyaku_core::path::{Blame, Mode, PathObservation, Route};
+use hikyaku_core::egress::{Blame, Mode, Route, RouteObservation};
 
 use super::super::Decided;
-use super::{ConnRoute, Refuge, native};
+use super::{ConnRoute, Failover, native};
 
 impl ConnRoute {
     /// Takes note that the way in use carries nothing any more, as it seems.
@@ -18,16 +18,16 @@ impl ConnRoute {
         let mut chosen = self.chosen.lock();
         let (decided, route) = (chosen.decided, chosen.route);
         let fresh = self.egress.rules.load().policy.avoid_min;
-        if let Some(refuge) = &mut chosen.refuge
-            && refuge.since.elapsed() < fresh
-            && std::mem::take(&mut refuge.delivers)
+        if let Some(failover) = &mut chosen.failover
+            && failover.since.elapsed() < fresh
+            && std::mem::take(&mut failover.delivers)
         {
             return Blame::Client;
         }
         if chosen.stalled.is_empty() {
             chosen.stalled.push((route, decided));
         }
-        chosen.refuge = Some(Refuge {
+        chosen.failover = Some(Failover {
             since: Instant::now(),
             delivers: false,
             left: None,
@@ -68,12 +68,12 @@ impl ConnRoute {
     pub(crate) fn resumed(&self, silent: Duration, false_alarm: bool) {
         let mut chosen = self.chosen.lock();
         let stalled = chosen.stalled.pop();
-        match &mut chosen.refuge {
-            refuge if false_alarm && stalled.is_some() => *refuge = None,
-            // Nothing was left where the refuge itself paused.
-            Some(refuge) => {
-                refuge.delivers = true;
-                refuge.left = stalled;
+        match &mut chosen.failover {
+            failover if false_alarm && stalled.is_some() => *failover = None,
+            // Nothing was left where the failover itself paused.
+            Some(failover) => {
+                failover.delivers = true;
+                failover.left = stalled;
             }
             None => {}
         }
@@ -90,9 +90,9 @@ impl ConnRoute {
     /// Takes note that the way delivers that was left last.
     pub(crate) fn delivered(&self) {
         let mut chosen = self.chosen.lock();
-        let refuge = chosen.refuge.take_if(|refuge| refuge.left.is_some());
+        let failover = chosen.failover.take_if(|failover| failover.left.is_some());
         drop(chosen);
-        if let Some((route, decided)) = refuge.and_then(|refuge| refuge.left) {
+        if let Some((route, decided)) = failover.and_then(|failover| failover.left) {
             self.go_back(route, &decided);
         }
     }
@@ -117,10 +117,10 @@ impl ConnRoute {
     }
 
     fn learn_silence(&self, route: Route, decided: &Decided, silent: Duration) {
-        let seen = PathObservation {
+        let seen = RouteObservation {
             duration: silent,
             stalled: silent,
-            ..PathObservation::default()
+            ..RouteObservation::default()
         };
         self.egress.learn(self.client, decided, route, &seen);
     }

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use hikyaku_core::path::{Mptcp as Candidate, PathObservation, Route};
-use hikyaku_core::policy::PathPolicy;
+use hikyaku_core::egress::{Mptcp as Candidate, Route, RouteObservation};
+use hikyaku_core::policy::RoutePolicy;
 
 use super::*;
 use hikyaku_testkit::{skip, this_test};
@@ -37,12 +37,12 @@ impl Edge {
     /// Has a client load 2 MB by a route some times.
     fn sees(&self, client: &str, route: Route, times: usize, mbps: u64) {
         let client: IpAddr = client.parse().unwrap();
-        let seen = PathObservation {
+        let seen = RouteObservation {
             bytes: 2_000_000,
             duration: Duration::from_micros(16_000_000 / mbps),
             rtt: Some(Duration::from_millis(20)),
             packets_sent: 1500,
-            ..PathObservation::default()
+            ..RouteObservation::default()
         };
         // Which plain packets take.
         let plain_is = self.egress.state().names().id("transit-a");
@@ -102,7 +102,7 @@ async fn mptcp_is_taken_where_several_paths_pay() {
 
     let rules = edge.egress.rules.load_full();
     let mut policy = PolicyConfig::clone(&rules.policy);
-    policy.path = PathPolicy::Plain;
+    policy.route = RoutePolicy::Plain;
     let classes = Classes::new(&Config::default().classes).unwrap();
     edge.egress.set_rules(policy, classes);
     assert!(takes("198.51.100.1"), "where nothing is chosen, of all");

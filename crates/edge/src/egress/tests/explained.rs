@@ -1,6 +1,6 @@
 //! What explanations tell of routes.
 
-use hikyaku_core::path::RoutesExplanation;
+use hikyaku_core::egress::RoutesExplanation;
 
 use super::*;
 

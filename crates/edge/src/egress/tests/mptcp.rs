@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test]
 async fn the_agent_is_told_of_mptcp_connections() {
     let agent = Agent::start();
-    let edge = Edge::start(&agent, &["policy.path=aggregate"]);
+    let edge = Edge::start(&agent, &["policy.route=aggregate"]);
     let connection = edge.connection("192.0.2.7", Some(77));
     edge.until_on(&connection, "aggregate").await;
     let told = json!({"token": 77, "class": "", "mode": "aggregated", "avoid": []});

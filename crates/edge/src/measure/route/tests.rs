@@ -54,7 +54,7 @@ impl Watched {
             min_rtt: RTT,
             ..Snapshot::default()
         };
-        let look = Look {
+        let look = RouteSample {
             now: at,
             acked_at: at,
             snapshot: &snapshot,
@@ -213,7 +213,7 @@ fn waiting_for_content_is_told() {
             acked,
             ..Snapshot::default()
         };
-        let look = Look {
+        let look = RouteSample {
             now: at,
             acked_at: at,
             snapshot: &snapshot,

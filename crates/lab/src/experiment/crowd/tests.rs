@@ -56,7 +56,7 @@ fn the_kinds_take_turns_and_begin_one_after_the_other() {
     assert_eq!(seen, want);
     assert_eq!(crowd[4].address, Ipv4Addr::new(10, 128, 4, 1));
     assert_eq!(
-        address(usize::from(MOST_CLIENTS) - 1),
+        address(usize::from(MAX_CLIENTS) - 1),
         Ipv4Addr::new(10, 167, 15, 1)
     );
     assert_eq!(crowd[2].links.rtt(), Duration::from_millis(200));

@@ -47,7 +47,7 @@ const GET_START: (f64, f64) = (0.15, 50.0);
 const BROWSER_START: (f64, f64) = (2.0, 300.0);
 
 /// An idle link and its programs, in Mbit/s.
-const LEAST_WEIGHT: f64 = 2.0;
+const MIN_WEIGHT: f64 = 2.0;
 
 /// A client of a crowd: its handshake, its connection's timers and its link's packets, in
 /// Mbit/s.
@@ -229,7 +229,7 @@ fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
         // Each flow has a server and a client, which must not wait for a CPU.
         let duration = spec.workload.duration.unwrap_or_default().as_secs_f64() + 1.0;
         return Cost {
-            weight: (2.0 * rate).max(LEAST_WEIGHT),
+            weight: (2.0 * rate).max(MIN_WEIGHT),
             duration,
         };
     }
@@ -260,15 +260,15 @@ fn cost(spec: &Spec, cell: &Cell, arm: &Arm, sessions: u32) -> Cost {
     let session = (start + rounds * rtt + transfer).min(spec.timeout(cell, arm).as_secs_f64());
     if spec.workload.kind == Kind::Paths {
         return Cost {
-            weight: (PATHS_WEIGHT * rate).max(LEAST_WEIGHT),
+            weight: (PATHS_WEIGHT * rate).max(MIN_WEIGHT),
             duration: f64::from(sessions) * (start + transfer),
         };
     }
     let weight = (rate * transfer / (transfer + 0.05))
         .max(start_weight * (start * 3.0 / session).min(1.0))
-        .max(LEAST_WEIGHT);
+        .max(MIN_WEIGHT);
     let pause = spec.workload.pause.as_secs_f64();
-    let weight = (weight * session / (session + pause)).max(LEAST_WEIGHT);
+    let weight = (weight * session / (session + pause)).max(MIN_WEIGHT);
     let count = f64::from(sessions);
     Cost {
         weight,
@@ -308,7 +308,7 @@ fn crowd_cost(spec: &Spec, cell: &Cell, arm: &Arm) -> Cost {
     let workload = &spec.workload;
     let duration = workload.duration.unwrap_or_default() + workload.stagger;
     Cost {
-        weight: crowd.iter().map(weight).sum::<f64>().max(LEAST_WEIGHT),
+        weight: crowd.iter().map(weight).sum::<f64>().max(MIN_WEIGHT),
         duration: duration.as_secs_f64() + 1.0,
     }
 }

@@ -76,7 +76,7 @@ struct Panel {
 }
 
 /// More plots than this are not looked at.
-const MOST_PANELS: usize = 36;
+const MAX_PANELS: usize = 36;
 
 impl<'a> View<'a> {
     fn new(data: &'a Data, common: &'a Common) -> Self {
@@ -125,12 +125,12 @@ impl<'a> View<'a> {
             };
             groups = groups.into_iter().flat_map(split_group).collect();
         }
-        if groups.len() > MOST_PANELS {
+        if groups.len() > MAX_PANELS {
             section.note(format!(
-                "The first {MOST_PANELS} of {} plots; `where` in the figure chooses others.",
+                "The first {MAX_PANELS} of {} plots; `where` in the figure chooses others.",
                 groups.len()
             ));
-            groups.truncate(MOST_PANELS);
+            groups.truncate(MAX_PANELS);
         }
         let panel = |cells: Vec<Cell>| Panel {
             title: cells

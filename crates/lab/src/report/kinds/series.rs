@@ -11,7 +11,7 @@ use crate::report::plot::{self, Axis, Frame, Scale};
 use crate::report::stats;
 
 /// Most points of a line: more than a page has pixels.
-const MOST_POINTS: usize = 1200;
+const MAX_POINTS: usize = 1200;
 
 /// One line of a plot.
 struct Line {
@@ -159,7 +159,7 @@ fn combined(repeats: &[&[Point]]) -> Vec<Point> {
         let ended = points.last().is_none_or(|(last, _)| time > *last);
         (!ended && after > 0).then(|| points[after - 1].1)
     };
-    let steps = MOST_POINTS / 2;
+    let steps = MAX_POINTS / 2;
     let median = |step: usize| {
         let time = end * step as f64 / steps as f64;
         let mut values: Vec<f64> = repeats
@@ -174,10 +174,10 @@ fn combined(repeats: &[&[Point]]) -> Vec<Point> {
 
 /// Fewer points of the same outline: least and greatest of each stretch.
 fn thinned(points: &[Point]) -> Vec<Point> {
-    if points.len() <= MOST_POINTS {
+    if points.len() <= MAX_POINTS {
         return points.to_vec();
     }
-    let stretch = points.len().div_ceil(MOST_POINTS / 2);
+    let stretch = points.len().div_ceil(MAX_POINTS / 2);
     points
         .chunks(stretch)
         .flat_map(|chunk| {
@@ -255,7 +255,7 @@ mod tests {
             .map(|i| (f64::from(i), f64::from(i % 997)))
             .collect();
         let thin = thinned(&points);
-        assert!(thin.len() <= MOST_POINTS + 2 && thin.is_sorted_by(|a, b| a.0 <= b.0));
+        assert!(thin.len() <= MAX_POINTS + 2 && thin.is_sorted_by(|a, b| a.0 <= b.0));
         let extreme = |points: &[Point]| points.iter().map(|(_, v)| *v).fold(0.0, f64::max);
         assert_eq!(extreme(&thin), extreme(&points));
     }

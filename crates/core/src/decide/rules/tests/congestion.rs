@@ -9,7 +9,7 @@ use crate::model::Model;
 use crate::model::tests::{synthetic, synthetic_file};
 use crate::policy::{CongestionPolicy, MinCwnd, PolicyConfig, VersionPolicy};
 use crate::stat::Stat;
-use crate::view::PathView;
+use crate::view::ClientView;
 use hikyaku_units::arm::{ARMS, Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
 
 use Congestion::{Bbr, Cubic, Floor};
@@ -63,7 +63,7 @@ fn each_rule_in_turn() {
     };
     let bad = known(BAD);
     // name, settings, BBR's factor, view, TCP's choice, its reason
-    type Case<'a> = (&'a str, PolicyConfig, f64, PathView, Congestion, &'a str);
+    type Case<'a> = (&'a str, PolicyConfig, f64, ClientView, Congestion, &'a str);
     let cases: &[Case<'_>] = &[
         ("unknown", adaptive(), 0.5, unknown(), Floor, "plain"),
         (
@@ -106,7 +106,7 @@ fn each_rule_in_turn() {
             "which keeps it",
             adaptive(),
             0.85,
-            PathView {
+            ClientView {
                 congestion: kept(Bbr),
                 ..bad
             },
@@ -117,7 +117,7 @@ fn each_rule_in_turn() {
             "until it gains too little",
             adaptive(),
             0.95,
-            PathView {
+            ClientView {
                 congestion: kept(Bbr),
                 ..bad
             },
@@ -128,7 +128,7 @@ fn each_rule_in_turn() {
             "a floor that disappoints beside CUBIC",
             adaptive(),
             1.0,
-            PathView {
+            ClientView {
                 outcome: told([sure(0.0), sure(0.9), none]),
                 ..known(GOOD)
             },
@@ -139,7 +139,7 @@ fn each_rule_in_turn() {
             "CUBIC that is as good",
             adaptive(),
             1.0,
-            PathView {
+            ClientView {
                 outcome: told([sure(0.0), sure(0.0), none]),
                 congestion: kept(Cubic),
                 ..known(GOOD)
@@ -166,13 +166,13 @@ fn what_may_gain_enough_is_tried_first() {
         version: VersionPolicy::H2,
         ..adaptive()
     };
-    let decide = |factor, view: &PathView| {
+    let decide = |factor, view: &ClientView| {
         let decision = decide(view, &bbr_takes(factor), &policy, &all(), now(), 1);
         (tcp(&decision), decision.group)
     };
     assert_eq!(decide(0.85, &known(BAD)), ((Bbr, "trial"), Group::Explore));
     assert_eq!(decide(0.95, &known(BAD)), ((Floor, "fair"), Group::Plain));
-    let enough = PathView {
+    let enough = ClientView {
         outcome: told([outcomes(0.0, 3.0); 3]),
         ..known(BAD)
     };
@@ -180,7 +180,7 @@ fn what_may_gain_enough_is_tried_first() {
 
     // A floor that disappoints has CUBIC tried, whatever the model says of both.
     let outcome = told([Stat::default(), outcomes(0.5, 6.0), Stat::default()]);
-    let disappointed = PathView {
+    let disappointed = ClientView {
         outcome,
         own_outcome: outcome,
         ..known(GOOD)
@@ -199,7 +199,7 @@ fn one_session_in_fifty_explores_any_arm_that_is_fair() {
     };
     let (mut versions, mut seen) = ([0; 2], [0; 3]);
     for session in 0..300 {
-        let view = PathView {
+        let view = ClientView {
             session: crate::decide::Session(session),
             ..known(GOOD)
         };
@@ -238,7 +238,7 @@ fn an_unmeasured_floor_is_as_good_as_the_better_of_the_others() {
 
 #[test]
 fn choices_are_clauses() {
-    let clause = |factor, view: &PathView| {
+    let clause = |factor, view: &ClientView| {
         let decision = decide(view, &bbr_takes(factor), &adaptive(), &all(), now(), 1);
         decision.congestion.quic.to_string()
     };

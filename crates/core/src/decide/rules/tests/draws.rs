@@ -11,7 +11,7 @@ use crate::model::tests::synthetic;
 use crate::policy::PolicyConfig;
 use crate::stat::Stat;
 use crate::udp::{Failure, FailureKind, Verdict};
-use crate::view::PathView;
+use crate::view::ClientView;
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, Version};
 use hikyaku_units::mix::mix;
 use hikyaku_units::{ByteSize, Rate, Secs};
@@ -28,7 +28,7 @@ fn the_hold_back_group_is_a_fixed_share_of_clients() {
     };
     let model = synthetic();
     let held_back = |client, session| {
-        let view = PathView {
+        let view = ClientView {
             client,
             session: Session(session),
             ..known(GOOD)
@@ -58,7 +58,7 @@ fn udp_guards_hold_for_the_hold_back_group_too() {
         since: ago(9),
         next_probe: Secs::new(u32::MAX),
     };
-    let view = PathView {
+    let view = ClientView {
         udp: Verdict::Failed(failure),
         ..known(BAD)
     };
@@ -78,18 +78,18 @@ fn what_is_far_worse_or_doubtful_is_not_explored() {
         exploration: 1.0,
         ..policy()
     };
-    let explored = |view: PathView| {
+    let explored = |view: ClientView| {
         decide(&view, &synthetic(), &always, &all(), now(), 1).group == Group::Explore
     };
     assert!(explored(known(GOOD)), "HTTP/3 instead of HTTP/2");
     assert!(explored(known(BAD)), "and the other way");
-    assert!(!explored(PathView {
+    assert!(!explored(ClientView {
         udp: Verdict::Doubtful,
         ..known(GOOD)
     }));
     let slow = over_cubic(outcomes(0.0, 60.0), outcomes(1.2, 60.0));
     assert!(
-        !explored(PathView {
+        !explored(ClientView {
             outcome: slow,
             ..known(GOOD)
         }),
@@ -103,7 +103,7 @@ proptest! {
         let policy = PolicyConfig { exploration: 0.02, ..policy() };
         let model = synthetic();
         let got = share(5_000, |session| {
-            let view = PathView { client, session: Session(session), ..known(GOOD) };
+            let view = ClientView { client, session: Session(session), ..known(GOOD) };
             decide(&view, &model, &policy, &all(), now(), seed).group == Group::Explore
         });
         // Five standard deviations of 2 % of 5,000.
@@ -127,7 +127,7 @@ proptest! {
     fn more_loss_on_quic_alone_never_speaks_for_http3(less in 0u32..100_000, more in 0u32..100_000) {
         let gain = |lost: u32| {
             let quic = LossCount { sent: 1e6, lost: lost as f32 }.bounds();
-            let view = PathView { loss: [known(EVEN).loss[0], quic], ..known(EVEN) };
+            let view = ClientView { loss: [known(EVEN).loss[0], quic], ..known(EVEN) };
             let decision = decide(&view, &synthetic(), &policy(), &all(), now(), 1);
             let secs = |version| {
                 let arm = Arm::new(version, Congestion::Cubic);
@@ -156,11 +156,11 @@ prop_compose! {
         choice in 0u8..3,
         kept in (0usize..4, 0usize..4),
         open in proptest::option::of(any::<u64>()),
-    ) -> PathView {
+    ) -> ClientView {
         let (client, session, rtt, rate, size) = numbers;
         let count = |(sent, lost)| LossCount { sent, lost: sent * lost }.bounds();
         let failure = Failure { kind: FailureKind::Broken, since: ago(5), next_probe: ago(0) };
-        PathView {
+        ClientView {
             client,
             session: Session(session),
             samples,

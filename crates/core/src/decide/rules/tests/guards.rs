@@ -10,7 +10,7 @@ use crate::key::Prefix;
 use crate::model::tests::synthetic;
 use crate::policy::{Plain, PolicyConfig, VersionPolicy};
 use crate::udp::{Failure, FailureKind, Verdict};
-use crate::view::PathView;
+use crate::view::ClientView;
 use hikyaku_units::arm::Version;
 use hikyaku_units::{ByteSize, Secs};
 
@@ -27,7 +27,7 @@ fn each_guard_in_turn() {
     let never_came = failed(FailureKind::NeverCame { sessions: 3 }, 3000);
     let broken = failed(FailureKind::Broken, 3000);
     let throttled = failed(FailureKind::Throttled, 3000);
-    let few = PathView {
+    let few = ClientView {
         samples: 7.4,
         ..known(BAD)
     };
@@ -37,7 +37,7 @@ fn each_guard_in_turn() {
     }
     .bounds();
     // name, view, version, group, reason's code
-    let cases: &[(&str, PathView, Version, Group, &str)] = &[
+    let cases: &[(&str, ClientView, Version, Group, &str)] = &[
         (
             "unknown",
             unknown(),
@@ -54,7 +54,7 @@ fn each_guard_in_turn() {
         ),
         (
             "no round-trip time",
-            PathView {
+            ClientView {
                 min_rtt: None,
                 ..known(BAD)
             },
@@ -64,7 +64,7 @@ fn each_guard_in_turn() {
         ),
         (
             "no rate",
-            PathView {
+            ClientView {
                 rate: None,
                 ..known(BAD)
             },
@@ -74,7 +74,7 @@ fn each_guard_in_turn() {
         ),
         (
             "no loss counted",
-            PathView {
+            ClientView {
                 loss: [None; 2],
                 ..known(GOOD)
             },
@@ -98,7 +98,7 @@ fn each_guard_in_turn() {
         ),
         (
             "even, on HTTP/3",
-            PathView {
+            ClientView {
                 choice: on(Version::H3, 9),
                 ..known(EVEN)
             },
@@ -108,7 +108,7 @@ fn each_guard_in_turn() {
         ),
         (
             "a little better is not enough",
-            PathView {
+            ClientView {
                 choice: on(Version::H3, 99_999),
                 ..known(0.003)
             },
@@ -118,7 +118,7 @@ fn each_guard_in_turn() {
         ),
         (
             "nor back",
-            PathView {
+            ClientView {
                 choice: on(Version::H2, 99_999),
                 ..known(0.006)
             },
@@ -128,7 +128,7 @@ fn each_guard_in_turn() {
         ),
         (
             "a gain that is worth a change",
-            PathView {
+            ClientView {
                 choice: on(Version::H3, 99_999),
                 outcome: over_cubic(outcomes(0.0, 24.0), outcomes(0.0, 24.0)),
                 ..known(0.0012)
@@ -139,7 +139,7 @@ fn each_guard_in_turn() {
         ),
         (
             "bad path, on HTTP/2",
-            PathView {
+            ClientView {
                 choice: on(Version::H2, 1),
                 ..known(BAD)
             },
@@ -149,7 +149,7 @@ fn each_guard_in_turn() {
         ),
         (
             "never came",
-            PathView {
+            ClientView {
                 udp: Verdict::Failed(never_came),
                 ..known(BAD)
             },
@@ -159,7 +159,7 @@ fn each_guard_in_turn() {
         ),
         (
             "broken",
-            PathView {
+            ClientView {
                 udp: Verdict::Failed(broken),
                 ..known(BAD)
             },
@@ -169,7 +169,7 @@ fn each_guard_in_turn() {
         ),
         (
             "throttled",
-            PathView {
+            ClientView {
                 udp: Verdict::Failed(throttled),
                 ..known(BAD)
             },
@@ -179,7 +179,7 @@ fn each_guard_in_turn() {
         ),
         (
             "fails for a newcomer",
-            PathView {
+            ClientView {
                 udp: Verdict::Failed(broken),
                 ..unknown()
             },
@@ -189,7 +189,7 @@ fn each_guard_in_turn() {
         ),
         (
             "probe",
-            PathView {
+            ClientView {
                 udp: Verdict::Probe(broken),
                 ..known(BAD)
             },
@@ -199,7 +199,7 @@ fn each_guard_in_turn() {
         ),
         (
             "probe of an unknown client",
-            PathView {
+            ClientView {
                 udp: Verdict::Probe(broken),
                 ..unknown()
             },
@@ -209,7 +209,7 @@ fn each_guard_in_turn() {
         ),
         (
             "no probe where HTTP/2 is better",
-            PathView {
+            ClientView {
                 udp: Verdict::Probe(broken),
                 size: Some(ByteSize::from_bytes(10_000_000)),
                 ..known(GOOD)
@@ -220,7 +220,7 @@ fn each_guard_in_turn() {
         ),
         (
             "but of throttling",
-            PathView {
+            ClientView {
                 udp: Verdict::Probe(throttled),
                 ..known(GOOD)
             },
@@ -230,7 +230,7 @@ fn each_guard_in_turn() {
         ),
         (
             "QUIC is policed",
-            PathView {
+            ClientView {
                 loss: [known(GOOD).loss[0], policed],
                 ..known(GOOD)
             },
@@ -240,7 +240,7 @@ fn each_guard_in_turn() {
         ),
         (
             "a path that is bad for both",
-            PathView {
+            ClientView {
                 loss: [policed; 2],
                 ..known(GOOD)
             },
@@ -293,7 +293,7 @@ fn only_who_may_hold_an_advertisement_is_told_to_forget_it() {
         ("its neighbours", neighbours, true, AltSvc::Clear),
     ];
     for (name, udp_prefix, advertised, want) in cases {
-        let view = PathView {
+        let view = ClientView {
             udp: Verdict::Failed(failure),
             udp_prefix,
             advertised,

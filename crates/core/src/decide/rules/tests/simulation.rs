@@ -9,7 +9,7 @@ use crate::decide::{Decision, Group, decide};
 use crate::model::Model;
 use crate::model::tests::synthetic;
 use crate::policy::{CongestionPolicy, MinCwnd, PolicyConfig};
-use crate::sample::{Observation, Outcome, PathSample, UdpEvent};
+use crate::sample::{Observation, Outcome, TransportSample, UdpEvent};
 use crate::table::{ClientTable, TableConfig};
 use hikyaku_units::arm::{Arm, Congestion, Version};
 use hikyaku_units::mix::{draw, mix};
@@ -125,7 +125,7 @@ impl World {
         };
         let packets_sent = 1500;
         let noisy_loss = network.loss * (1.0 + 0.3 * self.normal()).max(0.0);
-        self.observe(Observation::Path(PathSample {
+        self.observe(Observation::Path(TransportSample {
             version,
             congestion: Congestion::Cubic,
             packets_sent,

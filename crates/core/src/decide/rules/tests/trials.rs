@@ -6,7 +6,7 @@ use crate::model::tests::synthetic;
 use crate::policy::PolicyConfig;
 use crate::stat::Stat;
 use crate::udp::Verdict;
-use crate::view::PathView;
+use crate::view::ClientView;
 use hikyaku_units::arm::Version;
 
 #[test]
@@ -18,31 +18,31 @@ fn what_is_in_doubt_is_tried() {
     let none = Stat::default();
     let few = outcomes(0.0, 1.0);
     let enough = outcomes(0.0, 2.0);
-    let even = |version, [h2, h3]: [Stat; 2]| PathView {
+    let even = |version, [h2, h3]: [Stat; 2]| ClientView {
         choice: on(version, 99_999),
         outcome: over_cubic(h2, h3),
         ..known(EVEN)
     };
-    let sure = |loss, version| PathView {
+    let sure = |loss, version| ClientView {
         choice: on(version, 99_999),
         ..known(loss)
     };
-    let troubled = PathView {
+    let troubled = ClientView {
         udp: Verdict::Doubtful,
         ..even(Version::H2, [enough, none])
     };
-    let disappointing = PathView {
+    let disappointing = ClientView {
         own_outcome: over_cubic(none, outcomes(0.8, 3.0)),
         outcome: over_cubic(none, outcomes(0.8, 3.0)),
         ..sure(BAD, Version::H3)
     };
-    let tried_in_vain = PathView {
+    let tried_in_vain = ClientView {
         own_outcome: over_cubic(outcomes(1.5, 1.0), outcomes(0.8, 3.0)),
         outcome: over_cubic(outcomes(1.5, 1.0), outcomes(0.8, 3.0)),
         ..disappointing
     };
     // name, view, version tried
-    let cases: &[(&str, PathView, Option<Version>)] = &[
+    let cases: &[(&str, ClientView, Option<Version>)] = &[
         (
             "HTTP/2 never seen",
             even(Version::H3, [none, enough]),

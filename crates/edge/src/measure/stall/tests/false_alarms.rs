@@ -134,7 +134,7 @@ fn what_was_sent_again_and_had_come_tells_of_a_false_alarm() {
         assert_eq!(of_kind(resumed), Some(260));
         let patience = watch.patience.0;
         let told = of_kind(|signal| matches!(signal, Signal::Delivered));
-        assert_eq!(told.is_some(), patience > LEAST_PATIENCE);
+        assert_eq!(told.is_some(), patience > MIN_PATIENCE);
         told
     };
     assert_eq!(delivered(40), Some(300));
@@ -152,12 +152,12 @@ fn more_than_was_sent_since_tells_of_a_false_alarm() {
         let mut watch = Watch::new(start, MS * ACK_DELAY);
         let mut alarm = None;
         (0..600_u32).find_map(|now| {
-            let of_kick = if alarm.is_some() { 10 } else { 0 };
+            let of_failover = if alarm.is_some() { 10 } else { 0 };
             let resumed = u64::from(now.saturating_sub(260));
             let of_former = if pause { 4 * resumed } else { 0 };
             let acked =
                 4 * u64::from(now.min(200).saturating_sub(RTT)) + (of_former + 2 * resumed.min(5));
-            let sent = 4 * u64::from(now.min(205)) + of_kick + 6 * resumed;
+            let sent = 4 * u64::from(now.min(205)) + of_failover + 6 * resumed;
             let flight = Flight {
                 former: acked.min(600),
                 resent: 1,

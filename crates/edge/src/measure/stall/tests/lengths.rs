@@ -152,5 +152,5 @@ fn a_short_path_is_not_taken_for_a_deep_queue_that_was_left() {
         moved.is_some_and(|at| (595..615).contains(&at)),
         "{moved:?}"
     );
-    assert_eq!(watch.patience.0, LEAST_PATIENCE);
+    assert_eq!(watch.patience.0, MIN_PATIENCE);
 }

@@ -95,7 +95,7 @@ impl Feed {
     /// Has it begin a command; [`Self::done`] is to follow.
     pub(super) fn begin(&mut self, command: &str) -> Result<(), RunError> {
         writeln!(self.input, "{command}")
-            .attempt(|| format!("telling `hikyaku-bgp-feed` to {}", first_word(command)))
+            .attempt(|| format!("notifying `hikyaku-bgp-feed` to {}", first_word(command)))
     }
 
     /// Waits for the end of what was begun.

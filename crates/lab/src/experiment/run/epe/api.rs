@@ -41,13 +41,13 @@ pub(crate) struct Reach {
     /// The path's name.
     pub(crate) name: String,
     /// What it may be used for.
-    pub(crate) state: PathState,
+    pub(crate) state: EgressState,
 }
 
 /// What a path may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum PathState {
+pub(crate) enum EgressState {
     /// Everything.
     Up,
     /// What uses it already.
@@ -154,7 +154,7 @@ mod tests {
         assert!(asked.starts_with("GET /v1/lookup?client=::1 HTTP/1.0\r\n"));
         let want = Reach {
             name: "a".to_owned(),
-            state: PathState::Draining,
+            state: EgressState::Draining,
         };
         let found = found.unwrap();
         assert_eq!(found.best.as_deref(), Some("a"));

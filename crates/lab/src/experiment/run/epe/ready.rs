@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Socket, Type};
 
 use super::super::error::RunError;
-use super::api::{PathState, Reach};
+use super::api::{EgressState, Reach};
 use super::{CLIENT, READY_LIMIT, SERVER, Side, TestBed};
 
 impl TestBed {
@@ -46,7 +46,7 @@ impl TestBed {
         let lookup = server.lookup(CLIENT)?;
         for side in Side::ALL {
             let name = side.path();
-            let up = |path: &&Reach| path.name == name && path.state == PathState::Up;
+            let up = |path: &&Reach| path.name == name && path.state == EgressState::Up;
             if !lookup.paths.iter().any(|path| up(&path)) {
                 return Ok(Some(format!("`{name}` does not reach the client")));
             }

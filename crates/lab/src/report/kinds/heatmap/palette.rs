@@ -8,7 +8,7 @@ use crate::report::plot;
 use crate::report::sample::Value;
 
 /// Colours end where one arm takes this many times as long as the other.
-const MOST_RATIO: f64 = 4.0;
+const MAX_RATIO: f64 = 4.0;
 
 /// From values to colours.
 pub(super) struct Palette {
@@ -27,7 +27,7 @@ impl Palette {
             let most = low
                 .abs()
                 .max(high.abs())
-                .clamp(1.25_f64.ln(), MOST_RATIO.ln());
+                .clamp(1.25_f64.ln(), MAX_RATIO.ln());
             return Self {
                 diverging,
                 log: false,

@@ -203,7 +203,7 @@ impl Vty {
 
     /// Does a command, and tells when it was sent.
     pub(in super::super) fn command(&mut self, command: &str) -> Result<Duration, RunError> {
-        let doing = || format!("telling `bgpd`: {command}");
+        let doing = || format!("notifying `bgpd`: {command}");
         let began = clock::now();
         self.0
             .write_all(format!("{command}\0").as_bytes())

@@ -1,0 +1,328 @@
+//! What is kept for a client, a prefix or an AS.
+
+use std::time::Duration;
+
+use super::{Candidates, Carrier, EgressId, Phase, RouteObservation, Wants};
+use crate::estimate::LossCount;
+use crate::stat::{Stat, faded};
+use hikyaku_units::Secs;
+
+/// What is known of one carrier for a client, a prefix or an AS, in 68 bytes.
+///
+/// For a client goodput and RTT are as they are (natural logarithms of bit/s and of seconds); for prefixes
+/// and ASes they are by how much they differ between carriers, since clients have access lines of all
+/// sorts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct CarrierStats {
+    pub(super) carrier: Carrier,
+    /// Stalls in a row, of which each doubled the time that it is avoided.
+    pub(super) strikes: u8,
+    /// Whose stall it is avoided for.
+    pub(super) stalled_by: StalledBy,
+    /// Time that the counts are faded to: that of the last observation.
+    pub(super) at: Secs,
+    /// By [`Phase`].
+    pub(super) goodput: [Stat; Phase::ALL.len()],
+    pub(super) rtt: Stat,
+    pub(super) loss: LossCount,
+    pub(super) stalls: StallCount,
+    pub(super) avoided_until: Secs,
+}
+
+/// Stalls and the time in which they were seen, faded.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct StallCount {
+    pub(super) stalls: f32,
+    /// Seconds of them.
+    pub(super) stalled: f32,
+    /// Seconds of sending.
+    pub(super) observed: f32,
+}
+
+impl StallCount {
+    fn fade(&mut self, share: f32) {
+        self.stalls *= share;
+        self.stalled *= share;
+        self.observed *= share;
+    }
+
+    /// These and those of `other`, whose time counts as at most `max_secs`.
+    pub(super) fn joined(&self, other: &Self, max_secs: f32) -> Self {
+        let share = if other.observed > max_secs {
+            max_secs / other.observed
+        } else {
+            1.0
+        };
+        Self {
+            stalls: self.stalls + share * other.stalls,
+            stalled: self.stalled + share * other.stalled,
+            observed: self.observed + share * other.observed,
+        }
+    }
+}
+
+/// The client whose stall a carrier is avoided for: by itself alone, since it may be its own trouble, until
+/// a second one stalls, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct StalledBy(pub(super) u16);
+
+impl StalledBy {
+    const SEVERAL: Self = Self(u16::MAX);
+
+    /// `client` is its number.
+    pub(super) const fn client(client: u64) -> Self {
+        Self((client % u16::MAX as u64) as u16)
+    }
+
+    fn concerns(self, client: Self) -> bool {
+        self == client || self == Self::SEVERAL
+    }
+}
+
+impl CarrierStats {
+    pub(super) fn none(carrier: Carrier) -> Self {
+        Self {
+            carrier,
+            strikes: 0,
+            stalled_by: StalledBy::default(),
+            at: Secs::default(),
+            goodput: Default::default(),
+            rtt: Stat::default(),
+            loss: LossCount::default(),
+            stalls: StallCount::default(),
+            avoided_until: Secs::default(),
+        }
+    }
+
+    /// Time of the last observation; `None` before the first.
+    pub(super) fn last_seen(&self) -> Option<Secs> {
+        (self.at != Secs::default()).then_some(self.at)
+    }
+
+    /// Until when it says anything that is not faded.
+    pub(super) fn last(&self) -> Secs {
+        self.at.max(self.avoided_until)
+    }
+
+    /// Brings all counts to `now`.
+    pub(super) fn fade_to(&mut self, now: Secs, half_life: Duration) {
+        let elapsed = now.since(self.at);
+        if !elapsed.is_zero() {
+            let share = faded(elapsed.as_secs_f32(), half_life.as_secs_f32());
+            for goodput in &mut self.goodput {
+                goodput.fade(share);
+            }
+            self.rtt.fade(share);
+            self.loss.fade(share);
+            self.stalls.fade(share);
+        }
+        self.at = self.at.max(now);
+    }
+
+    /// Counts what needs no comparison between carriers.
+    pub(super) fn count(&mut self, seen: &RouteObservation) {
+        self.loss.add(seen.packets_sent, seen.packets_lost);
+        self.stalls.stalled += seen.stalled.as_secs_f32();
+        self.stalls.observed += seen.duration.as_secs_f32();
+    }
+
+    /// For how much longer a client avoids it; `None` where it does not.
+    pub(super) fn avoided_for(&self, client: StalledBy, now: Secs) -> Option<Duration> {
+        let avoided = self.avoided_until > now && self.stalled_by.concerns(client);
+        avoided.then(|| self.avoided_until.since(now))
+    }
+
+    /// Avoids it: at first for `least`, and for twice as long with each stall that comes before it has gone
+    /// well for as long as it was avoided, up to `most`. Returns whether it was not avoided before.
+    pub(super) fn avoid(
+        &mut self,
+        client: StalledBy,
+        now: Secs,
+        [least, most]: [Duration; 2],
+    ) -> bool {
+        if self.avoided_until > now {
+            // The same failure, as another connection or another client has met it.
+            if self.stalled_by != client {
+                self.stalled_by = StalledBy::SEVERAL;
+            }
+            return false;
+        }
+        let hold = |strikes: u8| {
+            let doubled = 1u32.checked_shl(u32::from(strikes).saturating_sub(1));
+            least.saturating_mul(doubled.unwrap_or(u32::MAX)).min(most)
+        };
+        let again = now <= self.avoided_until.saturating_add(hold(self.strikes));
+        self.strikes = if again {
+            self.strikes.saturating_add(1)
+        } else {
+            1
+        };
+        self.avoided_until = now.saturating_add(hold(self.strikes));
+        self.stalled_by = client;
+        true
+    }
+
+    /// Takes it back that it is avoided for a stall of `client`'s alone.
+    pub(super) fn absolve(&mut self, client: StalledBy) {
+        if self.stalled_by == client {
+            self.avoided_until = Secs::default();
+            self.strikes = 0;
+        }
+    }
+}
+
+/// What a client is kept on by a criterion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// The egress route that it is steered onto.
+    pub(super) egress: Option<EgressId>,
+    /// Whether several are used together by those who can.
+    pub(super) aggregated: bool,
+}
+
+/// What is known for a client, a prefix or an AS.
+///
+/// What is avoided is kept for prefixes, what is kept to and whether stalls are their own for clients.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Record {
+    /// In no order.
+    carriers: Vec<CarrierStats>,
+    pub(super) kept: [Kept; Wants::KEPT],
+    /// Until then stalls are the client's own.
+    pub(super) blameless_until: Secs,
+}
+
+impl Record {
+    /// What is known of a carrier, faded to `now`; made if need be.
+    pub(super) fn carrier(
+        &mut self,
+        carrier: Carrier,
+        now: Secs,
+        half_life: Duration,
+    ) -> &mut CarrierStats {
+        let known = self
+            .carriers
+            .iter()
+            .position(|stats| stats.carrier == carrier);
+        let place = known.unwrap_or_else(|| {
+            // Most prefixes see two or three: no room for those that never come.
+            self.carriers.reserve_exact(1);
+            self.carriers.push(CarrierStats::none(carrier));
+            self.carriers.len() - 1
+        });
+        let stats = &mut self.carriers[place];
+        stats.fade_to(now, half_life);
+        stats
+    }
+
+    /// Takes it back that these routes are avoided for a stall of `client`'s alone.
+    pub(super) fn absolve(&mut self, candidates: &Candidates, client: StalledBy) {
+        for stats in self.singles_mut(candidates) {
+            stats.absolve(client);
+        }
+    }
+
+    /// Takes the last stall of each of these routes back.
+    pub(super) fn uncount_stalls(
+        &mut self,
+        candidates: &Candidates,
+        now: Secs,
+        half_life: Duration,
+    ) {
+        for stats in self.singles_mut(candidates) {
+            stats.fade_to(now, half_life);
+            stats.stalls.stalls = (stats.stalls.stalls - 1.0).max(0.0);
+        }
+    }
+
+    fn singles_mut(&mut self, candidates: &Candidates) -> impl Iterator<Item = &mut CarrierStats> {
+        let candidates = *candidates;
+        self.carriers.iter_mut().filter(move |stats| {
+            let mut singles = candidates.singles().iter();
+            singles.any(|route| route.carrier(candidates.plain_is) == stats.carrier)
+        })
+    }
+
+    /// Forgets a carrier, and that it is kept. Returns whether anything was.
+    pub(super) fn forget(&mut self, egress: EgressId) -> bool {
+        let known = self.egresses().any(|other| other == egress);
+        self.carriers
+            .retain(|stats| stats.carrier != Carrier::egress(egress));
+        for kept in &mut self.kept {
+            kept.egress = kept.egress.filter(|kept| *kept != egress);
+        }
+        known
+    }
+
+    /// The carriers of which something is known.
+    pub(super) fn carriers(&self) -> &[CarrierStats] {
+        &self.carriers
+    }
+
+    /// The egress routes of which something is known or which are kept to.
+    pub(super) fn egresses(&self) -> impl Iterator<Item = EgressId> {
+        let carriers = self.carriers.iter();
+        let known = carriers.filter_map(|stats| stats.carrier.as_egress());
+        known.chain(self.kept.iter().filter_map(|kept| kept.egress))
+    }
+
+    /// Takes what is known of a carrier, unless something is already.
+    pub(super) fn put(&mut self, stats: CarrierStats) {
+        let mut known = self.carriers.iter();
+        if !known.any(|known| known.carrier == stats.carrier) {
+            self.carriers.reserve_exact(1);
+            self.carriers.push(stats);
+        }
+    }
+
+    /// All carriers, faded to `now`.
+    pub(super) fn snapshot(&self, now: Secs, half_life: Duration) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        for stats in &self.carriers {
+            let mut stats = *stats;
+            let at = stats.at;
+            stats.fade_to(now, half_life);
+            stats.at = at;
+            snapshot.0[stats.carrier.index()] = stats;
+        }
+        snapshot
+    }
+
+    /// Whether a client avoids each of the single routes that it may get.
+    pub(super) fn all_avoided(
+        &self,
+        candidates: &Candidates,
+        client: StalledBy,
+        now: Secs,
+    ) -> bool {
+        candidates.singles().iter().all(|route| {
+            let carrier = route.carrier(candidates.plain_is);
+            let of = |stats: &&CarrierStats| stats.carrier == carrier;
+            let stats = self.carriers.iter().find(of);
+            stats.is_some_and(|stats| stats.avoided_for(client, now).is_some())
+        })
+    }
+}
+
+/// What a client, a prefix or an AS knows of all carriers at one time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Snapshot(pub(super) [CarrierStats; Carrier::COUNT]);
+
+impl Default for Snapshot {
+    fn default() -> Self {
+        Self(std::array::from_fn(|place| {
+            CarrierStats::none(Carrier(place as u8))
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CarrierStats, Record};
+
+    #[test]
+    fn records_are_small() {
+        let sizes = [size_of::<CarrierStats>(), size_of::<Record>()];
+        assert!(sizes[0] <= 68 && sizes[1] <= 40, "{sizes:?} bytes");
+    }
+}

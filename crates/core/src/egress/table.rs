@@ -1,0 +1,388 @@
+//! What is known of routes by client, prefix and AS, in bounded memory.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::compare::goodput_ln_ratio;
+use super::key::EgressKeys;
+use super::record::{CarrierStats, Record, Snapshot, StalledBy};
+use super::store::Store;
+use super::view::{self, Levels};
+use super::{
+    Candidates, Carrier, EgressId, EgressKey, EgressNames, NetworkSummary, RouteDecision,
+    RouteObservation, RouteQuality, RouteView, Wants,
+};
+use crate::codec::DecodeError;
+use crate::policy::PolicyConfig;
+use crate::table::Scope;
+use crate::view::client_number;
+use hikyaku_units::{Secs, Timestamp};
+
+/// How large a table is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteTableConfig {
+    /// Most records (clients, prefixes and ASes) that it holds; from 16 to 2^30, else the nearer of these.
+    pub max_records: usize,
+    /// Secret that keeps clients from choosing addresses that collide in the index.
+    pub hash_key: [u64; 2],
+    /// Whether changes are noted for [`RouteTable::drain_changes`].
+    pub journal: bool,
+}
+
+/// Changes for the store: first everything goes if it was cleared, then each record is put or removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouteChanges {
+    /// Everything was forgotten.
+    pub cleared: bool,
+    /// Records as bytes, for [`RouteTable::insert_encoded`]; `None` for those that went.
+    pub records: Vec<(EgressKey, Option<Box<[u8]>>)>,
+}
+
+impl RouteChanges {
+    /// Whether nothing changed.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        !self.cleared && self.records.is_empty()
+    }
+
+    /// These, and then `later` ones.
+    #[must_use]
+    pub fn then(mut self, later: Self) -> Self {
+        if later.cleared {
+            return later;
+        }
+        self.records.extend(later.records);
+        self
+    }
+}
+
+/// What is known of routes, by client (an IPv4 address, an IPv6 /56), prefix (/24, /48) and client AS.
+///
+/// A client is what has an access line of its own; neighbours share egress routes, but not how fast that is. So
+/// goodput and RTT are kept for clients as they are, for prefixes and ASes as differences between routes.
+///
+/// A record takes about 70 bytes and 68 for each carrier that was seen: 140 for a client that has only
+/// met one, 270 for a prefix with three, 1.3 kB at most. Evicted are those that were not used for longest.
+///
+/// What an AS knows spans all its prefixes, so keep one table, not shards: no operation takes much more
+/// than a microsecond.
+#[derive(Debug)]
+pub struct RouteTable {
+    records: Store<EgressKey, Record>,
+    policy: Arc<PolicyConfig>,
+}
+
+/// Whom a stall was laid on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// The route: it is avoided until then.
+    Route {
+        /// When it may be chosen again.
+        until: Timestamp,
+    },
+    /// The client: all its routes have stalled, or there is no other. None is avoided.
+    Client,
+}
+
+impl RouteTable {
+    /// An empty table. Memory grows with its records.
+    #[must_use]
+    pub fn new(config: RouteTableConfig, policy: Arc<PolicyConfig>) -> Self {
+        let max = config.max_records.clamp(MIN_RECORDS, MAX_RECORDS);
+        Self {
+            records: Store::new(max, config.hash_key, config.journal),
+            policy,
+        }
+    }
+
+    /// Other settings from now on. What was learnt is kept.
+    pub fn reconfigure(&mut self, policy: Arc<PolicyConfig>) {
+        self.policy = policy;
+    }
+
+    /// Takes what a response has shown of its carrier ([`Route::carrier`](super::Route::carrier)). `asn` is
+    /// the client's AS, as far as it is known: the last of the AS path.
+    pub fn learn(
+        &mut self,
+        client: IpAddr,
+        asn: Option<u32>,
+        carrier: Carrier,
+        seen: &RouteObservation,
+        now: Timestamp,
+    ) {
+        let now = Secs::from(now);
+        let half_life = self.policy.half_life.route;
+        let keys = EgressKeys::of(client, asn);
+        let before = self.snapshot(keys.own, now);
+        for key in keys.wider() {
+            let known = self.snapshot(key, now);
+            let record = self.records.entry(key);
+            view::contrast(&before, &known, carrier, seen, |carrier, measured, stat| {
+                *measured.of_mut(record.carrier(carrier, now, half_life)) = stat;
+            });
+            record.carrier(carrier, now, half_life).count(seen);
+        }
+        let record = self.records.entry(keys.own);
+        let stats = record.carrier(carrier, now, half_life);
+        view::learn_own(stats, seen);
+        stats.count(seen);
+    }
+
+    /// Takes a stall of a carrier, when it is noticed: the client avoids it at once, and with a second
+    /// client of its prefix all of the prefix do. It does so for `policy.avoid_min` at first, or as much less
+    /// as the others carry less (at least 2 s): a pause may look like a stall.
+    ///
+    /// When all single routes of `candidates`, which are the client's, have stalled within the time that they
+    /// are avoided, it is not theirs: the blame is withdrawn, and for `policy.avoid_min` none is blamed for
+    /// stalls of this client.
+    pub fn stalled(
+        &mut self,
+        client: IpAddr,
+        asn: Option<u32>,
+        carrier: Carrier,
+        candidates: &Candidates,
+        now: Timestamp,
+    ) -> Blame {
+        let first = self.first_hold(&self.view(client, asn, now), carrier, candidates);
+        let holds = [first, self.policy.avoid_max];
+        let now = Secs::from(now);
+        let who = StalledBy::client(client_number(client));
+        let half_life = self.policy.half_life.route;
+        let keys = EgressKeys::of(client, asn);
+        let own = self.records.entry(keys.own);
+        if now < own.blameless_until {
+            return Blame::Client;
+        }
+        let prefix = self.records.entry(keys.prefix);
+        let stats = prefix.carrier(carrier, now, half_life);
+        let is_new = stats.avoid(who, now, holds);
+        let left = stats.avoided_for(who, now).unwrap_or_default();
+        let is_the_clients = prefix.all_avoided(candidates, who, now);
+        if is_the_clients {
+            prefix.absolve(candidates, who);
+            let until = now.saturating_add(self.policy.avoid_min);
+            self.records.entry(keys.own).blameless_until = until;
+        }
+        for key in keys.all() {
+            let record = self.records.entry(key);
+            if is_new {
+                record.carrier(carrier, now, half_life).stalls.stalls += 1.0;
+            }
+            if is_the_clients {
+                record.uncount_stalls(candidates, now, half_life);
+            }
+        }
+        if is_the_clients {
+            return Blame::Client;
+        }
+        Blame::Route {
+            until: now.saturating_add(left).timestamp(),
+        }
+    }
+
+    /// How long a carrier is avoided at first.
+    fn first_hold(&self, view: &RouteView, carrier: Carrier, candidates: &Candidates) -> Duration {
+        let whole = self.policy.avoid_min;
+        let singles = candidates.singles().iter();
+        let others = singles
+            .map(|route| route.carrier(candidates.plain_is))
+            .filter(|other| *other != carrier)
+            .map(|other| view.of(other));
+        let own = view.of(carrier);
+        let works = |other: &&RouteQuality| other.avoided_for.is_none();
+        let best = others
+            .filter(works)
+            .filter_map(|other| goodput_ln_ratio(other, own))
+            .max_by(f32::total_cmp);
+        match best {
+            Some(best) if best < 0.0 => {
+                let share = best.exp();
+                // Times are kept in seconds.
+                let hold = (whole.as_secs_f32() * share).round() as u64;
+                Duration::from_secs(hold).max(MIN_HOLD.min(whole))
+            }
+            _ => whole,
+        }
+    }
+
+    /// Takes it back that a carrier has stalled for a client: what was under way has come after all. It is
+    /// avoided further where another client has met a stall, too. The silence counts as one.
+    pub fn delivers(&mut self, client: IpAddr, carrier: Carrier, now: Timestamp) {
+        let who = StalledBy::client(client_number(client));
+        let half_life = self.policy.half_life.route;
+        let prefix = self.records.entry(EgressKeys::of(client, None).prefix);
+        prefix
+            .carrier(carrier, Secs::from(now), half_life)
+            .absolve(who);
+    }
+
+    /// Takes that a decision was applied, so that the client is kept on it where that is steady.
+    pub fn decided(&mut self, client: IpAddr, wants: Wants, decision: &RouteDecision) {
+        let Some(kept) = decision.keeps else { return };
+        let own = EgressKeys::of(client, None).own;
+        let known = self.records.get(&own);
+        // Nothing is noted of a client of which nothing is known.
+        let before = known.map(|record| record.kept).unwrap_or_default();
+        if kept != before[wants.place()] {
+            self.records.entry(own).kept[wants.place()] = kept;
+        }
+    }
+
+    /// What is known for a client at `now`, for [`decide_route`](super::decide_route).
+    #[must_use]
+    pub fn view(&self, client: IpAddr, asn: Option<u32>, now: Timestamp) -> RouteView {
+        let own = EgressKeys::of(client, asn).own;
+        self.view_of(client, asn, self.records.get(&own), now)
+    }
+
+    /// The same for a client in the same prefix that has shown nothing yet.
+    #[must_use]
+    pub fn view_of_newcomer(&self, near: IpAddr, asn: Option<u32>, now: Timestamp) -> RouteView {
+        self.view_of(near, asn, None, now)
+    }
+
+    fn view_of(
+        &self,
+        client: IpAddr,
+        asn: Option<u32>,
+        own: Option<&Record>,
+        now: Timestamp,
+    ) -> RouteView {
+        let now = Secs::from(now);
+        let keys = EgressKeys::of(client, asn);
+        let half_life = self.policy.half_life.route;
+        let snapshot = |key: EgressKey| {
+            let record = self.records.get(&key)?;
+            Some(record.snapshot(now, half_life))
+        };
+        let levels = Levels {
+            own: own.map_or_else(Snapshot::default, |own| own.snapshot(now, half_life)),
+            prefix: snapshot(keys.prefix),
+            asn: keys.asn.and_then(snapshot),
+        };
+        let kept = own.map(|own| own.kept).unwrap_or_default();
+        RouteView::new(client_number(client), &levels, kept, now)
+    }
+
+    /// What is known of client ASes, those seen last first, at most `limit`. Looks at every record.
+    #[must_use]
+    pub fn networks(
+        &self,
+        names: &EgressNames,
+        now: Timestamp,
+        limit: usize,
+    ) -> Vec<NetworkSummary> {
+        let faded = (Secs::from(now), self.policy.half_life.route);
+        let of = |(key, record): (&EgressKey, &Record)| match key {
+            EgressKey::As(asn) => Some(NetworkSummary::of(*asn, record, names, faded)),
+            EgressKey::Net(_) => None,
+        };
+        let mut networks: Vec<_> = self.records.iter().filter_map(of).collect();
+        networks.sort_by_key(|network| (network.age, network.asn));
+        networks.truncate(limit);
+        networks
+    }
+
+    /// Forgets, and returns how many records went. ASes are forgotten with [`Scope::All`] alone.
+    pub fn forget(&mut self, scope: Scope) -> usize {
+        match scope {
+            Scope::All => self.records.clear(),
+            Scope::Address(addr) => {
+                let own = EgressKeys::of(addr, None).own;
+                self.records.retain(|key| *key != own)
+            }
+            Scope::Prefix(prefix) => self.records.retain(|key| !key.is_in(prefix)),
+        }
+    }
+
+    /// Forgets an egress route everywhere: its place was given to another.
+    pub fn forget_egress(&mut self, egress: EgressId) {
+        self.records.each(|record| record.forget(egress));
+    }
+
+    /// Up to about `limit` changes since the last call, for a store. `names` are those that the egress routes have
+    /// had since.
+    pub fn drain_changes(&mut self, limit: usize, names: &EgressNames) -> RouteChanges {
+        let mut changes = RouteChanges {
+            cleared: self.records.was_cleared(),
+            records: Vec::new(),
+        };
+        while changes.records.len() < limit
+            && let Some((key, record)) = self.records.next_change()
+        {
+            let encoded = record.map(|record| record.encode(names));
+            changes.records.push((key, encoded));
+        }
+        changes
+    }
+
+    /// Notes all records as changed, for a store that has lost them.
+    pub fn mark_all_changed(&mut self) {
+        self.records.each(|_| true);
+    }
+
+    /// Takes a record of the store. It is faded at `now` as if the server had run on, and egress routes get places in
+    /// `names` where they have none; what was not seen for ten half-lives is left out, and likewise egress routes for
+    /// which no place is left. A record of which nothing is of use leaves the store with the next changes;
+    /// what is used is no change. In a full table another one goes.
+    ///
+    /// # Errors
+    /// When the bytes are no record of this release's format; they leave the store, too.
+    pub fn insert_encoded(
+        &mut self,
+        key: EgressKey,
+        bytes: &[u8],
+        names: &mut EgressNames,
+        now: Timestamp,
+    ) -> Result<(), DecodeError> {
+        let now = Secs::from(now);
+        let oldest = self.policy.half_life.route.saturating_mul(KEPT_HALF_LIVES);
+        let of_use = |stats: &CarrierStats| now.since(stats.last()) <= oldest;
+        let record = match Record::decode(bytes, names, of_use) {
+            Ok(record) => record,
+            Err(error) => {
+                self.records.note_gone(key);
+                return Err(error);
+            }
+        };
+        if record.carriers().is_empty() && record.blameless_until <= now {
+            self.records.note_gone(key);
+        } else {
+            self.records.load(key, record);
+        }
+        Ok(())
+    }
+
+    /// Number of records.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether nothing is known.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Most records that the table holds.
+    #[must_use]
+    pub const fn capacity(&self) -> usize {
+        self.records.capacity()
+    }
+
+    fn snapshot(&self, key: EgressKey, now: Secs) -> Snapshot {
+        let record = self.records.get(&key);
+        let of = |record: &Record| record.snapshot(now, self.policy.half_life.route);
+        record.map(of).unwrap_or_default()
+    }
+}
+
+/// A route that has stalled is not tried again sooner.
+const MIN_HOLD: Duration = Duration::from_secs(2);
+/// After so many half-lives less than a thousandth is left.
+const KEPT_HALF_LIVES: u32 = 10;
+const MIN_RECORDS: usize = 16;
+/// Places are numbered in 32 bits.
+const MAX_RECORDS: usize = 1 << 30;

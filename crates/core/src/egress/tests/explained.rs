@@ -1,0 +1,169 @@
+//! What explanations say of routes.
+
+use super::*;
+use crate::egress::{KnownEgresses, RoutesExplanation, explain_routes};
+
+impl World {
+    fn explained(&self, present: EgressSet, up: EgressSet) -> RoutesExplanation {
+        let mut names = EgressNames::default();
+        names.update(&["transit-a", "transit-b", "peer-c", "peer-d"]);
+        explain_routes(
+            &self.table.view(addr(CLIENT), AS, self.now),
+            ("bulk", Criterion::Goodput.into()),
+            &self.candidates,
+            KnownEgresses {
+                names: &names,
+                present,
+                up,
+            },
+            &self.policy,
+            (Session(1), 1),
+        )
+    }
+}
+
+const FOURTH: EgressId = EgressId(3);
+
+fn three() -> EgressSet {
+    [BEST, OTHER, THIRD].into_iter().collect()
+}
+
+#[test]
+fn explanations_read_well() {
+    let mut world = World::new();
+    world.candidates.backup.insert(THIRD);
+    world.see(CLIENT, PLAIN, 16, 14, 40);
+    world.see(CLIENT, STEERED, 8, 28, 30);
+    world.pass(90);
+    world.stall(CLIENT, SEVERAL);
+    let explained = world.explained(three(), three());
+    assert_eq!(explained.to_string(), include_str!("explained.txt"));
+    let json = serde_json::to_string(&explained).unwrap();
+    assert_eq!(
+        serde_json::from_str::<RoutesExplanation>(&json).unwrap(),
+        explained
+    );
+}
+
+#[test]
+fn several_that_are_not_better_are_why_the_single_one_is_taken() {
+    let mut world = World::new();
+    world.see(CLIENT, PLAIN, 16, 20, 30);
+    world.see(CLIENT, SEVERAL, 16, 15, 30);
+    let explained = world.explained(three(), three());
+    assert_eq!(
+        (explained.reason_code.as_str(), explained.reason.as_str()),
+        (
+            "no_gain",
+            "plain: no other surely gains enough; aggregate has goodput -25 %, surely -31 %"
+        )
+    );
+}
+
+#[test]
+fn each_route_has_its_verdict() {
+    type Change = fn(&mut World);
+    // case, what happens, the route, its code, its verdict
+    let cases: [(&str, Change, &str, &str, &str); 12] = [
+        ("the chosen one", |_| (), "plain", "chosen", "chosen"),
+        (
+            "worse",
+            |world| world.see(CLIENT, SEVERAL, 16, 15, 30),
+            "aggregate",
+            "not_better",
+            "not better than plain: 15 Mbit/s against 20 Mbit/s",
+        ),
+        (
+            "a little better",
+            |world| world.see(CLIENT, STEERED, 16, 22, 30),
+            "transit-b",
+            "not_better",
+            "not surely 5 % better than plain: 22 Mbit/s against 20 Mbit/s (goodput +10 %, surely +1.4 %)",
+        ),
+        (
+            "hardly known",
+            |world| world.see(CLIENT, STEERED, 3, 19, 30),
+            "transit-b",
+            "too_few_samples",
+            "too few samples: 3 of 4",
+        ),
+        (
+            "plain is hardly known",
+            |world| {
+                world.table.forget(Scope::All);
+                world.see(CLIENT, STEERED, 16, 19, 30);
+                world.see(CLIENT, PLAIN, 1, 19, 30);
+            },
+            "transit-b",
+            "too_few_samples",
+            "too few samples of plain: 1 of 4",
+        ),
+        (
+            "several have stalled",
+            |world| {
+                world.see(CLIENT, SEVERAL, 16, 40, 30);
+                world.stall(CLIENT, SEVERAL);
+            },
+            "aggregate",
+            "avoided",
+            "avoided for 5 s",
+        ),
+        (
+            "a backup",
+            |world| world.candidates.backup.insert(THIRD),
+            "peer-c",
+            "backup",
+            "backup, taken only while the others stall",
+        ),
+        (
+            "no MPTCP",
+            |world| {
+                world.see(CLIENT, SEVERAL, 16, 40, 30);
+                world.candidates.mptcp = Mptcp::None;
+            },
+            "aggregate",
+            "no_mptcp",
+            "only for connections with MPTCP",
+        ),
+        (
+            "the operator allows others",
+            |world| {
+                world.candidates.mode = Mode::Steered;
+                world.candidates.allowed = three().without([OTHER].into_iter().collect());
+            },
+            "transit-b",
+            "ruled_out",
+            "ruled out by policy",
+        ),
+        (
+            "held back",
+            |world| {
+                world.policy = Arc::new(PolicyConfig {
+                    holdback: 1.0,
+                    ..PolicyConfig::default()
+                });
+            },
+            "transit-b",
+            "hold_back",
+            "not compared, since the client is held back",
+        ),
+        (
+            "no route to the client",
+            |world| world.candidates.egresses.remove(THIRD),
+            "peer-c",
+            "unreachable",
+            "does not reach the client",
+        ),
+        ("down", |_| (), "peer-d", "not_up", "not up"),
+    ];
+    let present: EgressSet = [BEST, OTHER, THIRD, FOURTH].into_iter().collect();
+    for (case, change, route, code, verdict) in cases {
+        let mut world = World::new();
+        world.see(CLIENT, PLAIN, 16, 20, 30);
+        change(&mut world);
+        let explained = world.explained(present, three());
+        let found = explained.routes.iter().find(|told| told.route == route);
+        let found = found.map(|told| (&*told.verdict_code, &*told.verdict));
+        assert_eq!(found, Some((code, verdict)), "{case}: {explained}");
+    }
+}
