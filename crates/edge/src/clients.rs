@@ -23,8 +23,8 @@ use hikyaku_units::arm::{ByTransport, CongestionSet, Transport};
 use hikyaku_units::{Rate, Timestamp};
 use parking_lot::Mutex;
 
+use crate::clock::Clock;
 use crate::config::Config;
-use crate::shared::Clock;
 use crate::transport::TransportChoice;
 
 /// Tables side by side. An address and its prefixes are always in the same one.

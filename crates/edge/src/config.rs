@@ -13,8 +13,8 @@ use hikyaku_units::{ByteSize, Rate};
 use serde::Deserialize;
 
 use crate::egress::{ClassConfig, EgressConfig};
-use crate::serve::FIRST_WINDOW;
 use crate::shards::ShardsConfig;
+use crate::uploads::FIRST_WINDOW;
 use hikyaku_content::{FilesConfig, ProxyConfig};
 
 pub use address::{ListenAddress, ParseAddressError};

@@ -19,15 +19,17 @@ use http::{HeaderMap, HeaderValue, header};
 
 use crate::access_log::{Entry, Time};
 use crate::budget::Account;
+use crate::clock;
 use crate::egress::{ConnRoute, Reroute};
 use crate::events::Event;
 use crate::limits::Memory;
 use crate::measure::{Exchange, Ledger, Snapshot};
 use crate::metrics::AltSvcAction;
 use crate::mptcp::Mptcp;
-use crate::serve::{FIRST_WINDOW, Pacer, UploadWindow};
+use crate::pace::Pacer;
 use crate::shared::Shared;
 use crate::transport::TransportChoice;
+use crate::uploads::{FIRST_WINDOW, UploadWindow};
 use choice::Choice;
 use hikyaku_content::Peer;
 
@@ -111,7 +113,7 @@ impl Conn {
             peer,
             ledger,
             shared,
-            opened: Instant::now(),
+            opened: clock::now(),
             advertised_after: AtomicU64::new(0),
             seen_on_tcp: AtomicBool::new(false),
             follows: AtomicBool::new(false),
@@ -152,7 +154,7 @@ impl Conn {
 
     /// How long the connection has been open.
     pub(crate) fn age(&self) -> Duration {
-        self.opened.elapsed()
+        clock::since(self.opened)
     }
 
     /// The memory that its responses may use.
@@ -353,7 +355,7 @@ impl Conn {
     fn is_outdated(&self) -> bool {
         let choice = self.choice.load();
         choice.epoch != self.shared.clients.epoch(self.client())
-            || choice.at.elapsed() > DECISION_AGE
+            || clock::since(choice.at) > DECISION_AGE
     }
 
     fn decide(&self) {

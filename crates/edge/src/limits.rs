@@ -15,7 +15,7 @@ use crate::budget::{Account, Pool, Pools};
 use crate::config::Limits;
 use crate::live::LiveConnection;
 use crate::metrics::Refusal;
-use crate::serve::UploadMemory;
+use crate::uploads::UploadMemory;
 
 /// Connections are counted in this many tables, so that few accepts meet in one.
 const SHARDS: usize = 64;

@@ -371,3 +371,6 @@ pub(crate) fn add(counter: &AtomicU64, n: u64) {
 fn value(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
+
+#[cfg(test)]
+mod tests;

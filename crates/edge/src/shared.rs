@@ -2,25 +2,25 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Once};
-use std::time::{Instant, SystemTime};
 
 use arc_swap::{ArcSwap, Guard};
 use hikyaku_core::sample::{Observation, UdpEvent};
-use hikyaku_units::Timestamp;
 use hikyaku_units::arm::{Congestion, Transport};
 use tokio_util::sync::CancellationToken;
 
 use crate::access_log::AccessLog;
 use crate::admin::Reloads;
 use crate::clients::{Changes, Clients};
+use crate::clock::{self, Clock};
 use crate::config::Config;
 use crate::egress::Egress;
 use crate::events::{Event, Events};
 use crate::limits::{Connections, OnceASecond};
+use crate::marked::Marks;
 use crate::measure::Socket;
 use crate::metrics::{Metrics, Refusal, UDP_EVENTS};
 use crate::qlog::Traces;
-use crate::serve::{Marks, Turns};
+use crate::serve::Turns;
 use crate::shards::Shards;
 use crate::tcp_cc::{Control, Controls};
 use crate::tls::Certificate;
@@ -194,7 +194,7 @@ impl Shared {
     /// second.
     pub(crate) fn refuse(&self, client: IpAddr, refusal: Refusal) {
         self.metrics.on_refusal(refusal);
-        let Some(unsaid) = self.refusals.say(Instant::now()) else {
+        let Some(unsaid) = self.refusals.say(clock::now()) else {
             return;
         };
         let limits = &self.live.load().config.limits;
@@ -221,33 +221,5 @@ impl Shared {
         self.metrics.on_udp(name);
         self.events.send(|| Event::udp(client, name));
         self.clients.observe(client, &Observation::Udp(event));
-    }
-}
-
-/// The time as `core` counts it: that of the system when the server started, and from
-/// then on never back.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
-    started: Instant,
-    epoch: Timestamp,
-}
-
-impl Clock {
-    pub(crate) fn start() -> Self {
-        let since_epoch = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
-        Self {
-            started: Instant::now(),
-            epoch: Timestamp::from_micros(0).saturating_add(since_epoch),
-        }
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        self.epoch.saturating_add(self.started.elapsed())
-    }
-
-    pub(crate) fn uptime(&self) -> std::time::Duration {
-        self.started.elapsed()
     }
 }

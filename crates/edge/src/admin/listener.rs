@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::accept::AcceptFailures;
+use crate::clock;
 use crate::config::{AdminConfig, ListenAddress};
 use crate::listen::{bind_each, is_absent};
 use crate::seldom::Seldom;
@@ -66,7 +67,7 @@ pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>, end: Cance
             }
         };
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            if full.is_due(Instant::now()) {
+            if full.is_due(clock::now()) {
                 tracing::warn!("admin connections beyond {MAX_CONNECTIONS} are closed");
             }
             continue;

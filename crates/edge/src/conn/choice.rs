@@ -6,6 +6,7 @@ use hikyaku_core::decide::{AltSvc, Decision};
 use hikyaku_units::arm::Version;
 use http::HeaderValue;
 
+use crate::clock;
 use crate::metrics::AltSvcAction;
 use hikyaku_content::Peer;
 
@@ -37,7 +38,7 @@ impl Choice {
             decision,
             header,
             action,
-            at: Instant::now(),
+            at: clock::now(),
             epoch,
         }
     }

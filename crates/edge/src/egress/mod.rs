@@ -42,10 +42,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clients::{SEED, random};
+use crate::clock::Clock;
 use crate::config::Config;
+use crate::marked::Marks;
 use crate::mptcp::MptcpGate;
-use crate::serve::Marks;
-use crate::shared::Clock;
 
 pub(crate) use classes::{ClassId, Classes, Content};
 pub use config::{ClassConfig, EgressConfig, MptcpFor, Steer};

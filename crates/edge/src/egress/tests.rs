@@ -18,10 +18,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{Classes, ConnRoute, Egress, EgressConfig, MptcpGate, PolicyConfig, SteerBy};
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::measure::Ledger;
 use crate::mptcp::Mptcp;
-use crate::shared::Clock;
 use agent::{Agent, MARK_A, MARK_B, path};
 
 /// A test that waits longer has failed.

@@ -12,6 +12,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use parking_lot::Mutex;
 
 use crate::budget::Account;
+use crate::clock;
 use crate::egress::Outstanding;
 use hikyaku_content::{BoxError, ErrorReason};
 
@@ -39,7 +40,7 @@ pub(crate) struct Exchange {
 impl Exchange {
     pub(super) fn of<B>(request: &Request<B>) -> Self {
         let headers = request.headers();
-        let now = Instant::now();
+        let now = clock::now();
         Self {
             started: now,
             written: now,
@@ -167,7 +168,7 @@ impl Ledger {
     /// For how long so far exchanges were open that all waited for content.
     pub(crate) fn starved(&self) -> Duration {
         let state = self.state.lock();
-        let now = state.starving_since.map(|since| since.elapsed());
+        let now = state.starving_since.map(clock::since);
         state.starved + now.unwrap_or_default()
     }
 
@@ -228,7 +229,7 @@ impl Ledger {
             state.note_starving();
         }
         if state.load.in_flight == 0 {
-            state.idle_since = Some(Instant::now());
+            state.idle_since = Some(clock::now());
         }
         state.written.extend(exchange);
         drop(state);
@@ -239,7 +240,7 @@ impl Ledger {
 impl State {
     fn opened(&mut self) {
         if self.load.in_flight == 1 {
-            self.busy_since = Some(Instant::now());
+            self.busy_since = Some(clock::now());
         }
         self.note_starving();
     }
@@ -247,9 +248,9 @@ impl State {
     fn note_starving(&mut self) {
         let starving = self.load.in_flight > 0 && !self.load.is_sending();
         match (starving, self.starving_since) {
-            (true, None) => self.starving_since = Some(Instant::now()),
+            (true, None) => self.starving_since = Some(clock::now()),
             (false, Some(since)) => {
-                self.starved += since.elapsed();
+                self.starved += clock::since(since);
                 self.starving_since = None;
             }
             _ => {}
@@ -326,7 +327,7 @@ impl Ticket {
     pub(crate) fn complete(mut self) {
         if let Some(exchange) = &mut self.exchange {
             exchange.complete = true;
-            exchange.written = Instant::now();
+            exchange.written = clock::now();
         }
     }
 
@@ -335,7 +336,7 @@ impl Ticket {
     pub(crate) fn complete_with(mut self, hand_over: impl FnOnce(Exchange)) {
         if let Some(mut exchange) = self.exchange.take() {
             exchange.complete = true;
-            exchange.written = Instant::now();
+            exchange.written = clock::now();
             hand_over(exchange);
         }
     }

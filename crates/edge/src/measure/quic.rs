@@ -16,12 +16,14 @@ use tokio::time::Sleep;
 use super::acknowledged::{Acknowledged, Stopped};
 use super::keep_alive::KeepAlive;
 use super::report::Reporter;
-use super::route::{RouteSample, RouteReporter};
+use super::route::{RouteReporter, RouteSample};
 use super::taken::Streamed;
 use super::watcher::Watcher;
 use super::{Exchange, Flight, Load, Patience, Signal, Snapshot, Terms};
+use crate::clock;
 use crate::conn::Conn;
-use crate::serve::{Marks, max_idle};
+use crate::marked::Marks;
+use crate::serve::max_idle;
 use crate::transport::TransportChoice;
 
 /// Between reports while responses are under way, at most.
@@ -102,7 +104,7 @@ impl QuicMeter {
         quic: quinn::Connection,
         acknowledged: Arc<Acknowledged>,
     ) -> Self {
-        let now = Instant::now();
+        let now = clock::now();
         let begun = TransportChoice {
             congestion: conn.congestion(),
             ..conn.chosen()
@@ -145,7 +147,7 @@ impl QuicMeter {
             self.set_window(window);
         }
         self.acknowledged.take(&mut self.awaiting);
-        let now = Instant::now();
+        let now = clock::now();
         let ended = self.poll_acknowledged(cx, now) | self.give_up(now);
         let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
         if ended {
@@ -164,7 +166,7 @@ impl QuicMeter {
     /// To be called when the connection is over, and its handlers have ended.
     pub(crate) async fn close(mut self) {
         self.conn.ledger.drained(&mut self.given_up).await;
-        let now = Instant::now();
+        let now = clock::now();
         self.acknowledged.take(&mut self.awaiting);
         self.look(now);
         let mut cx = Context::from_waker(std::task::Waker::noop());
@@ -226,7 +228,7 @@ impl QuicMeter {
             if timer.as_mut().poll(cx).is_pending() {
                 return;
             }
-            let now = Instant::now();
+            let now = clock::now();
             self.look(now);
             self.report(now, false, false);
         }
@@ -324,7 +326,7 @@ impl QuicMeter {
     /// Makes the connection send over its new path at once: new data, for which the controller makes
     /// room, and in any case a frame that the client acknowledges. It tells what was lost.
     fn failover(&mut self, controller: &Handle) {
-        controller.failover(Instant::now());
+        controller.failover(clock::now());
         self.nudge();
         self.conn.shared.metrics.on_failover(Transport::Quic);
     }
@@ -345,7 +347,7 @@ impl QuicMeter {
     fn steer(&mut self) {
         let mark = self.conn.mark();
         if self.route.is_moved(&self.conn) {
-            let now = Instant::now();
+            let now = clock::now();
             self.look(now);
             let idle = self.load.in_flight == 0 && self.awaiting.is_empty();
             self.sample_route(now, idle);

@@ -11,11 +11,12 @@ use tokio::time::Sleep;
 
 use super::held::HeldAck;
 use super::report::Reporter;
-use super::route::{RouteSample, RouteReporter};
+use super::route::{RouteReporter, RouteSample};
 use super::subflows::SubflowWatcher;
 use super::taken::{ABOVE_SOCKET, ContentEnd};
 use super::watcher::Watcher;
 use super::{Departed, Exchange, Flight, Load, Patience, Signal, Snapshot, Socket, Terms};
+use crate::clock;
 use crate::conn::Conn;
 
 /// Between looks at the socket while responses are under way.
@@ -62,7 +63,7 @@ pub(crate) struct TcpMeter {
 
 impl TcpMeter {
     pub(crate) fn new(conn: Arc<Conn>, socket: Arc<Socket>) -> Self {
-        let now = Instant::now();
+        let now = clock::now();
         let snapshot = socket.look().unwrap_or_default();
         conn.uploads.note_rtt(snapshot.srtt);
         let patience = Patience::new(Terms::of(&conn.shared.live().config));
@@ -111,7 +112,7 @@ impl TcpMeter {
             if timer.as_mut().poll(cx).is_pending() {
                 return;
             }
-            self.look(Instant::now(), None);
+            self.look(clock::now(), None);
         }
         self.patience.rest();
     }
@@ -131,7 +132,7 @@ impl TcpMeter {
             return self.reporter.blur();
         }
         self.separated = Some(opened);
-        self.look(Instant::now(), Some(opened));
+        self.look(clock::now(), Some(opened));
     }
 
     /// To be called when the connection is over.
@@ -146,16 +147,16 @@ impl TcpMeter {
             // What says goodbye after a response, the client may not wait for.
             *end = end.saturating_sub(GOODBYE);
         }
-        let patience = Instant::now() + CLOSE_PATIENCE;
-        self.look(Instant::now(), None);
+        let patience = clock::now() + CLOSE_PATIENCE;
+        self.look(clock::now(), None);
         while let Some(interval) = self.interval()
             && !self.snapshot.closed
             && self.looked < patience
         {
             tokio::time::sleep(interval).await;
-            self.look(Instant::now(), None);
+            self.look(clock::now(), None);
         }
-        let now = Instant::now();
+        let now = clock::now();
         for (_, mut exchange) in std::mem::take(&mut self.awaiting) {
             exchange.complete = false;
             self.end(&exchange, now);
@@ -189,7 +190,7 @@ impl TcpMeter {
                 self.awaiting.push_back((written + above, exchange));
             } else {
                 self.refresh();
-                self.end(&exchange, Instant::now());
+                self.end(&exchange, clock::now());
             }
         }
     }
@@ -274,7 +275,7 @@ impl TcpMeter {
         let mark = self.conn.mark();
         if self.route.is_moved(&self.conn) {
             self.refresh();
-            let now = Instant::now();
+            let now = clock::now();
             self.sample_route(now, now);
         }
         self.conn.shared.set_mark(&self.socket, mark);

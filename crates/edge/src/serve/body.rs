@@ -13,8 +13,8 @@ use http_body_util::BodyExt;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, Sleep};
 
-use super::window::UploadWindow;
 use crate::config::Config;
+use crate::uploads::UploadWindow;
 use hikyaku_content::{BoxError, RequestBody};
 
 type Refusal = (StatusCode, &'static str);
@@ -215,8 +215,8 @@ mod tests {
     use http_body_util::StreamBody;
     use tokio::sync::mpsc;
 
-    use super::super::window::UploadMemory;
     use super::*;
+    use crate::uploads::UploadMemory;
 
     /// A request whose body has 100 frames of 1000 bytes, each of which is noted when it is
     /// read. `headers` are set.

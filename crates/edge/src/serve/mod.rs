@@ -10,15 +10,11 @@ mod head;
 mod http2;
 mod idle;
 mod interim;
-mod marked;
-mod pace;
 mod plain;
 mod quic;
 mod tcp;
 mod tls_io;
 mod turns;
-mod unvalidated;
-mod window;
 
 use std::sync::Arc;
 
@@ -30,18 +26,16 @@ use crate::budget;
 use crate::conn::Conn;
 use crate::measure::Ticket;
 use crate::metrics::add;
+use crate::pace::paced;
 use crate::shared::Live;
 pub(crate) use body::LimitedBody;
 use check::check;
 pub(crate) use connection_ids::QuicKeys;
 use hikyaku_content::{Body, ErrorReason, RequestBody, Stopping, omit_content};
-pub(crate) use marked::{MarkedSocket, Marks};
-pub(crate) use pace::Pacer;
 pub use quic::QuicError;
 pub(crate) use quic::{QuicConfig, QuicListener, max_idle};
 pub(crate) use tcp::TcpAcceptor;
 pub(crate) use turns::Turns;
-pub(crate) use window::{FIRST_WINDOW, UploadMemory, UploadWindow};
 
 /// Answers a request: checks what no content has to care for, and applies the
 /// connection's decision to the response.
@@ -83,7 +77,7 @@ pub(crate) async fn respond(
     }
     let response = budget::bounded(response, conn.account());
     match conn.pacing() {
-        Some((pacer, rate)) => pace::paced(response, pacer, rate),
+        Some((pacer, rate)) => paced(response, pacer, rate),
         None => response,
     }
 }

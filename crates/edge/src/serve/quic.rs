@@ -20,8 +20,6 @@ use tokio_util::task::TaskTracker;
 
 use super::connection_ids::QuicKeys;
 use super::h3;
-use super::unvalidated::{Handshaking, Unvalidated};
-use super::window::FIRST_WINDOW;
 use crate::config::Config;
 use crate::conn::Conn;
 use crate::limits::Admission;
@@ -31,6 +29,8 @@ use crate::mptcp::Mptcp;
 use crate::qlog::Trace;
 use crate::shared::Shared;
 use crate::transport::TransportChoice;
+use crate::unvalidated::{Handshaking, Unvalidated};
+use crate::uploads::FIRST_WINDOW;
 use hikyaku_content::Peer;
 
 /// Longest idle time: NATs forget UDP flows after about half a minute (RFC 4787 §4.3 asks

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Store, StoreError};
 use crate::clients::Changes;
+use crate::clock;
 use crate::metrics::add;
 use crate::server::chain;
 use crate::shared::Shared;
@@ -84,7 +85,7 @@ impl Writer {
     /// Writes what has changed; the `last` time without waiting for the time of the next try.
     fn write(&mut self, last: bool) {
         if let Some(outage) = &self.outage
-            && Instant::now() < outage.next_try
+            && clock::now() < outage.next_try
             && !last
         {
             return;
@@ -150,7 +151,7 @@ impl Writer {
             None => WRITE_INTERVAL,
         };
         self.outage = Some(Outage {
-            next_try: Instant::now() + pause,
+            next_try: clock::now() + pause,
             pause,
         });
         if self.health.available.swap(false, Ordering::Relaxed) {

@@ -14,6 +14,8 @@ use tokio::time::Sleep;
 
 use hikyaku_content::{Body, BoxError};
 
+use crate::clock;
+
 /// The time of one content piece, which is as much as may leave at once.
 const PIECE_TIME: Duration = Duration::from_millis(20);
 /// Bounds of a piece, in bytes: a packet, and a piece of which a stream's buffer holds many.
@@ -93,7 +95,7 @@ impl http_body::Body for Paced {
         }
         let bytes = self.piece();
         if self.wait.is_none() {
-            let at = self.pacer.reserve(Instant::now(), bytes as u64, self.rate);
+            let at = self.pacer.reserve(clock::now(), bytes as u64, self.rate);
             self.wait = Some(Box::pin(tokio::time::sleep_until(at.into())));
         }
         if let Some(wait) = &mut self.wait {

@@ -9,6 +9,8 @@ use futures_util::task::AtomicWaker;
 use hikyaku_units::ByteSize;
 use parking_lot::Mutex;
 
+use crate::clock;
+
 /// What a connection's uploads may have in flight at first, in bytes: what it may buffer, if
 /// nobody reads it. All connections of an address may do so at once. It is ahead of a sender's slow
 /// start, which begins with 10 packets (RFC 6928), and is the default of HTTP/2 (RFC 9113 §6.9.2).
@@ -16,7 +18,7 @@ pub(crate) const FIRST_WINDOW: u32 = 64 << 10;
 
 /// The window of each stream of HTTP/2 within that of a connection: half of it, so that one that nobody
 /// reads does not hold up all others.
-pub(super) const fn stream_window(connection: u32) -> u32 {
+pub(crate) const fn stream_window(connection: u32) -> u32 {
     match connection / 2 {
         0..FIRST_WINDOW => FIRST_WINDOW,
         half => half,
@@ -87,7 +89,7 @@ impl UploadWindow {
     /// Notes that `bytes` of an upload were read.
     pub(crate) fn on_read(&self, bytes: u64) {
         let mut state = self.state.lock();
-        if state.on_read(Instant::now(), bytes, |more| self.take(more)) {
+        if state.on_read(clock::now(), bytes, |more| self.take(more)) {
             drop(state);
             self.setter.wake();
         }

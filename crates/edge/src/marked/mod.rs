@@ -14,7 +14,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use quinn::udp::{RecvMeta, Transmit, UdpSocketState};
 use quinn::{AsyncUdpSocket, UdpPoller};
@@ -24,8 +23,9 @@ use tokio_util::sync::ReusableBoxFuture;
 
 pub(crate) use self::marks::Marks;
 use self::unsegmented::Unsegmented;
-use super::unvalidated::Unvalidated;
+use crate::clock;
 use crate::sys::{self, Datagrams};
+use crate::unvalidated::Unvalidated;
 
 /// A UDP socket for quinn that obeys [`Marks`], and sends no more to an address than [`Unvalidated`]
 /// lets it.
@@ -124,7 +124,7 @@ impl MarkedSocket {
         if size >= transmit.contents.len() {
             return sys::send(&self.io, &datagrams);
         }
-        let now = Instant::now();
+        let now = clock::now();
         if let Ok(segment) = u16::try_from(size)
             && !self.unsegmented.contains(mark, now)
         {

@@ -81,7 +81,7 @@ impl Marks {
     }
 
     /// The mark of what is sent to `destination`.
-    pub(super) fn of(&self, destination: SocketAddr) -> Option<u32> {
+    pub(crate) fn of(&self, destination: SocketAddr) -> Option<u32> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }

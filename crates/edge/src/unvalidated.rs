@@ -51,7 +51,7 @@ struct Budget {
 
 /// Datagrams that may be sent once the client has answered.
 #[derive(Debug)]
-pub(super) struct Withheld {
+pub(crate) struct Withheld {
     destination: SocketAddr,
     ecn: Option<EcnCodepoint>,
     contents: Vec<u8>,
@@ -60,7 +60,7 @@ pub(super) struct Withheld {
 }
 
 impl Withheld {
-    pub(super) fn transmit(&self) -> Transmit<'_> {
+    pub(crate) fn transmit(&self) -> Transmit<'_> {
         Transmit {
             destination: self.destination,
             ecn: self.ecn,
@@ -94,7 +94,7 @@ impl Unvalidated {
     }
 
     /// Counts datagrams that came, each at most `stride` bytes long. Returns what may be sent now.
-    pub(super) fn received(
+    pub(crate) fn received(
         &self,
         from: SocketAddr,
         datagrams: &[u8],
@@ -118,7 +118,7 @@ impl Unvalidated {
     }
 
     /// As much of `transmit` as may be sent now, and counted as sent; the rest is kept.
-    pub(super) fn within<'a>(&self, transmit: &Transmit<'a>) -> Option<Transmit<'a>> {
+    pub(crate) fn within<'a>(&self, transmit: &Transmit<'a>) -> Option<Transmit<'a>> {
         let Transmit {
             destination,
             ecn,
@@ -158,7 +158,7 @@ impl Unvalidated {
     }
 
     /// Takes back what [`Unvalidated::within`] has counted, since the socket did not take it.
-    pub(super) fn unsent(&self, transmit: &Transmit<'_>) {
+    pub(crate) fn unsent(&self, transmit: &Transmit<'_>) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
