@@ -1,5 +1,6 @@
 //! The choice of HTTP version and congestion control for one client, with its reasons.
 
+mod code;
 mod compare;
 mod congestion;
 mod correct;
@@ -17,6 +18,7 @@ use hikyaku_units::{ByteSize, LossRate, Rate};
 
 use correct::Corrected;
 
+pub use code::ReasonCode;
 pub use congestion::{CongestionChoice, CongestionReason};
 pub use reason::{Missing, Reason, UdpFailure};
 pub use rules::decide;

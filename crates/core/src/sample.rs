@@ -78,3 +78,56 @@ pub enum UdpEvent {
     /// A request came over TCP. Counts only soon after `Broke`.
     BackOnTcp,
 }
+
+impl UdpEvent {
+    /// All, in the order of their indices.
+    pub const ALL: [Self; 5] = [
+        Self::Advertised,
+        Self::SessionEnded,
+        Self::Arrived,
+        Self::Broke,
+        Self::BackOnTcp,
+    ];
+
+    /// A stable name in snake case.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Advertised => "advertised",
+            Self::SessionEnded => "session_ended",
+            Self::Arrived => "arrived",
+            Self::Broke => "broke",
+            Self::BackOnTcp => "back_on_tcp",
+        }
+    }
+
+    /// The position in an array that has an element for each.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::UdpEvent;
+
+    #[test]
+    fn every_event_is_counted_at_its_index() {
+        let next = |event| match event {
+            UdpEvent::Advertised => Some(UdpEvent::SessionEnded),
+            UdpEvent::SessionEnded => Some(UdpEvent::Arrived),
+            UdpEvent::Arrived => Some(UdpEvent::Broke),
+            UdpEvent::Broke => Some(UdpEvent::BackOnTcp),
+            UdpEvent::BackOnTcp => None,
+        };
+        let first = Some(UdpEvent::Advertised);
+        let all: Vec<_> = std::iter::successors(first, |event| next(*event)).collect();
+        assert_eq!(all, UdpEvent::ALL);
+        assert!(
+            all.iter()
+                .enumerate()
+                .all(|(at, event)| event.index() == at)
+        );
+    }
+}

@@ -24,6 +24,15 @@ pub enum Version {
 }
 
 impl Version {
+    /// All, in the order of their indices.
+    pub const ALL: [Self; 3] = [Self::H1, Self::H2, Self::H3];
+
+    /// The position in an array that has an element for each.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
     /// The transport that carries this version.
     #[must_use]
     pub const fn transport(self) -> Transport {
@@ -216,7 +225,34 @@ serde_as_text!(Arm);
 
 #[cfg(test)]
 mod tests {
-    use super::{Arm, Congestion, Version};
+    use super::{Arm, Congestion, Transport, Version};
+
+    #[test]
+    fn every_version_transport_and_congestion_control_is_counted_at_its_index() {
+        let next = |version| match version {
+            Version::H1 => Some(Version::H2),
+            Version::H2 => Some(Version::H3),
+            Version::H3 => None,
+        };
+        let versions = std::iter::successors(Some(Version::H1), |version| next(*version));
+        assert!(versions.eq(Version::ALL));
+        assert_eq!(Version::ALL.map(Version::index), [0, 1, 2]);
+        let next = |transport| match transport {
+            Transport::Tcp => Some(Transport::Quic),
+            Transport::Quic => None,
+        };
+        let transports = std::iter::successors(Some(Transport::Tcp), |transport| next(*transport));
+        assert!(transports.eq(Transport::ALL));
+        assert_eq!(Transport::ALL.map(Transport::index), [0, 1]);
+        let next = |congestion| match congestion {
+            Congestion::Cubic => Some(Congestion::Floor),
+            Congestion::Floor => Some(Congestion::Bbr),
+            Congestion::Bbr => None,
+        };
+        let controls = std::iter::successors(Some(Congestion::Cubic), |one| next(*one));
+        assert!(controls.eq(Congestion::ALL));
+        assert_eq!(Congestion::ALL.map(Congestion::index), [0, 1, 2]);
+    }
 
     #[test]
     fn arms_read_what_they_print() {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Comparison;
+use super::{Comparison, ReasonCode};
 use crate::key::Prefix;
 use hikyaku_units::LossRate;
 use hikyaku_units::arm::Version;
@@ -130,37 +130,43 @@ impl Reason {
     /// A stable name in snake case.
     #[must_use]
     pub const fn code(&self) -> &'static str {
+        self.kind().name()
+    }
+
+    /// What it is counted as.
+    #[must_use]
+    pub const fn kind(&self) -> ReasonCode {
         match self {
-            Self::Pinned { .. } => "pinned",
-            Self::HoldBack { .. } => "hold_back",
-            Self::TooFewSamples { .. } => "too_few_samples",
-            Self::NotComparable { .. } => "not_comparable",
+            Self::Pinned { .. } => ReasonCode::Pinned,
+            Self::HoldBack { .. } => ReasonCode::HoldBack,
+            Self::TooFewSamples { .. } => ReasonCode::TooFewSamples,
+            Self::NotComparable { .. } => ReasonCode::NotComparable,
             Self::UdpFails {
                 failure: UdpFailure::NeverCame { .. },
                 ..
-            } => "udp_never_came",
+            } => ReasonCode::UdpNeverCame,
             Self::UdpFails {
                 failure: UdpFailure::Broken { .. },
                 ..
-            } => "udp_broken",
+            } => ReasonCode::UdpBroken,
             Self::UdpFails {
                 failure: UdpFailure::Throttled { .. },
                 ..
-            } => "udp_throttled",
-            Self::UdpProbe { .. } => "udp_probe",
-            Self::QuicLoss { .. } => "quic_loss",
-            Self::Explore { .. } => "explore",
-            Self::Trial { .. } => "trial",
+            } => ReasonCode::UdpThrottled,
+            Self::UdpProbe { .. } => ReasonCode::UdpProbe,
+            Self::QuicLoss { .. } => ReasonCode::QuicLoss,
+            Self::Explore { .. } => ReasonCode::Explore,
+            Self::Trial { .. } => ReasonCode::Trial,
             Self::Faster {
                 version: Version::H3,
                 ..
-            } => "h3_faster",
-            Self::Faster { .. } => "h2_faster",
+            } => ReasonCode::H3Faster,
+            Self::Faster { .. } => ReasonCode::H2Faster,
             Self::Kept {
                 version: Version::H3,
                 ..
-            } => "h3_kept",
-            Self::Kept { .. } => "h2_kept",
+            } => ReasonCode::H3Kept,
+            Self::Kept { .. } => ReasonCode::H2Kept,
         }
     }
 }
