@@ -18,8 +18,8 @@ use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
 use crate::clock;
-use crate::config::{AccessFormat, AccessTarget};
 use crate::lines::{LineCounts, Lines, Watch};
+use crate::sections::{AccessFormat, AccessTarget};
 use crate::seldom::Seldom;
 use output::Output;
 

@@ -22,13 +22,13 @@ use crate::budget::Account;
 use crate::clock;
 use crate::egress::{ConnRoute, Reroute};
 use crate::events::Event;
+use crate::ledger::{Exchange, Ledger};
 use crate::limits::Memory;
-use crate::measure::{Exchange, Ledger, Snapshot};
 use crate::metrics::AltSvcAction;
 use crate::mptcp::Mptcp;
 use crate::pace::Pacer;
 use crate::shared::Shared;
-use crate::transport::TransportChoice;
+use crate::transport::{Snapshot, TransportChoice};
 use crate::uploads::{FIRST_WINDOW, UploadWindow};
 use choice::Choice;
 use hikyaku_content::Peer;
@@ -93,18 +93,18 @@ impl Conn {
         let ledger = Arc::new(ledger.with_account(Arc::clone(&account)));
         let route = shared.egress.as_ref().map(|egress| {
             let ends = (peer.remote.ip().to_canonical(), peer.local);
-            let (egress, ledger) = (Arc::clone(egress), Arc::clone(&ledger));
-            ConnRoute::open(egress, ends, mptcp, ledger, decision.session)
+            let meter: Arc<Ledger> = Arc::clone(&ledger);
+            ConnRoute::open(Arc::clone(egress), ends, mptcp, meter, decision.session)
         });
         shared.metrics.on_open(version);
-        shared.metrics.on_decision(decision.reason.code());
+        shared.metrics.on_decision(&decision.reason);
         shared
             .metrics
             .on_congestion(version.transport(), congestion);
         let most = match version {
             // The kernel's window follows the path by itself.
             Version::H1 => FIRST_WINDOW,
-            _ => shared.live().config.limits.upload_window(),
+            _ => shared.terms().upload_window,
         };
         let conn = Arc::new(Self {
             uploads: Arc::new(UploadWindow::new(uploads, most)),
@@ -256,7 +256,7 @@ impl Conn {
     /// its path may go at any time.
     fn advertise_at(&self, address: IpAddr) -> Option<HeaderValue> {
         let at = SocketAddr::new(address, self.peer.local.port());
-        let ma = self.shared.live().config.policy.ma_min.as_secs().max(1);
+        let ma = self.shared.terms().ma_min;
         HeaderValue::try_from(format!("h3=\"{at}\"; ma={ma}")).ok()
     }
 
@@ -376,7 +376,7 @@ impl Conn {
         let epoch = clients.epoch(self.client());
         let changes = former.decision.reason.code() != decision.reason.code();
         if changes {
-            self.shared.metrics.on_decision(decision.reason.code());
+            self.shared.metrics.on_decision(&decision.reason);
         }
         if changes || switches {
             self.shared

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::budget::Account;
 use crate::clock;
-use crate::egress::Outstanding;
+use crate::egress::{Outstanding, WakeMeter};
 use hikyaku_content::{BoxError, ErrorReason};
 
 /// A request and its response.
@@ -38,7 +38,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    pub(super) fn of<B>(request: &Request<B>) -> Self {
+    pub(crate) fn of<B>(request: &Request<B>) -> Self {
         let headers = request.headers();
         let now = clock::now();
         Self {
@@ -183,13 +183,8 @@ impl Ledger {
     }
 
     /// Notes content that has gone to the transport.
-    pub(super) fn note_content(&self, bytes: usize) {
+    pub(crate) fn note_content(&self, bytes: usize) {
         self.content.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    /// Wakes the meter.
-    pub(crate) fn wake_meter(&self) {
-        self.meter.wake();
     }
 
     /// Requests so far.
@@ -233,6 +228,12 @@ impl Ledger {
         }
         state.written.extend(exchange);
         drop(state);
+        self.meter.wake();
+    }
+}
+
+impl WakeMeter for Ledger {
+    fn wake_meter(&self) {
         self.meter.wake();
     }
 }
@@ -307,7 +308,7 @@ impl Ticket {
     }
 
     /// The connection's ledger.
-    pub(super) fn ledger(&self) -> &Arc<Ledger> {
+    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
     }
 

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access_log::AccessLogError;
-use crate::admin::{self, AdminError, ReloadRequest};
+use crate::admin::{self, Admin, AdminError, ReloadRequest, Reloads};
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
@@ -27,16 +27,15 @@ use crate::listen::{ListenError, Listener, TcpSocket};
 use crate::marked::MarkedSocket;
 use crate::metrics::add;
 use crate::secrets::{self, NoRandomness, Secrets};
-use crate::serve::{QuicConfig, QuicError, QuicKeys, QuicListener, TcpAcceptor};
+use crate::serve::{QuicConfig, QuicError, QuicKeys, QuicListener, Site, TcpAcceptor};
 use crate::shards::{ShardsError, warn_of_coalescing};
 use crate::shared::Shared;
 use crate::store::{self, Store, StoreError, Writer};
 use crate::tls::{self, Certificate, Resumption, TlsError};
 use certificate::watch_certificate;
-pub(crate) use setup::chain;
 use setup::{
-    available, certificate_source, check_unchanged, live, load_controls, load_model, open_store,
-    raise_descriptor_limit, set_floor, tls_settings,
+    InForce, available, certificate_source, check_unchanged, load_controls, load_model, open_store,
+    quic_settings, raise_descriptor_limit, set_floor, tls_settings,
 };
 
 /// Why the server can't start, or a configuration is refused.
@@ -88,7 +87,12 @@ pub enum ServerError {
 
 /// A running server.
 pub struct Server {
+    /// The configuration in force.
+    config: ArcSwap<Config>,
     shared: Arc<Shared>,
+    site: Arc<Site>,
+    admin: Arc<Admin>,
+    certificate: Arc<Certificate>,
     provider: Arc<CryptoProvider>,
     resumption: Resumption,
     quic_keys: QuicKeys,
@@ -96,7 +100,7 @@ pub struct Server {
     quic_config: Arc<ArcSwap<QuicConfig>>,
     endpoints: Vec<Endpoint>,
     mptcp: bool,
-    admin: Option<SocketAddr>,
+    admin_address: Option<SocketAddr>,
     store: Option<PathBuf>,
     connections: TaskTracker,
     /// What serves the server itself ends after the connections.
@@ -121,8 +125,18 @@ impl Server {
 
         set_floor(&controls, &config.policy);
         let clock = Clock::start();
-        let clients = Clients::new(&config, load_model(&config)?, available, clock);
-        let egress = Egress::new(&config, Classes::new(&config.classes)?, clock);
+        let (policy, journal) = (&config.policy, config.state.dir.is_some());
+        let (max, model) = (config.limits.clients, load_model(&config)?);
+        let clients = Clients::new(policy, max, journal, model, available, clock);
+        let classes = Classes::new(&config.classes).map_err(ConfigError::from)?;
+        let egress = Egress::new(
+            &config.egress,
+            config.mptcp,
+            policy,
+            journal,
+            classes,
+            clock,
+        );
         let state_dir = config.state.dir.clone();
         let store = match &state_dir {
             Some(dir) => Some(open_store(dir, &clients, egress.as_deref())?),
@@ -135,34 +149,46 @@ impl Server {
         let tcp_tls = tls::tcp_config(Arc::clone(&certificate), &provider, &settings)?;
         let quic_tls = tls::quic_config(Arc::clone(&certificate), &provider, &settings)?;
         let quic_keys = QuicKeys::new(&secrets)?;
-        let quic_config = QuicConfig::new(quic_tls, &quic_keys, &config)?;
+        let quic_config = quic_settings(quic_tls, &quic_keys, &config)?;
         let gate = egress.as_ref().and_then(|egress| egress.gate());
         let listeners = Listener::bind_all(&config.listen, config.mptcp, gate)?;
         if config.mptcp && listeners.iter().any(|listener| !listener.mptcp) {
             tracing::info!("this kernel has no MPTCP: clients are served over plain TCP");
         }
-        let admin = admin::bind(&config.admin)?;
+        let admin_listeners = admin::bind(&config.admin)?;
         let addresses = listeners.iter().map(|listener| listener.address).collect();
-        let live = live(config, &certificate, None)?;
-        let shards = live.config.shards.clone();
-        let shared = Shared::new(
-            clients,
-            clock,
-            controls,
-            egress,
+        let in_force = InForce::new(&config, &certificate, None)?;
+        let InForce {
+            terms,
+            service,
+            access_log,
+            admin,
+        } = in_force;
+        let shards = config.shards.clone();
+        let shared = Arc::new(Shared::new(clock, clients, egress, access_log, terms));
+        let site = Arc::new(Site::new(Arc::clone(&shared), controls, service));
+        let admin = Arc::new(Admin {
+            shared: Arc::clone(&shared),
+            connections: Arc::clone(&site.connections),
+            live: Arc::clone(&site.live),
+            traces: Arc::clone(&site.traces),
+            certificate: Arc::clone(&certificate),
             addresses,
-            certificate,
-            live,
-        );
-        let shared = Arc::new(shared);
+            reloads: Reloads::default(),
+            settings: ArcSwap::from_pointee(admin),
+        });
 
         let mut server = Self {
             mptcp: listeners.iter().all(|listener| listener.mptcp),
-            admin: admin
+            admin_address: admin_listeners
                 .first()
                 .and_then(|listener| listener.local_addr().ok()),
             store: state_dir.as_deref().map(Store::file),
+            config: ArcSwap::from_pointee(config),
             shared,
+            site,
+            admin,
+            certificate,
             provider,
             resumption,
             quic_keys,
@@ -176,8 +202,8 @@ impl Server {
         for listener in listeners {
             server.serve(listener)?;
         }
-        for listener in admin {
-            let serving = admin::serve(listener, Arc::clone(&server.shared), server.end.clone());
+        for listener in admin_listeners {
+            let serving = admin::serve(listener, Arc::clone(&server.admin), server.end.clone());
             server.services.spawn(serving);
         }
         if let Some(egress) = &server.shared.egress {
@@ -196,7 +222,8 @@ impl Server {
         let rotating = secrets::rotate_in_time(secrets, server.end.clone());
         server.services.spawn(rotating);
         let (shared, provider) = (Arc::clone(&server.shared), Arc::clone(&server.provider));
-        let watching = watch_certificate(shared, provider, server.end.clone());
+        let certificate = Arc::clone(&server.certificate);
+        let watching = watch_certificate(certificate, shared, provider, server.end.clone());
         server.services.spawn(watching);
         Ok(server)
     }
@@ -216,13 +243,12 @@ impl Server {
                 listener,
                 refused,
                 tls: Arc::clone(&self.tcp_tls),
-                shared: Arc::clone(&self.shared),
+                site: Arc::clone(&self.site),
                 tasks: self.connections.clone(),
-                stop: self.shared.stop.clone(),
             };
             self.connections.spawn(acceptor.run());
         }
-        let marks = Arc::clone(&self.shared.marks);
+        let marks = Arc::clone(&self.site.marks);
         let unvalidated = Arc::default();
         let socket = MarkedSocket::new(listener.udp, marks, Arc::clone(&unvalidated));
         let socket = socket.map_err(failed("UDP"))?;
@@ -237,9 +263,8 @@ impl Server {
             endpoint: endpoint.clone(),
             local: address,
             config: Arc::clone(&self.quic_config),
-            shared: Arc::clone(&self.shared),
+            site: Arc::clone(&self.site),
             tasks: self.connections.clone(),
-            stop: self.shared.stop.clone(),
             handshakes: Arc::default(),
             unvalidated,
         };
@@ -250,12 +275,12 @@ impl Server {
 
     /// Addresses that are served, with the ports that were chosen where 0 was asked for.
     pub fn addresses(&self) -> &[SocketAddr] {
-        &self.shared.addresses
+        &self.admin.addresses
     }
 
     /// Address of the admin page.
     pub fn admin(&self) -> Option<SocketAddr> {
-        self.admin
+        self.admin_address
     }
 
     /// Whether clients can use MPTCP.
@@ -270,7 +295,7 @@ impl Server {
 
     /// The certificate in use.
     pub fn certificate(&self) -> &Certificate {
-        &self.shared.certificate
+        &self.certificate
     }
 
     /// Puts another configuration into force. Connections keep going; those that are open
@@ -292,7 +317,7 @@ impl Server {
 
     /// The next reload that the admin API is asked for, to be answered once it has happened.
     pub async fn next_reload(&self) -> Option<ReloadRequest> {
-        self.shared.reloads.next().await
+        self.admin.reloads.next().await
     }
 
     /// Counts a configuration that could not even be read.
@@ -303,28 +328,32 @@ impl Server {
     fn try_reload(&self, config: Config) -> Result<(), ServerError> {
         config.check()?;
         config.policy.validate()?;
-        check_unchanged(&self.shared.live().config, &config)?;
-        let available = available(&config.policy, &self.shared.controls)?;
+        let former = self.config.load_full();
+        check_unchanged(&former, &config)?;
+        let available = available(&config.policy, &self.site.controls)?;
         let model = load_model(&config)?;
         let settings = tls_settings(&config, &self.resumption);
-        let certificate = || Arc::clone(&self.shared.certificate);
+        let certificate = || Arc::clone(&self.certificate);
         let tcp_tls = tls::tcp_config(certificate(), &self.provider, &settings)?;
         let quic_tls = tls::quic_config(certificate(), &self.provider, &settings)?;
-        let quic_config = QuicConfig::new(quic_tls, &self.quic_keys, &config)?;
+        let quic_config = quic_settings(quic_tls, &self.quic_keys, &config)?;
         let policy = config.policy.clone();
-        let classes = Classes::new(&config.classes)?;
-        let former = self.shared.live_full();
-        let live = live(config, &self.shared.certificate, Some(&former))?;
+        let classes = Classes::new(&config.classes).map_err(ConfigError::from)?;
+        let former = (&former.log, self.shared.access_log());
+        let in_force = InForce::new(&config, &self.certificate, Some(former))?;
         // The last that can fail; from here on everything is put into force.
-        self.shared.certificate.reload(&self.provider)?;
+        self.certificate.reload(&self.provider)?;
         self.tcp_tls.store(Arc::new(tcp_tls));
         self.quic_config.store(Arc::new(quic_config));
-        set_floor(&self.shared.controls, &policy);
+        set_floor(&self.site.controls, &policy);
         if let Some(egress) = &self.shared.egress {
             egress.set_rules(policy.clone(), classes);
         }
         self.shared.clients.set_rules(policy, model, available);
-        self.shared.set_live(live);
+        self.site.reload(in_force.service);
+        self.shared.reload(in_force.terms, in_force.access_log);
+        self.admin.settings.store(Arc::new(in_force.admin));
+        self.config.store(Arc::new(config));
         Ok(())
     }
 
@@ -341,13 +370,13 @@ impl Server {
     /// `timeouts.drain`, and writes the store. Gives the number of connections that had to
     /// be cut.
     pub async fn stop(self) -> usize {
-        let drain = self.shared.live().config.timeouts.drain;
-        self.shared.stop.cancel();
+        let drain = self.config.load().timeouts.drain;
+        self.site.stop.cancel();
         self.connections.close();
         let drained = tokio::time::timeout(drain, self.connections.wait()).await;
         let cut = match drained {
             Ok(()) => 0,
-            Err(_) => self.shared.connections.count(),
+            Err(_) => self.site.connections.count(),
         };
         for endpoint in &self.endpoints {
             endpoint.close(VarInt::from_u32(0x100), b"server stops");

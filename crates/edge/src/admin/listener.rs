@@ -14,12 +14,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::Admin;
 use crate::accept::AcceptFailures;
 use crate::clock;
-use crate::config::{AdminConfig, ListenAddress};
 use crate::listen::{bind_each, is_absent};
+use crate::sections::{AdminConfig, ListenAddress};
 use crate::seldom::Seldom;
-use crate::shared::Shared;
 
 /// For a request's headers to arrive.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,14 +55,14 @@ pub(crate) fn bind(config: &AdminConfig) -> Result<Vec<TcpListener>, AdminError>
 }
 
 /// Serves until `end`.
-pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>, end: CancellationToken) {
+pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>, end: CancellationToken) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let (failures, full) = (AcceptFailures::of("admin"), Seldom::default());
     while let Some(accepted) = end.run_until_cancelled(listener.accept()).await {
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                failures.pause(&error, &shared.metrics).await;
+                failures.pause(&error, &admin.shared.metrics).await;
                 continue;
             }
         };
@@ -72,7 +72,7 @@ pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>, end: Cance
             }
             continue;
         };
-        let connection = connection(stream, Arc::clone(&shared));
+        let connection = connection(stream, Arc::clone(&admin));
         let end = end.clone();
         tokio::spawn(async move {
             end.run_until_cancelled(connection).await;
@@ -81,13 +81,13 @@ pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>, end: Cance
     }
 }
 
-async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+async fn connection(stream: TcpStream, admin: Arc<Admin>) {
     // Also where the client's window is closed (tcp(7)), so that who takes nothing goes.
-    let send = shared.live().config.timeouts.send;
+    let send = admin.settings.load().send_timeout;
     let bounded = SockRef::from(&stream).set_tcp_user_timeout(Some(send));
     let service = service_fn(move |request| {
-        let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(super::respond(request, &shared).await) }
+        let admin = Arc::clone(&admin);
+        async move { Ok::<_, Infallible>(super::respond(request, &admin).await) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -8,8 +8,8 @@ use hikyaku_core::egress::RouteObservation;
 
 use super::Conn;
 use crate::egress::{ConnRoute, Update};
-use crate::events::Event;
-use crate::measure::{Flight, Stall};
+use crate::events::{Event, RouteNews};
+use crate::transport::{Flight, Stall};
 
 impl Conn {
     /// The way of its packets, where there are egress paths.
@@ -116,9 +116,17 @@ impl Conn {
         if update.is_news
             && let Some(egress) = &self.shared.egress
         {
-            self.shared
-                .events
-                .send(|| Event::route(self.client(), self.peer.remote.port(), egress, &update));
+            let decision = update.decided.decision;
+            self.shared.events.send(|| {
+                Event::route(&RouteNews {
+                    client: self.client(),
+                    port: self.peer.remote.port(),
+                    route: egress.name(update.route),
+                    moved: update.moved,
+                    reason: decision.reason.code(),
+                    explanation: egress.sentence(decision),
+                })
+            });
         }
         update
     }

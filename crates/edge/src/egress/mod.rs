@@ -41,19 +41,18 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::clients::{SEED, random};
 use crate::clock::Clock;
-use crate::config::Config;
 use crate::marked::Marks;
 use crate::mptcp::MptcpGate;
+use crate::seed::{SEED, random};
 
-pub(crate) use classes::{ClassId, Classes, Content};
+pub(crate) use classes::{ClassId, Classes, ClassesError, Content};
 pub use config::{ClassConfig, EgressConfig, MptcpFor, Steer};
 pub(crate) use counts::{RouteCount, RouteCounts};
 use hints::{Hint, Hints};
 use lookups::Lookups;
 pub(crate) use lookups::Reroute;
-pub(crate) use route::{ConnRoute, Outstanding, Update};
+pub(crate) use route::{ConnRoute, Outstanding, Update, WakeMeter};
 use state::{Reach, State};
 pub(crate) use summary::Summary;
 
@@ -120,19 +119,27 @@ pub(crate) struct Decided {
 }
 
 impl Egress {
-    /// What the configuration asks for; `None` without an agent.
-    pub(crate) fn new(config: &Config, classes: Classes, clock: Clock) -> Option<Arc<Self>> {
-        let socket = config.egress.socket.clone()?;
-        let policy = Arc::new(config.policy.clone());
+    /// What `config` asks for; `None` without an agent. MPTCP is taken where it is spoken at all (`mptcp`),
+    /// and changes are noted for a store where there is one (`journal`).
+    pub(crate) fn new(
+        config: &EgressConfig,
+        mptcp: bool,
+        policy: &PolicyConfig,
+        journal: bool,
+        classes: Classes,
+        clock: Clock,
+    ) -> Option<Arc<Self>> {
+        let socket = config.socket.clone()?;
+        let policy = Arc::new(policy.clone());
         let table = RouteTableConfig {
             max_records: MAX_RECORDS,
             hash_key: [random(), random()],
-            journal: config.state.dir.is_some(),
+            journal,
         };
         let (hints, pending) = Hints::new();
         Some(Arc::new(Self {
             socket,
-            by: SteerBy::of(config.egress.steer),
+            by: SteerBy::of(config.steer),
             state: ArcSwap::default(),
             connected: AtomicBool::new(false),
             lookups: Arc::default(),
@@ -140,7 +147,7 @@ impl Egress {
             rules: ArcSwap::from_pointee(Rules { policy, classes }),
             clock,
             counts: RouteCounts::default(),
-            gate: gate::open(config),
+            gate: gate::open(mptcp, config.mptcp),
             hints,
             pending: Mutex::new(Some(pending)),
             trouble: link::Trouble::default(),

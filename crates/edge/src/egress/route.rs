@@ -15,7 +15,6 @@ use parking_lot::Mutex;
 use super::hints::Hint;
 use super::lookups::{Reroute, Subscription};
 use super::{ClassId, Content, Decided, Egress, RouteCount, SteerBy};
-use crate::measure::Ledger;
 use crate::mptcp::{Mptcp, MptcpGate};
 use outstanding::Demand;
 pub(crate) use outstanding::Outstanding;
@@ -34,8 +33,7 @@ pub(crate) struct ConnRoute {
     /// It is of MPTCP to explore several paths.
     drawn: bool,
     subscription: OnceLock<Subscription>,
-    /// Has its meter's waker.
-    ledger: Arc<Ledger>,
+    meter: Arc<dyn WakeMeter>,
     /// The decision is to be taken anew.
     outdated: AtomicBool,
     class: AtomicU8,
@@ -76,6 +74,11 @@ struct Failover {
     left: Option<(Route, Decided)>,
 }
 
+/// Wakes the meter of a connection, which then asks for its mark.
+pub(crate) trait WakeMeter: Send + Sync + std::fmt::Debug {
+    fn wake_meter(&self);
+}
+
 /// What a new decision changed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Update {
@@ -94,7 +97,7 @@ impl ConnRoute {
         egress: Arc<Egress>,
         (client, local): (IpAddr, SocketAddr),
         mptcp: Mptcp,
-        ledger: Arc<Ledger>,
+        meter: Arc<dyn WakeMeter>,
         session: Session,
     ) -> Arc<Self> {
         // Plain, until the agent's answer is known.
@@ -115,7 +118,7 @@ impl ConnRoute {
             mptcp,
             drawn,
             subscription: OnceLock::new(),
-            ledger,
+            meter,
             outdated: AtomicBool::new(true),
             class: AtomicU8::new(ClassId::NONE.index() as u8),
             outstanding: Default::default(),
@@ -325,7 +328,7 @@ impl Drop for ConnRoute {
 impl Reroute for ConnRoute {
     fn reroute(&self) {
         self.outdated.store(true, Ordering::Relaxed);
-        self.ledger.wake_meter();
+        self.meter.wake_meter();
     }
 }
 

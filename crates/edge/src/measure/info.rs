@@ -8,10 +8,11 @@ use hikyaku_units::{ByteSize, Rate};
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
 
+use super::SubflowFlight;
 use super::diag::Diagnostics;
-use super::{Flight, Snapshot, SubflowFlight, Window};
 use crate::clock;
 use crate::sys::{self, Subflow, TcpInfo};
+use crate::transport::{Flight, Snapshot, Window};
 
 /// Reads the state of a connection.
 pub(super) fn read(stream: &TcpStream, mptcp: bool) -> io::Result<Snapshot> {

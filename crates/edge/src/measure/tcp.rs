@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use hikyaku_units::arm::Arm;
+use hikyaku_units::arm::{Arm, Transport};
 use tokio::time::Sleep;
 
 use super::held::HeldAck;
@@ -15,7 +15,9 @@ use super::route::{RouteReporter, RouteSample};
 use super::subflows::SubflowWatcher;
 use super::taken::{ABOVE_SOCKET, ContentEnd};
 use super::watcher::Watcher;
-use super::{Departed, Exchange, Flight, Load, Patience, Signal, Snapshot, Socket, Terms};
+use super::{
+    Departed, Exchange, Flight, Load, Patience, Signal, Snapshot, Socket, TcpTransport, Terms,
+};
 use crate::clock;
 use crate::conn::Conn;
 
@@ -35,9 +37,9 @@ const ACK_DELAY: Duration = Duration::from_millis(40);
 
 /// Watches a socket until what was written to it is acknowledged.
 #[derive(Debug)]
-pub(crate) struct TcpMeter {
+pub(crate) struct TcpMeter<T = Socket> {
     conn: Arc<Conn>,
-    socket: Arc<Socket>,
+    socket: Arc<T>,
     /// Exchanges by the stream offset at which they are acknowledged whole.
     awaiting: VecDeque<(u64, Exchange)>,
     /// Some of these offsets are upper bounds, since the socket was full.
@@ -61,12 +63,12 @@ pub(crate) struct TcpMeter {
     route: RouteReporter,
 }
 
-impl TcpMeter {
-    pub(crate) fn new(conn: Arc<Conn>, socket: Arc<Socket>) -> Self {
+impl<T: TcpTransport> TcpMeter<T> {
+    /// Of a connection whose client is served by `terms`.
+    pub(crate) fn new(conn: Arc<Conn>, socket: Arc<T>, terms: Terms) -> Self {
         let now = clock::now();
         let snapshot = socket.look().unwrap_or_default();
         conn.uploads.note_rtt(snapshot.srtt);
-        let patience = Patience::new(Terms::of(&conn.shared.live().config));
         Self {
             reporter: Reporter::new(Arm::new(conn.peer.version, conn.congestion()), now),
             route: RouteReporter::new(conn.route_changes(), &snapshot),
@@ -79,7 +81,7 @@ impl TcpMeter {
             arrived: Vec::new(),
             load: Load::default(),
             content: ContentEnd::default(),
-            patience,
+            patience: Patience::new(terms),
             watcher: None,
             subflows: None,
             timer: None,
@@ -259,9 +261,10 @@ impl TcpMeter {
     /// Gives the socket the path and congestion control that were chosen since, and the largest rate.
     fn follow(&mut self, now: Instant) {
         self.steer();
-        self.conn.shared.set_pacing(&self.socket);
+        let max_pacing_rate = self.conn.shared.clients.max_pacing_rate();
+        self.socket.set_pacing(max_pacing_rate);
         let control = self.conn.chosen().tcp_control();
-        let Some(congestion) = self.conn.shared.set_congestion(&self.socket, control) else {
+        let Some(congestion) = self.socket.set_congestion(control) else {
             return;
         };
         if congestion != self.conn.congestion() {
@@ -278,7 +281,7 @@ impl TcpMeter {
             let now = clock::now();
             self.sample_route(now, now);
         }
-        self.conn.shared.set_mark(&self.socket, mark);
+        self.socket.set_mark(mark);
     }
 
     /// Leaves a path that carries nothing any more.
@@ -302,7 +305,9 @@ impl TcpMeter {
             match signal {
                 Signal::Stalled(stall) if self.conn.stalled(&stall) => {
                     self.steer();
-                    self.conn.shared.failover(&self.socket);
+                    if self.socket.failover() {
+                        self.conn.shared.metrics.on_failover(Transport::Tcp);
+                    }
                 }
                 Signal::Stalled(_) => {}
                 Signal::Resumed {
@@ -347,7 +352,7 @@ impl TcpMeter {
     }
 
     /// What it watches.
-    pub(crate) fn socket(&self) -> &Arc<Socket> {
+    pub(crate) const fn socket(&self) -> &Arc<T> {
         &self.socket
     }
 

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use tokio::time::Sleep;
 
-use super::stall::{Flight, Signal, Watch};
+use super::stall::{Signal, Watch};
+use crate::transport::Flight;
 
 use crate::clock;
 

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use super::*;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::egress::{Classes, RouteCount};
-use crate::tls::Source;
+use crate::egress::{Classes, Egress, RouteCount};
+use crate::tls::{Certificate, Source};
 use hikyaku_core::egress::Route;
 
 /// Names, labels, types and help texts of all metrics in the order of their lines, without values.
@@ -15,7 +15,15 @@ fn exposed() -> String {
     let mut config = Config::default();
     config.egress.socket = Some("/nowhere/api.sock".into());
     let classes = Classes::new(&config.classes).unwrap();
-    let egress = Egress::new(&config, classes, Clock::start()).unwrap();
+    let egress = Egress::new(
+        &config.egress,
+        false,
+        &config.policy,
+        false,
+        classes,
+        Clock::start(),
+    )
+    .unwrap();
     for what in [
         RouteCount::Responses,
         RouteCount::Bytes,
@@ -26,7 +34,7 @@ fn exposed() -> String {
         egress.counts.add(what, Route::Plain, 1);
     }
     let metrics = Metrics::default();
-    let health = Health {
+    let health = StoreHealth {
         available: true.into(),
         failures: 0.into(),
     };
@@ -36,7 +44,12 @@ fn exposed() -> String {
         response_memory: 2,
         tasks: 3,
     };
-    let text = metrics.encode(gauges, &certificate, Some(&egress)).unwrap();
+    let mut registry = registry();
+    metrics.register(&mut registry, gauges);
+    certificate.register(&mut registry);
+    egress.register(&mut registry);
+    metrics.register_failovers(&mut registry);
+    let text = encode(&registry).unwrap();
     let mut lines: Vec<_> = text
         .lines()
         .map(|line| match line.rsplit_once(' ') {

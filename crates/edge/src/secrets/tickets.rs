@@ -8,7 +8,7 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::server::ProducesTickets;
 
-use crate::secrets::{Secret, derive};
+use super::{Secret, derive};
 
 /// Seconds that tickets are good for. A key makes tickets for as long, and opens them for as long
 /// again: who gets hold of a key can read the TLS 1.2 sessions of two days at most.

@@ -198,7 +198,7 @@ impl Visitor<'_> for One {
 }
 
 /// Reads a list of addresses, or a single one. A number is a port.
-pub(super) fn addresses<'de, D: Deserializer<'de>>(
+pub(crate) fn addresses<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<ListenAddress>, D::Error> {
     deserializer.deserialize_any(Addresses)

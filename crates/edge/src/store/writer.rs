@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{Store, StoreError};
+use crate::causes::chain;
 use crate::clients::Changes;
 use crate::clock;
-use crate::metrics::add;
-use crate::server::chain;
+use crate::metrics::{StoreHealth, add};
 use crate::shared::Shared;
 
 /// Between two writes: what a crash loses at most, with as much again for the write.
@@ -26,21 +26,13 @@ const MAX_PAUSE: Duration = Duration::from_secs(32);
 /// Records of one transaction, so that memory stays bounded.
 const BATCH: usize = 20_000;
 
-/// Whether what is learnt reaches the store, for those who watch.
-#[derive(Debug)]
-pub(crate) struct Health {
-    pub(crate) available: AtomicBool,
-    /// Tries to open or write the store that failed.
-    pub(crate) failures: AtomicU64,
-}
-
 /// Writes changes to the store, or keeps them while it can't be written.
 pub(crate) struct Writer {
     dir: PathBuf,
     /// `None` until it is opened again.
     store: Option<Store>,
     shared: Arc<Shared>,
-    health: Arc<Health>,
+    health: Arc<StoreHealth>,
     /// What failed to be written, to be tried again first.
     unwritten: Changes,
     outage: Option<Outage>,
@@ -60,7 +52,7 @@ impl Writer {
         opened: Result<Store, StoreError>,
         shared: &Arc<Shared>,
     ) -> Self {
-        let health = Health {
+        let health = StoreHealth {
             available: AtomicBool::new(true),
             failures: AtomicU64::new(0),
         };
