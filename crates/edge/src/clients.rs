@@ -329,3 +329,6 @@ fn address_in(key: &Key) -> IpAddr {
         Key::Prefix(prefix) => prefix.network(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,9 +29,14 @@ impl Clock {
         let since_epoch = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
+        Self::starting_at(Timestamp::from_micros(0).saturating_add(since_epoch))
+    }
+
+    /// A clock that is at `epoch` now.
+    pub(crate) fn starting_at(epoch: Timestamp) -> Self {
         Self {
             started: now(),
-            epoch: Timestamp::from_micros(0).saturating_add(since_epoch),
+            epoch,
         }
     }
 

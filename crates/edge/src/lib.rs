@@ -16,6 +16,8 @@ pub mod config;
 mod conn;
 mod egress;
 mod events;
+#[cfg(test)]
+mod fakes;
 mod ledger;
 mod limits;
 pub mod lines;

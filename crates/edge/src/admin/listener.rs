@@ -10,6 +10,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -84,7 +85,17 @@ pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>, end: Cancell
 async fn connection(stream: TcpStream, admin: Arc<Admin>) {
     // Also where the client's window is closed (tcp(7)), so that who takes nothing goes.
     let send = admin.settings.load().send_timeout;
-    let bounded = SockRef::from(&stream).set_tcp_user_timeout(Some(send));
+    if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(Some(send)) {
+        tracing::debug!("bounding an admin connection: {error}");
+    }
+    talk(stream, admin).await;
+}
+
+/// Answers the requests of a client.
+pub(super) async fn talk<T>(stream: T, admin: Arc<Admin>)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let service = service_fn(move |request| {
         let admin = Arc::clone(&admin);
         async move { Ok::<_, Infallible>(super::respond(request, &admin).await) }
@@ -96,8 +107,5 @@ async fn connection(stream: TcpStream, admin: Arc<Admin>) {
         .await;
     if let Err(error) = served {
         tracing::debug!("admin connection: {error}");
-    }
-    if let Err(error) = bounded {
-        tracing::debug!("bounding an admin connection: {error}");
     }
 }

@@ -1,9 +1,11 @@
 //! The admin page, API and metrics, on an address of their own.
 
+mod forget;
 mod guard;
 mod listener;
 mod qlog;
 mod reload;
+mod status;
 mod stream;
 
 use std::net::{IpAddr, SocketAddr};
@@ -14,11 +16,9 @@ use arc_swap::ArcSwap;
 
 use hikyaku_core::egress::NetworkSummary;
 use hikyaku_core::key::Key;
-use hikyaku_core::table::Scope;
-use hikyaku_units::arm::Version;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Limited};
-use serde::{Deserialize, Serialize};
+use hyper::body::Incoming;
+use serde::Serialize;
 use tokio::runtime::Handle;
 
 use crate::limits::Connections;
@@ -27,17 +27,17 @@ use crate::metrics::{self, Gauges};
 use crate::qlog::Traces;
 use crate::shared::Shared;
 use crate::tls::Certificate;
-use hikyaku_content::{Body, BoxError};
+use forget::forget;
+use hikyaku_content::Body;
 pub use listener::AdminError;
 pub(crate) use listener::{bind, serve};
 use reload::ReloadError;
 pub use reload::ReloadRequest;
 pub(crate) use reload::Reloads;
+use status::Status;
 use stream::EventStream;
 
 const PAGE: &str = include_str!("page.html");
-/// Longest request body, in bytes.
-const MAX_BODY: usize = 4096;
 /// Most clients of one listing.
 const MAX_LISTED: usize = 1000;
 
@@ -71,10 +71,7 @@ pub(crate) struct Settings {
     pub(crate) congestion: &'static str,
 }
 
-async fn respond<B>(request: Request<B>, admin: &Arc<Admin>) -> Response<Body>
-where
-    B: http_body::Body<Data: Send, Error: Into<BoxError>>,
-{
+async fn respond(request: Request<Incoming>, admin: &Arc<Admin>) -> Response<Body> {
     let settings = admin.settings.load_full();
     let mut response = match guard::check(&request, settings.token.as_deref()) {
         Err(refusal) => problem(refusal.status, refusal.why),
@@ -89,10 +86,7 @@ where
     response
 }
 
-async fn route<B>(request: Request<B>, admin: &Arc<Admin>) -> Response<Body>
-where
-    B: http_body::Body<Data: Send, Error: Into<BoxError>>,
-{
+async fn route(request: Request<Incoming>, admin: &Arc<Admin>) -> Response<Body> {
     let path = request.uri().path().to_owned();
     let query = request.uri().query().map(str::to_owned);
     let query = query.as_deref();
@@ -196,60 +190,6 @@ fn exposition(admin: &Admin) -> Response<Body> {
             metrics,
         ),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
-    }
-}
-
-/// The server in short.
-#[derive(Debug, Serialize)]
-struct Status {
-    version: &'static str,
-    uptime_s: u64,
-    listen: Vec<SocketAddr>,
-    serves: String,
-    policy: &'static str,
-    congestion: &'static str,
-    clients: usize,
-    connections: PerVersion,
-    requests: PerVersion,
-    model: String,
-    /// `None` without egress paths.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    egress: Option<crate::egress::Summary>,
-}
-
-#[derive(Debug, Serialize)]
-struct PerVersion {
-    h1: u64,
-    h2: u64,
-    h3: u64,
-}
-
-impl PerVersion {
-    fn of(count: impl Fn(Version) -> u64) -> Self {
-        Self {
-            h1: count(Version::H1),
-            h2: count(Version::H2),
-            h3: count(Version::H3),
-        }
-    }
-}
-
-impl Status {
-    fn of(admin: &Admin) -> Self {
-        let (shared, settings) = (&admin.shared, admin.settings.load());
-        Self {
-            version: env!("CARGO_PKG_VERSION"),
-            uptime_s: shared.clock.uptime().as_secs(),
-            listen: admin.addresses.clone(),
-            serves: settings.serves.clone(),
-            policy: settings.policy,
-            congestion: settings.congestion,
-            clients: shared.clients.len(),
-            connections: PerVersion::of(|version| shared.metrics.open(version)),
-            requests: PerVersion::of(|version| shared.metrics.requests(version)),
-            model: shared.clients.model_description(),
-            egress: shared.egress.as_ref().map(|egress| egress.summary()),
-        }
     }
 }
 
@@ -364,52 +304,6 @@ fn client(address: &str, admin: &Admin) -> Response<Body> {
     json(&value)
 }
 
-/// What to forget: exactly one of the keys.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Forget {
-    address: Option<IpAddr>,
-    prefix: Option<hikyaku_core::key::Prefix>,
-    #[serde(default)]
-    all: bool,
-}
-
-async fn forget<B>(request: Request<B>, shared: &Shared) -> Response<Body>
-where
-    B: http_body::Body<Data: Send, Error: Into<BoxError>>,
-{
-    let Ok(body) = Limited::new(request.into_body(), MAX_BODY).collect().await else {
-        return problem(StatusCode::BAD_REQUEST, "reading the request's body");
-    };
-    let scope = match serde_json::from_slice(&body.to_bytes()) {
-        Err(error) => return problem(StatusCode::BAD_REQUEST, &error.to_string()),
-        Ok(Forget {
-            address: Some(address),
-            prefix: None,
-            all: false,
-        }) => Scope::Address(address),
-        Ok(Forget {
-            address: None,
-            prefix: Some(prefix),
-            all: false,
-        }) => Scope::Prefix(prefix),
-        Ok(Forget {
-            address: None,
-            prefix: None,
-            all: true,
-        }) => Scope::All,
-        Ok(_) => {
-            return problem(
-                StatusCode::BAD_REQUEST,
-                "give one of \"address\", \"prefix\" and \"all\": true",
-            );
-        }
-    };
-    let routes = shared.egress.as_ref().map(|egress| egress.forget(scope));
-    let forgotten = shared.clients.forget(scope) + routes.unwrap_or_default();
-    json(&serde_json::json!({ "forgotten": forgotten }))
-}
-
 fn events(shared: &Shared) -> Response<Body> {
     let mut response = Response::new(Body::boxed(EventStream::new(shared)));
     response.headers_mut().insert(
@@ -447,3 +341,6 @@ fn problem(status: StatusCode, why: &str) -> Response<Body> {
     }
     response
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,7 @@ mod lookups;
 mod route;
 mod sse;
 mod state;
+mod steer;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -42,7 +43,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
-use crate::marked::Marks;
 use crate::mptcp::MptcpGate;
 use crate::seed::{SEED, random};
 
@@ -54,6 +54,7 @@ use lookups::Lookups;
 pub(crate) use lookups::Reroute;
 pub(crate) use route::{ConnRoute, Outstanding, Update, WakeMeter};
 use state::{Reach, State};
+use steer::SteerBy;
 pub(crate) use summary::Summary;
 
 /// Clients, prefixes and ASes of which routes are known, at most: some 70 MB.
@@ -78,17 +79,6 @@ pub(crate) struct Egress {
     /// What is to be told, until it is started.
     pending: Mutex<Option<mpsc::Receiver<Hint>>>,
     trouble: link::Trouble,
-}
-
-/// What brings connections onto a path here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SteerBy {
-    /// Marks of their packets, also while they live.
-    Marks,
-    /// EPE addresses in `Alt-Svc`.
-    Addresses,
-    /// Nothing: marks were asked for, and can't be set.
-    Nothing,
 }
 
 /// What routes are chosen by.
@@ -376,30 +366,6 @@ impl Egress {
     fn reroute_all(&self) {
         for subscriber in self.lookups.subscribers().iter().filter_map(Weak::upgrade) {
             subscriber.reroute();
-        }
-    }
-}
-
-impl SteerBy {
-    fn of(wanted: Steer) -> Self {
-        match (wanted, Marks::probe()) {
-            (Steer::Address, _) => Self::Addresses,
-            (Steer::Auto | Steer::Mark, Ok(())) => Self::Marks,
-            (Steer::Auto, Err(error)) => {
-                tracing::warn!(
-                    "marking packets, which brings connections onto an egress path: {error}; only \
-                     new HTTP/3 connections are steered, by address (CAP_NET_ADMIN is needed for \
-                     the others)"
-                );
-                Self::Addresses
-            }
-            (Steer::Mark, Err(error)) => {
-                tracing::error!(
-                    "marking packets, as egress.steer = \"mark\" asks for: {error}; connections \
-                     stay on the plain way (CAP_NET_ADMIN is needed)"
-                );
-                Self::Nothing
-            }
         }
     }
 }

@@ -353,3 +353,6 @@ impl<T: QuicTransport> QuicMeter<T> {
         self.conn.ended(exchange, at, &self.snapshot);
     }
 }
+
+#[cfg(test)]
+mod tests;

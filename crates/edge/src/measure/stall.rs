@@ -28,6 +28,7 @@
 
 mod log;
 mod paths;
+mod signal;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +37,7 @@ use std::time::{Duration, Instant};
 use crate::transport::{Flight, Stall};
 use log::Log;
 use paths::Paths;
+pub(crate) use signal::Signal;
 
 /// Silence that is nothing at first: schedulers, aggregation on radio links.
 const MIN_PATIENCE: Duration = Duration::from_millis(7);
@@ -75,21 +77,6 @@ const INTERVAL: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis
 const IDLE_INTERVAL: Duration = Duration::from_millis(50);
 /// longer than media wait for their next frames.
 const IDLE: Duration = Duration::from_millis(250);
-
-/// What a look at a transport tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Signal {
-    Stalled(Stall),
-    /// Acknowledgements come again.
-    Resumed {
-        /// Since the last one before.
-        silent: Duration,
-        /// The path that was silent delivers: what was under way on it has come.
-        false_alarm: bool,
-    },
-    /// The same of a path that had been left, told later than [`Signal::Resumed`].
-    Delivered,
-}
 
 /// Watches the acknowledgements of one connection.
 #[derive(Debug)]

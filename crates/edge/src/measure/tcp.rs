@@ -366,3 +366,6 @@ impl<T: TcpTransport> TcpMeter<T> {
         self.conn.ended(exchange, at, &self.snapshot);
     }
 }
+
+#[cfg(test)]
+mod tests;

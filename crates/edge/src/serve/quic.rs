@@ -381,3 +381,6 @@ async fn establish(mut connecting: Connecting, service: &Service) -> io::Result<
         early,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -372,3 +372,6 @@ impl Connection {
         Poll::Pending
     }
 }
+
+#[cfg(test)]
+mod tests;

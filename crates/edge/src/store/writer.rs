@@ -194,3 +194,6 @@ pub(crate) async fn write_behind(mut writer: Writer, stop: CancellationToken) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
