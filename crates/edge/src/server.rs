@@ -2,6 +2,7 @@
 
 mod certificate;
 mod setup;
+mod start;
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,15 +15,14 @@ use arc_swap::ArcSwap;
 use hikyaku_units::arm::Congestion;
 use quinn::{Endpoint, TokioRuntime, VarInt};
 use rustls::crypto::CryptoProvider;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access_log::AccessLogError;
 use crate::admin::{self, Admin, AdminError, ReloadRequest, Reloads};
-use crate::clients::Clients;
-use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
-use crate::egress::{Classes, Egress};
+use crate::egress::Classes;
 use crate::listen::{ListenError, Listener, TcpSocket};
 use crate::marked::MarkedSocket;
 use crate::metrics::add;
@@ -34,9 +34,10 @@ use crate::store::{self, Store, StoreError, Writer};
 use crate::tls::{self, Certificate, Resumption, TlsError};
 use certificate::watch_certificate;
 use setup::{
-    InForce, available, certificate_source, check_unchanged, load_controls, load_model, open_store,
-    quic_settings, raise_descriptor_limit, set_floor, tls_settings,
+    InForce, available, check_unchanged, load_model, quic_settings, raise_descriptor_limit,
+    set_floor, tls_settings,
 };
+use start::{Keys, Known, Sockets};
 
 /// Why the server can't start, or a configuration is refused.
 #[derive(Debug, thiserror::Error)]
@@ -118,114 +119,102 @@ impl Server {
         config.check()?;
         config.policy.validate()?;
         raise_descriptor_limit();
-        let controls = load_controls(&config.policy);
-        let available = available(&config.policy, &controls)?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let certificate = Arc::new(Certificate::load(certificate_source(&config), &provider)?);
-
-        set_floor(&controls, &config.policy);
-        let clock = Clock::start();
-        let (policy, journal) = (&config.policy, config.state.dir.is_some());
-        let (max, model) = (config.limits.clients, load_model(&config)?);
-        let clients = Clients::new(policy, max, journal, model, available, clock);
-        let classes = Classes::new(&config.classes).map_err(ConfigError::from)?;
-        let egress = Egress::new(
-            &config.egress,
-            config.mptcp,
-            policy,
-            journal,
-            classes,
-            clock,
-        );
-        let state_dir = config.state.dir.clone();
-        let store = match &state_dir {
-            Some(dir) => Some(open_store(dir, &clients, egress.as_deref())?),
-            None => None,
-        };
-        // Once the store is this process's, so are the keys beside it.
-        let secrets = Arc::new(Secrets::load(state_dir.as_deref())?);
-        let resumption = Resumption::new(Arc::clone(&secrets.tickets));
-        let settings = tls_settings(&config, &resumption);
-        let tcp_tls = tls::tcp_config(Arc::clone(&certificate), &provider, &settings)?;
-        let quic_tls = tls::quic_config(Arc::clone(&certificate), &provider, &settings)?;
-        let quic_keys = QuicKeys::new(&secrets)?;
-        let quic_config = quic_settings(quic_tls, &quic_keys, &config)?;
-        let gate = egress.as_ref().and_then(|egress| egress.gate());
-        let listeners = Listener::bind_all(&config.listen, config.mptcp, gate)?;
-        if config.mptcp && listeners.iter().any(|listener| !listener.mptcp) {
-            tracing::info!("this kernel has no MPTCP: clients are served over plain TCP");
+        let known = Known::load(&config)?;
+        let keys = Keys::load(&config, &known)?;
+        let sockets = Sockets::bind(&config, known.egress.as_deref())?;
+        let in_force = InForce::new(&config, &known.certificate, None)?;
+        let secrets = Arc::clone(&keys.secrets);
+        let (mut server, store) = Self::of(config, known, keys, &sockets, in_force);
+        for listener in sockets.listeners {
+            server.serve(listener)?;
         }
-        let admin_listeners = admin::bind(&config.admin)?;
-        let addresses = listeners.iter().map(|listener| listener.address).collect();
-        let in_force = InForce::new(&config, &certificate, None)?;
-        let InForce {
-            terms,
-            service,
-            access_log,
-            admin,
-        } = in_force;
-        let shards = config.shards.clone();
-        let shared = Arc::new(Shared::new(clock, clients, egress, access_log, terms));
-        let site = Arc::new(Site::new(Arc::clone(&shared), controls, service));
-        let admin = Arc::new(Admin {
+        server.look_after(sockets.admin, store, secrets);
+        Ok(server)
+    }
+
+    /// Puts a server together, without anything that runs; also gives its store.
+    fn of(
+        config: Config,
+        known: Known,
+        keys: Keys,
+        sockets: &Sockets,
+        in_force: InForce,
+    ) -> (Self, Option<Result<Store, StoreError>>) {
+        let listeners = &sockets.listeners;
+        let admin_address = sockets.admin.first();
+        let shared = Arc::new(Shared::new(
+            known.clock,
+            known.clients,
+            known.egress,
+            in_force.access_log,
+            in_force.terms,
+        ));
+        let site = Site::new(Arc::clone(&shared), known.controls, in_force.service);
+        let admin = Admin {
             shared: Arc::clone(&shared),
             connections: Arc::clone(&site.connections),
             live: Arc::clone(&site.live),
             traces: Arc::clone(&site.traces),
-            certificate: Arc::clone(&certificate),
-            addresses,
+            certificate: Arc::clone(&known.certificate),
+            addresses: listeners.iter().map(|listener| listener.address).collect(),
             reloads: Reloads::default(),
-            settings: ArcSwap::from_pointee(admin),
-        });
-
-        let mut server = Self {
+            settings: ArcSwap::from_pointee(in_force.admin),
+        };
+        let server = Self {
             mptcp: listeners.iter().all(|listener| listener.mptcp),
-            admin_address: admin_listeners
-                .first()
-                .and_then(|listener| listener.local_addr().ok()),
-            store: state_dir.as_deref().map(Store::file),
+            admin_address: admin_address.and_then(|listener| listener.local_addr().ok()),
+            store: config.state.dir.as_deref().map(Store::file),
             config: ArcSwap::from_pointee(config),
             shared,
-            site,
-            admin,
-            certificate,
-            provider,
-            resumption,
-            quic_keys,
-            tcp_tls: Arc::new(ArcSwap::from_pointee(tcp_tls)),
-            quic_config: Arc::new(ArcSwap::from_pointee(quic_config)),
+            site: Arc::new(site),
+            admin: Arc::new(admin),
+            certificate: known.certificate,
+            provider: known.provider,
+            resumption: keys.resumption,
+            quic_keys: keys.quic,
+            tcp_tls: Arc::new(ArcSwap::from_pointee(keys.tcp_tls)),
+            quic_config: Arc::new(ArcSwap::from_pointee(keys.quic_config)),
             endpoints: Vec::new(),
             connections: TaskTracker::new(),
             end: CancellationToken::new(),
             services: TaskTracker::new(),
         };
-        for listener in listeners {
-            server.serve(listener)?;
-        }
+        (server, known.store)
+    }
+
+    /// Starts what serves the server itself: the admin API, the agent's follower, the writer of the
+    /// store, and who looks after names, keys and certificates.
+    fn look_after(
+        &self,
+        admin_listeners: Vec<TcpListener>,
+        store: Option<Result<Store, StoreError>>,
+        secrets: Arc<Secrets>,
+    ) {
+        let (services, end) = (&self.services, &self.end);
         for listener in admin_listeners {
-            let serving = admin::serve(listener, Arc::clone(&server.admin), server.end.clone());
-            server.services.spawn(serving);
+            let serving = admin::serve(listener, Arc::clone(&self.admin), end.clone());
+            services.spawn(serving);
         }
-        if let Some(egress) = &server.shared.egress {
-            egress.start(&server.services, &server.end);
+        if let Some(egress) = &self.shared.egress {
+            egress.start(services, end);
         }
-        if let (Some(dir), Some(store)) = (state_dir, store) {
-            let writer = Writer::new(dir, store, &server.shared);
-            let writing = store::write_behind(writer, server.end.clone());
-            server.services.spawn(writing);
+        let config = self.config.load();
+        if let (Some(dir), Some(store)) = (config.state.dir.clone(), store) {
+            let writer = Writer::new(dir, store, &self.shared);
+            services.spawn(store::write_behind(writer, end.clone()));
         }
-        let warning = warn_of_coalescing(shards);
-        let end = server.end.clone();
-        server
-            .services
-            .spawn(async move { end.run_until_cancelled(warning).await });
-        let rotating = secrets::rotate_in_time(secrets, server.end.clone());
-        server.services.spawn(rotating);
-        let (shared, provider) = (Arc::clone(&server.shared), Arc::clone(&server.provider));
-        let certificate = Arc::clone(&server.certificate);
-        let watching = watch_certificate(certificate, shared, provider, server.end.clone());
-        server.services.spawn(watching);
-        Ok(server)
+        let warning = warn_of_coalescing(config.shards.clone());
+        let ended = end.clone();
+        services.spawn(async move { ended.run_until_cancelled(warning).await });
+        services.spawn(secrets::rotate_in_time(secrets, end.clone()));
+        let (shared, provider) = (Arc::clone(&self.shared), Arc::clone(&self.provider));
+        let certificate = Arc::clone(&self.certificate);
+        services.spawn(watch_certificate(
+            certificate,
+            shared,
+            provider,
+            end.clone(),
+        ));
     }
 
     fn serve(&mut self, listener: Listener) -> Result<(), ServerError> {
