@@ -192,3 +192,46 @@ const fn place(route: Route) -> usize {
         Route::Aggregated => MAX_EGRESSES + 1,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_answer_to_mptcp_is_counted_under_its_name() {
+        let next = |answer| match answer {
+            MptcpAnswer::Taken => Some(MptcpAnswer::Drawn),
+            MptcpAnswer::Drawn => Some(MptcpAnswer::Refused),
+            MptcpAnswer::Refused => None,
+        };
+        let answers = std::iter::successors(Some(MptcpAnswer::Taken), |answer| next(*answer));
+        assert!(answers.eq(MptcpAnswer::ALL));
+        let counts = RouteCounts::default();
+        let asked = [
+            (Mptcp::None, false, 4),
+            (Mptcp::Token(7), false, 3),
+            (Mptcp::Token(7), true, 2),
+            (Mptcp::Refused, false, 1),
+        ];
+        for (mptcp, drawn, times) in asked {
+            (0..times).for_each(|_| counts.mptcp(mptcp, drawn));
+        }
+        let counted: Vec<_> = counts.by_mptcp().collect();
+        assert_eq!(counted, [("taken", 3), ("drawn", 2), ("refused", 1)]);
+    }
+
+    #[test]
+    fn route_decisions_are_counted_under_their_code() {
+        let counts = RouteCounts::default();
+        let reasons = [
+            RouteReason::Only,
+            RouteReason::Pinned,
+            RouteReason::HoldBack,
+        ];
+        for (at, reason) in reasons.iter().enumerate() {
+            (0..=at).for_each(|_| counts.decided(reason));
+        }
+        let counted: Vec<_> = counts.by_reason().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(counted, [("only", 1), ("pinned", 2), ("hold_back", 3)]);
+    }
+}
