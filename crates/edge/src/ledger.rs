@@ -116,7 +116,7 @@ impl Ledger {
         }
     }
 
-    /// The same for content that counts for `account`.
+    /// One whose content counts for `account`.
     pub(crate) fn with_account(self, account: Arc<Account>) -> Self {
         Self {
             account: Some(account),
@@ -192,7 +192,7 @@ impl Ledger {
         self.state.lock().requests
     }
 
-    /// Moves the exchanges that the transport has to `into`, and tells what is still
+    /// Moves the exchanges that the transport has to `into`, and returns what is still
     /// under way. The meter is woken at the next change.
     pub(crate) fn take(&self, cx: &Context<'_>, into: &mut Vec<Exchange>) -> Load {
         self.meter.register(cx.waker());
@@ -333,7 +333,7 @@ impl Ticket {
     }
 
     /// As [`Ticket::complete`], but gives the exchange to `hand_over`, which leaves it to
-    /// the meter together with what tells of its acknowledgement.
+    /// the meter together with what resolves at its acknowledgement.
     pub(crate) fn complete_with(mut self, hand_over: impl FnOnce(Exchange)) {
         if let Some(mut exchange) = self.exchange.take() {
             exchange.complete = true;

@@ -167,7 +167,7 @@ impl Store {
         self.read(CLIENTS, each)
     }
 
-    /// The same with what is known of routes.
+    /// Reads what is known of routes into `each`, as [`Store::load`] does for clients.
     pub(crate) fn load_routes(
         &self,
         each: impl FnMut(EgressKey, &[u8]) -> bool,

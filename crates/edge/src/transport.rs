@@ -69,7 +69,7 @@ pub(crate) fn available(
     let mut refused = None;
     for congestion in Congestion::ALL {
         let probed = match congestion {
-            // `Controls` has told what is missing.
+            // `Controls` has logged what is missing.
             Congestion::Floor if !controls.has_floors() => continue,
             Congestion::Floor => Ok(()),
             plain => probe_congestion(plain),

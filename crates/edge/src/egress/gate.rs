@@ -61,7 +61,7 @@ impl Egress {
         log_failure(set);
     }
 
-    /// Tells the gate of a client, and of its neighbours, what their next connections shall have, which are
+    /// Sets at the gate what the next connections of a client, and of its neighbours, shall have, which are
     /// taken to send the like of `content`, as the client's last one.
     pub(super) fn admit(&self, client: IpAddr, reach: Reach, content: Content) {
         let Some(gate) = self.gate.as_ref().filter(|gate| gate.is_in_force()) else {

@@ -1,4 +1,4 @@
-//! Egress paths: what the agent on this host tells of them, what is known of each, and which one each
+//! Egress paths: what the agent on this host reports of them, what is known of each, and which one each
 //! connection takes (EPE §3; `docs/egress-api.md`).
 //!
 //! [`Egress`] follows the agent, keeps what responses have shown of its paths, and decides.
@@ -76,7 +76,7 @@ pub(crate) struct Egress {
     pub(crate) counts: RouteCounts,
     gate: Option<MptcpGate>,
     hints: Hints,
-    /// What is to be told, until it is started.
+    /// Hints that are pending until it is started.
     pending: Mutex<Option<mpsc::Receiver<Hint>>>,
     trouble: link::Trouble,
 }
@@ -165,7 +165,7 @@ impl Egress {
         self.reroute_all();
     }
 
-    /// What the agent has told.
+    /// What the agent has reported.
     pub(crate) fn state(&self) -> Guard<Arc<State>> {
         self.state.load()
     }
@@ -321,8 +321,8 @@ impl Egress {
         self.table.lock().networks(state.names(), now, limit)
     }
 
-    /// Takes what the store knows from before, before the agent has told its paths: `load` reads it into
-    /// its argument, which tells whether a record was of use.
+    /// Takes what the store knows from before, before the agent has named its paths: `load` reads it into
+    /// its argument, which returns whether a record was of use.
     pub(crate) fn restore<T>(
         &self,
         load: impl FnOnce(&mut dyn FnMut(EgressKey, &[u8]) -> bool) -> T,

@@ -60,7 +60,7 @@ struct Chosen {
     stalled: Vec<(Route, Decided)>,
     /// The way was taken since another one carried nothing.
     failover: Option<Failover>,
-    /// What the agent was last told of it.
+    /// The last hint to the agent about it.
     hint: Option<Hint>,
 }
 
@@ -249,7 +249,7 @@ impl ConnRoute {
         }
     }
 
-    /// Tells the agent of an MPTCP connection what was chosen for it.
+    /// Sends the agent a hint on what was chosen for an MPTCP connection.
     fn send_hint(&self, chosen: &mut Chosen) {
         let Some(token) = self.token().filter(|_| self.egress.state().is_usable()) else {
             return;

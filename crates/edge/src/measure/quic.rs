@@ -288,7 +288,7 @@ impl<T: QuicTransport> QuicMeter<T> {
     }
 
     /// Makes the connection send over its new path at once: new data, for which the controller makes
-    /// room, and in any case a frame that the client acknowledges. It tells what was lost.
+    /// room, and in any case a frame that the client acknowledges. Its acknowledgement shows what was lost.
     fn failover(&mut self) {
         self.quic.failover();
         self.nudge();

@@ -50,11 +50,11 @@ pub(crate) struct TcpMeter<T = Socket> {
     patience: Patience,
     /// While there is another path to go to.
     watcher: Option<Watcher>,
-    /// The same of MPTCP.
+    /// While there is another path to go to, of MPTCP.
     subflows: Option<SubflowWatcher>,
     timer: Option<Pin<Box<Sleep>>>,
     looked: Instant,
-    /// When a request that followed a response was last told apart from one beside it.
+    /// When a request that followed a response was last distinguished from one beside it.
     separated: Option<Instant>,
     held: HeldAck,
     snapshot: Snapshot,
@@ -119,7 +119,7 @@ impl<T: TcpTransport> TcpMeter<T> {
         self.patience.rest();
     }
 
-    /// Tells a request that followed the last response, and acknowledges it, from one beside it: the
+    /// Distinguishes a request that followed the last response, and acknowledges it, from one beside it: the
     /// connection was idle in between, though nothing was acknowledged before.
     fn separate(&mut self, opened: Instant) {
         let Some((_, last)) = self.awaiting.back() else {

@@ -296,7 +296,7 @@ fn failed(site: &Site, remote: SocketAddr, validated: bool, error: &io::Error) {
     tracing::debug!(client = %remote, "QUIC handshake: {error}");
 }
 
-/// Tells when the handshake is complete: before, requests may have been replayed (RFC 8470), from any
+/// Reports when the handshake is complete: before, requests may have been replayed (RFC 8470), from any
 /// address. One that takes too long ends the connection.
 fn completion(
     answerer: &Answerer,

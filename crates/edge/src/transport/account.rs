@@ -55,7 +55,7 @@ pub(crate) struct Flight {
     pub(crate) rttvar: Duration,
     /// Shortest of these over the path in use; zero where it is not known.
     pub(crate) min_rtt: Duration,
-    /// What packets bear now, which tells paths apart.
+    /// What packets bear now, by which paths are distinguished.
     pub(crate) mark: u32,
     /// What one packet counts.
     pub(crate) packet: u64,
@@ -68,7 +68,7 @@ pub(crate) struct Flight {
     pub(crate) former_packet: u64,
     /// What was sent again, where that makes `former` uncertain.
     pub(crate) resent: u64,
-    /// What of it the receiver had already, as far as it tells: packets.
+    /// What of it the receiver had already, as far as it reports that: packets.
     pub(crate) duplicates: u64,
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::transport::Stall;
 
-/// What a look at a transport tells.
+/// What a look at a transport shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     Stalled(Stall),
@@ -15,6 +15,6 @@ pub(crate) enum Signal {
         /// The path that was silent delivers: what was under way on it has come.
         false_alarm: bool,
     },
-    /// The same of a path that had been left, told later than [`Signal::Resumed`].
+    /// A path that had been left delivers, which shows later than [`Signal::Resumed`].
     Delivered,
 }
