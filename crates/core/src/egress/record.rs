@@ -31,12 +31,12 @@ pub(super) struct CarrierStats {
 
 /// Stalls and the time in which they were seen, faded.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct StallCount {
-    pub(super) stalls: f32,
+pub(crate) struct StallCount {
+    pub(crate) stalls: f32,
     /// Seconds of them.
-    pub(super) stalled: f32,
+    pub(crate) stalled: f32,
     /// Seconds of sending.
-    pub(super) observed: f32,
+    pub(crate) observed: f32,
 }
 
 impl StallCount {
@@ -173,11 +173,11 @@ impl CarrierStats {
 
 /// What a client is kept on by a criterion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     /// The egress route that it is steered onto.
-    pub(super) egress: Option<EgressId>,
+    pub(crate) egress: Option<EgressId>,
     /// Whether several are used together by those who can.
-    pub(super) aggregated: bool,
+    pub(crate) aggregated: bool,
 }
 
 /// What is known for a client, a prefix or an AS.

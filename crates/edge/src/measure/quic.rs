@@ -16,7 +16,7 @@ use tokio::time::Sleep;
 use super::acknowledged::{Acknowledged, Stopped};
 use super::keep_alive::KeepAlive;
 use super::report::Reporter;
-use super::route::{RouteSample, RouteReporter};
+use super::route::{RouteReporter, RouteSample};
 use super::taken::Streamed;
 use super::watcher::Watcher;
 use super::{Exchange, Flight, Load, Patience, Signal, Snapshot, Terms};

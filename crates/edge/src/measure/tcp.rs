@@ -11,7 +11,7 @@ use tokio::time::Sleep;
 
 use super::held::HeldAck;
 use super::report::Reporter;
-use super::route::{RouteSample, RouteReporter};
+use super::route::{RouteReporter, RouteSample};
 use super::subflows::SubflowWatcher;
 use super::taken::{ABOVE_SOCKET, ContentEnd};
 use super::watcher::Watcher;

@@ -1,0 +1,496 @@
+//! The choice of a route, by rules in the order in which they hold.
+
+mod why;
+
+use super::compare::{Sure, compare};
+use super::{Measure, RouteGain, RouteReason};
+use crate::decide::{Group, Session};
+use crate::egress::record::Kept;
+use crate::egress::{
+    Candidates, Criterion, Mode, Mptcp, Route, RouteQuality, RouteView, Singles, Wants,
+};
+use crate::former::version::is_held_back;
+use crate::policy::{PolicyConfig, RoutePolicy};
+use hikyaku_units::mix::draw;
+
+/// The route of a client's responses of one content class, and why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RouteDecision {
+    /// What responses are sent by.
+    pub route: Route,
+    /// Why.
+    pub reason: RouteReason,
+    /// The group whose outcomes this session's count to.
+    pub group: Group,
+    /// What the client is kept on by it; `None` for what is no choice.
+    pub(crate) keeps: Option<Kept>,
+}
+
+/// Chooses the route of a client's responses of which `wants` is wanted.
+///
+/// A pure function: equal arguments give equal decisions. What is chosen is a candidate, or plain. `seed`
+/// draws the hold-back group, the same as [`decide`](crate::decide::decide())'s, and the explored sessions;
+/// all servers that share clients need the same. The steps: `docs/decisions.md`.
+#[must_use]
+pub fn decide_route(
+    view: &RouteView,
+    wants: Wants,
+    candidates: &Candidates,
+    policy: &PolicyConfig,
+    session: Session,
+    seed: u64,
+) -> RouteDecision {
+    let rules = Rules {
+        view,
+        wants,
+        candidates,
+        policy,
+        session,
+        seed,
+    };
+    rules.decision()
+}
+
+/// The share of a client's next connections of which MPTCP is to be taken where `candidates` has it, for
+/// responses of which `wants` is wanted: all, where several egress routes are what sessions get that do not explore;
+/// else as many as explore several egress routes. `seed` draws the hold-back group as for [`decide_route`]; `None`
+/// where no client in particular is meant.
+#[must_use]
+pub fn mptcp_share(
+    view: &RouteView,
+    wants: Wants,
+    candidates: &Candidates,
+    policy: &PolicyConfig,
+    seed: Option<u64>,
+) -> f64 {
+    let rules = Rules {
+        view,
+        wants,
+        candidates,
+        policy,
+        session: Session(0),
+        seed: seed.unwrap_or_default(),
+    };
+    let fixed = rules.pinned().or_else(|| rules.only());
+    let fixed = fixed.or_else(|| seed.and_then(|_| rules.held_back()));
+    if let Some(fixed) = fixed {
+        return f64::from(u8::from(fixed.route == Route::Aggregated));
+    }
+    match rules.steady().0.route {
+        Route::Aggregated => 1.0,
+        single => rules.shares(rules.explorable(single), single).several,
+    }
+}
+
+/// The arguments of [`decide_route`].
+pub(super) struct Rules<'a> {
+    pub(super) view: &'a RouteView,
+    pub(super) wants: Wants,
+    pub(super) candidates: &'a Candidates,
+    pub(super) policy: &'a PolicyConfig,
+    pub(super) session: Session,
+    pub(super) seed: u64,
+}
+
+/// A route that is kept to unless it is an experiment.
+#[derive(Clone, Copy)]
+struct Steady {
+    route: Route,
+    reason: RouteReason,
+}
+
+/// What is little known, or may be better than what is chosen.
+#[derive(Clone, Copy)]
+struct Explorable {
+    several: bool,
+    singles: Singles,
+}
+
+/// Of sessions, what explores.
+#[derive(Clone, Copy)]
+struct Shares {
+    several: f64,
+    singles: f64,
+}
+
+impl Rules<'_> {
+    pub(super) fn decision(&self) -> RouteDecision {
+        self.pinned()
+            .or_else(|| self.only())
+            .or_else(|| self.held_back())
+            .unwrap_or_else(|| self.best())
+    }
+
+    fn pinned(&self) -> Option<RouteDecision> {
+        let candidates = self.candidates;
+        let (route, reason) = match (&self.policy.route, candidates.mode) {
+            (RoutePolicy::Plain, _) => (Some(Route::Plain), RouteReason::Pinned),
+            (RoutePolicy::Named(_), _) => {
+                let up = |egress| candidates.egresses.contains(egress);
+                let route = candidates
+                    .named
+                    .filter(|egress| up(*egress))
+                    .map(Route::Steered);
+                (route, RouteReason::Pinned)
+            }
+            (RoutePolicy::Aggregate, _) => {
+                let route = candidates.mptcp.is_used().then_some(Route::Aggregated);
+                (route, RouteReason::Pinned)
+            }
+            (RoutePolicy::Adaptive, mode @ Mode::Plain) => {
+                (Some(Route::Plain), RouteReason::Policy { mode })
+            }
+            (RoutePolicy::Adaptive, mode @ Mode::Aggregated) => {
+                let aggregated = candidates.aggregates().then_some(Route::Aggregated);
+                let route = aggregated.unwrap_or(Route::Plain);
+                (Some(route), RouteReason::Policy { mode })
+            }
+            (RoutePolicy::Adaptive, Mode::Adaptive | Mode::Steered) => return None,
+        };
+        let decision = match route {
+            Some(route) => fixed(route, reason, Group::Plain),
+            None => fixed(Route::Plain, RouteReason::PinnedMissing, Group::Plain),
+        };
+        Some(decision)
+    }
+
+    fn only(&self) -> Option<RouteDecision> {
+        let singles = self.candidates.singles();
+        let route = singles.iter().next().unwrap_or(Route::Plain);
+        let reason = match self.candidates.mode {
+            mode @ Mode::Steered if route != Route::Plain => RouteReason::Policy { mode },
+            _ => RouteReason::Only,
+        };
+        let only = singles.len() <= 1 && !self.candidates.aggregates();
+        only.then(|| fixed(route, reason, Group::Plain))
+    }
+
+    fn held_back(&self) -> Option<RouteDecision> {
+        let held_back = self.candidates.mode == Mode::Adaptive
+            && is_held_back(self.view.client, self.policy, self.seed);
+        held_back.then(|| fixed(Route::Plain, RouteReason::HoldBack, Group::HoldBack))
+    }
+
+    fn best(&self) -> RouteDecision {
+        let (steady, single) = self.steady();
+        if let Some(route) = self.explored(steady) {
+            let reason = RouteReason::Explore {
+                instead_of: steady.route,
+            };
+            return fixed(route, reason, Group::Explore);
+        }
+        let group = match steady.reason {
+            RouteReason::TooFewSamples { .. } => Group::Plain,
+            _ => Group::Normal,
+        };
+        RouteDecision {
+            route: steady.route,
+            reason: steady.reason,
+            group,
+            keeps: self.keeps(steady, single.route),
+        }
+    }
+
+    /// What the client gets in sessions that do not explore, and the best single route.
+    fn steady(&self) -> (Steady, Steady) {
+        let kept = self.view.kept(self.wants);
+        let single = self.best_single(kept);
+        (self.aggregated(single, kept).unwrap_or(single), single)
+    }
+
+    /// What the client is kept on by a steady choice. A stall changes nothing: it passes.
+    fn keeps(&self, steady: Steady, single: Route) -> Option<Kept> {
+        if matches!(steady.reason, RouteReason::Stalled { .. }) {
+            return None;
+        }
+        let egress = match single {
+            Route::Steered(egress) => Some(egress),
+            Route::Plain | Route::Aggregated => None,
+        };
+        let aggregated = if self.is_open(Route::Aggregated) {
+            steady.route == Route::Aggregated
+        } else {
+            // Clients with MPTCP and without share the record.
+            self.view.kept(self.wants).aggregated
+        };
+        Some(Kept { egress, aggregated })
+    }
+
+    /// The best route over a single egress route: the one that is kept, or else the usual one, unless another is
+    /// surely better.
+    fn best_single(&self, kept: Kept) -> Steady {
+        let (usual, options) = (self.usual(), self.options());
+        let singles = self.candidates.singles();
+        let kept = kept.egress.map(Route::Steered);
+        let kept = kept.filter(|kept| *kept != usual && singles.contains(*kept));
+        let current = match kept {
+            Some(kept) if self.holds(kept, usual) => kept,
+            _ => usual,
+        };
+        if !options.contains(current)
+            && let Some(avoided_for) = self.quality(current).avoided_for
+        {
+            let way_out = options.contains(usual).then_some(usual);
+            let reason = RouteReason::Stalled {
+                route: current,
+                avoided_for,
+            };
+            let route = way_out.unwrap_or_else(|| self.likeliest(options, usual));
+            return Steady { route, reason };
+        }
+        if let Some(better) = self.surely_better(current, options) {
+            return better;
+        }
+        let reason = if current == usual {
+            self.why_usual(usual, options)
+        } else {
+            RouteReason::Kept {
+                over: usual,
+                gain: self.gain(current, usual, Sure::Expected),
+            }
+        };
+        Steady {
+            route: current,
+            reason,
+        }
+    }
+
+    /// What is taken while nothing is known: plain, or where the operator's policy rules that out the egress route
+    /// that plain takes, else the first.
+    fn usual(&self) -> Route {
+        let singles = self.candidates.singles();
+        let best = self.candidates.plain_is.map(Route::Steered);
+        let best = best.filter(|best| singles.contains(*best) && !self.is_backup(*best));
+        let mut primary = singles.iter().filter(|route| !self.is_backup(*route));
+        match primary.next() {
+            Some(Route::Plain) => Route::Plain,
+            first => best
+                .or(first)
+                .or(singles.iter().next())
+                .unwrap_or(Route::Plain),
+        }
+    }
+
+    /// The single routes that have not stalled, without backups if there are others. All, where all have
+    /// stalled.
+    fn options(&self) -> Singles {
+        let singles = self.candidates.singles();
+        let works = |route: &Route| self.is_not_avoided(*route);
+        let works: Singles = singles.iter().filter(works).collect();
+        let primary: Singles = works
+            .iter()
+            .filter(|route| !self.is_backup(*route))
+            .collect();
+        let options = [primary, works].into_iter().find(|some| !some.is_empty());
+        options.unwrap_or(singles)
+    }
+
+    /// Whether a kept route is known still, and not expected to be worse than the usual one.
+    fn holds(&self, kept: Route, usual: Route) -> bool {
+        let gain = self.gain(kept, usual, Sure::Expected);
+        let samples = self.quality(kept).samples(self.wants);
+        self.evidence_of(samples) > 0.0 && gain.is_none_or(|gain| gain.expected > 0.0)
+    }
+
+    /// The best of the routes that are surely better than `current` by enough.
+    fn surely_better(&self, current: Route, options: Singles) -> Option<Steady> {
+        let others = options.iter().filter(|route| *route != current);
+        let better = others.filter_map(|route| {
+            let gain = self.gain(route, current, Sure::Bounds)?;
+            self.is_proof(gain, route, current).then_some((route, gain))
+        });
+        let (route, gain) = better.reduce(|best, next| {
+            let gain = self.gain(next.0, best.0, Sure::Expected);
+            if gain.is_some_and(|gain| gain.expected > 0.0) {
+                next
+            } else {
+                best
+            }
+        })?;
+        let over = current;
+        let reason = RouteReason::Better { over, gain };
+        Some(Steady { route, reason })
+    }
+
+    /// Where the usual route has stalled nothing has to be proved against it: the one that is expected to be
+    /// best, and of those that nothing is known of the first.
+    fn likeliest(&self, options: Singles, usual: Route) -> Route {
+        let best = options.iter().reduce(|best, next| {
+            let samples = |route| self.quality(route).samples(self.wants);
+            let better = match self.gain(next, best, Sure::Expected) {
+                Some(gain) => gain.expected > 0.0,
+                None => samples(next) > samples(best),
+            };
+            if better { next } else { best }
+        });
+        best.unwrap_or(usual)
+    }
+
+    /// Several egress routes together, where they are kept or surely better than the best single one; that one,
+    /// where several were compared with it and nothing else tells more of why it is taken.
+    fn aggregated(&self, single: Steady, kept: Kept) -> Option<Steady> {
+        let route = Route::Aggregated;
+        let stalled = matches!(single.reason, RouteReason::Stalled { .. });
+        if !self.is_open(route) || (stalled && !kept.aggregated) {
+            return None;
+        }
+        let over = single.route;
+        if kept.aggregated && self.holds(route, over) {
+            let gain = self.gain(route, over, Sure::Expected);
+            let reason = RouteReason::Kept { over, gain };
+            return Some(Steady { route, reason });
+        }
+        let gain = self.gain(route, over, Sure::Bounds)?;
+        let (route, reason) = if self.is_proof(gain, route, over) {
+            (route, RouteReason::Better { over, gain })
+        } else {
+            (over, self.why_single(over, single.reason, (route, gain))?)
+        };
+        Some(Steady { route, reason })
+    }
+
+    /// The route that gets a session which is drawn to explore: one that is little known, or may be better.
+    /// From when the client has shown something of the steady one: without that to compare with, how fast
+    /// another route is says nothing but how fast the client is.
+    fn explored(&self, steady: Steady) -> Option<Route> {
+        let draw = |what| draw([self.seed, what, self.view.client, self.session.0.into()]);
+        let stalled = matches!(steady.reason, RouteReason::Stalled { .. });
+        let own = self.quality(steady.route).own_samples(self.wants);
+        let place = draw(EXPLORE);
+        let is_drawn = self.candidates.mptcp == Mptcp::Drawn || place < self.policy.exploration;
+        if stalled || own < COMPARABLE || !is_drawn {
+            return None;
+        }
+        let options = self.explorable(steady.route);
+        let shares = self.shares(options, steady.route);
+        let [several, singles] = match self.candidates.mptcp {
+            // Others have MPTCP,
+            Mptcp::Refused => [0.0, shares.singles],
+            // for several egress routes alone.
+            Mptcp::Drawn => [f64::from(u8::from(options.several)), 0.0],
+            Mptcp::None | Mptcp::Taken => [shares.several, shares.singles],
+        };
+        if place >= several + singles {
+            return None;
+        }
+        if place < several {
+            return Some(Route::Aggregated);
+        }
+        let place = draw(EXPLORED) * options.singles.len() as f64;
+        options.singles.iter().nth(place as usize)
+    }
+
+    /// What may be explored by clients that have `steady` otherwise.
+    fn explorable(&self, steady: Route) -> Explorable {
+        let is_worth = |route: &Route| *route != steady && self.is_worth_knowing(*route, steady);
+        let several = Route::Aggregated;
+        let is_open = self.candidates.may_aggregate() && self.is_not_avoided(several);
+        Explorable {
+            several: is_open && is_worth(&several),
+            singles: self.options().iter().filter(is_worth).collect(),
+        }
+    }
+
+    /// The shares of sessions that explore it. Several egress routes come first: they gain most often, and where they
+    /// don't, cost least. What is known, though it may be better, leaves the most to what is not.
+    fn shares(&self, options: Explorable, steady: Route) -> Shares {
+        let (all, most) = (self.policy.exploration, self.policy.unknown_mptcp_share());
+        let is_known = |route: Route| self.can_compare(route, steady);
+        let several = match (options.several, options.singles.is_empty()) {
+            (false, _) => 0.0,
+            (true, true) => all,
+            (true, false) if !is_known(Route::Aggregated) => most,
+            (true, false) if !options.singles.iter().all(is_known) => all - most,
+            (true, false) => all / 2.0,
+        };
+        let singles = match options.singles.is_empty() {
+            true => 0.0,
+            false => all - several,
+        };
+        Shares { several, singles }
+    }
+
+    /// What is little known has wide bounds; but one very slow response is enough not to ask for more.
+    fn is_worth_knowing(&self, route: Route, instead_of: Route) -> bool {
+        let Some(gain) = self.gain(route, instead_of, Sure::Bounds) else {
+            return true;
+        };
+        let stalls = self.quality(instead_of).stalls_matter();
+        let may_stall_less =
+            self.wants.criterion == Criterion::Stall && gain.by == Measure::Rtt && stalls;
+        may_stall_less || gain.high > self.policy.min_gain_route as f32
+    }
+
+    /// Whether several egress routes may be used now.
+    fn is_open(&self, aggregated: Route) -> bool {
+        self.candidates.aggregates() && self.is_not_avoided(aggregated)
+    }
+
+    fn is_not_avoided(&self, route: Route) -> bool {
+        self.quality(route).avoided_for.is_none()
+    }
+
+    fn is_backup(&self, route: Route) -> bool {
+        self.candidates.is_backup(route)
+    }
+
+    /// Whether enough is known to compare two routes.
+    fn can_compare(&self, route: Route, over: Route) -> bool {
+        self.evidence(route, over) >= 1.0
+    }
+
+    /// How many samples of two routes can be compared, as a share of those that it takes; 0 if they are fewer
+    /// than tell anything.
+    fn evidence(&self, route: Route, over: Route) -> f32 {
+        self.evidence_of(self.comparable(route, over))
+    }
+
+    fn evidence_of(&self, samples: f32) -> f32 {
+        let needed = self.policy.min_samples_route as f32;
+        // Half a sample for those that have faded a little.
+        let least = samples.min(needed) + 0.5;
+        if least < FEWEST.min(needed) {
+            return 0.0;
+        }
+        (least / needed).min(1.0)
+    }
+
+    /// Samples of two routes that can be compared.
+    fn comparable(&self, route: Route, over: Route) -> f32 {
+        let [route, over] = [route, over].map(|route| self.quality(route));
+        route.comparable(over, self.wants.criterion)
+    }
+
+    /// Whether a gain is enough to change routes for. Fewer samples have to differ more: their bound lies
+    /// farther off, in proportion.
+    fn is_proof(&self, gain: RouteGain, route: Route, over: Route) -> bool {
+        let evidence = self.evidence(route, over);
+        evidence > 0.0 && gain.low_at(evidence) > self.policy.min_gain_route as f32
+    }
+
+    fn gain(&self, route: Route, over: Route, sure: Sure) -> Option<RouteGain> {
+        let [route, over] = [route, over].map(|route| self.quality(route));
+        compare(self.wants, route, over, self.policy, sure)
+    }
+
+    pub(super) fn quality(&self, route: Route) -> &RouteQuality {
+        self.view.quality(route, self.candidates.plain_is)
+    }
+}
+
+const fn fixed(route: Route, reason: RouteReason, group: Group) -> RouteDecision {
+    RouteDecision {
+        route,
+        reason,
+        group,
+        keeps: None,
+    }
+}
+
+/// Samples of a route below which nothing is concluded from them.
+const FEWEST: f32 = 2.0;
+/// A client's own samples with which others can be compared.
+const COMPARABLE: f32 = 1.0;
+/// Keep the draws independent of each other and of the choice of transport.
+const EXPLORE: u64 = 0x7061_7468;
+const EXPLORED: u64 = 0x7061_7469;

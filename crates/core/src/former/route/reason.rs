@@ -1,0 +1,167 @@
+//! Why a route was chosen, as data, as a sentence and as a stable code.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{Measure, RouteDecision, RouteGain};
+use crate::egress::{EgressNames, Mode, Route};
+use hikyaku_units::human;
+
+/// Why a route was chosen. [`RouteDecision::display`] gives a sentence, [`RouteReason::code`] a name for logs
+/// and metrics.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum RouteReason {
+    /// There is no other.
+    Only,
+    /// `policy.route` says so.
+    Pinned,
+    /// `policy.route` names another, which is not to be had for this client.
+    PinnedMissing,
+    /// The operator's policy for these clients says so.
+    Policy {
+        /// What it says.
+        mode: Mode,
+    },
+    /// The client is in the hold-back group.
+    HoldBack,
+    /// Too little is known of any two routes.
+    TooFewSamples {
+        /// Samples of the less known of the two best known; those of the AS count half.
+        samples: f32,
+        /// Samples needed of each.
+        needed: u32,
+    },
+    /// No other surely gains enough.
+    NoGain {
+        /// The best other one, and what it gains.
+        best: Route,
+        /// Over the chosen one.
+        gain: RouteGain,
+    },
+    /// It surely gains enough.
+    Better {
+        /// The route that it is compared with.
+        over: Route,
+        /// What it gains over that one.
+        gain: RouteGain,
+    },
+    /// It was chosen before, and what is known does not speak against it.
+    Kept {
+        /// The route that the client gets otherwise.
+        over: Route,
+        /// What it gains over that one; `None` while too little is known of it.
+        gain: Option<RouteGain>,
+    },
+    /// The route that would be taken has stalled.
+    Stalled {
+        /// That route.
+        route: Route,
+        /// For how long it is avoided still.
+        avoided_for: Duration,
+    },
+    /// It gets this session to be known.
+    Explore {
+        /// What the client gets otherwise.
+        instead_of: Route,
+    },
+}
+
+impl RouteReason {
+    /// A stable name in snake case.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Only => "only",
+            Self::Pinned => "pinned",
+            Self::PinnedMissing => "pinned_missing",
+            Self::Policy { .. } => "policy",
+            Self::HoldBack => "hold_back",
+            Self::TooFewSamples { .. } => "too_few_samples",
+            Self::NoGain { .. } => "no_gain",
+            Self::Better { gain, .. } => match gain.by {
+                Measure::Goodput => "more_goodput",
+                Measure::Stalls => "fewer_stalls",
+                Measure::Rtt => "shorter_rtt",
+                Measure::Loss => "less_loss",
+            },
+            Self::Kept { .. } => "kept",
+            Self::Stalled { .. } => "stalled",
+            Self::Explore { .. } => "explore",
+        }
+    }
+}
+
+impl RouteDecision {
+    /// The decision with its reason as a sentence.
+    #[must_use]
+    pub fn display(self, names: &EgressNames) -> impl fmt::Display {
+        let named = |route: Route| route.display(names);
+        fmt::from_fn(move |f| {
+            write!(f, "{}: ", named(self.route))?;
+            match self.reason {
+                RouteReason::Only => f.write_str("the only one"),
+                RouteReason::Pinned => f.write_str("pinned by policy.route"),
+                RouteReason::PinnedMissing => {
+                    f.write_str("what policy.route names is not to be had for this client")
+                }
+                RouteReason::Policy { mode } => write!(f, "the operator's policy is {mode}"),
+                RouteReason::HoldBack => {
+                    f.write_str("held back on the plain choice to measure the gain")
+                }
+                RouteReason::TooFewSamples { samples, needed } => {
+                    write!(
+                        f,
+                        "{samples:.0} samples so far, and {needed} needed of it and another"
+                    )
+                }
+                RouteReason::NoGain { best, gain } => {
+                    write!(
+                        f,
+                        "no other surely gains enough; {} has {gain}",
+                        named(best)
+                    )
+                }
+                RouteReason::Better { over, gain } => {
+                    write!(f, "{gain}, against {}", named(over))
+                }
+                RouteReason::Kept {
+                    over,
+                    gain: Some(gain),
+                } => write!(f, "kept; {gain}, against {}", named(over)),
+                RouteReason::Kept { over, gain: None } => {
+                    write!(f, "kept; nothing is known of {}", named(over))
+                }
+                RouteReason::Stalled { route, avoided_for } => {
+                    let (route, left) = (named(route), human::time(avoided_for));
+                    write!(f, "{route} stalled and is avoided for {left}")
+                }
+                RouteReason::Explore { instead_of } => {
+                    write!(f, "exploring instead of {}", named(instead_of))
+                }
+            }
+        })
+    }
+}
+
+/// `goodput +31 %, surely +12 %`; `RTT -33 %, surely -20 %`.
+impl fmt::Display for RouteGain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.by {
+            Measure::Goodput => "goodput",
+            Measure::Stalls => "stalls",
+            Measure::Rtt => "RTT",
+            Measure::Loss => "loss",
+        };
+        let change = |gain: f32| {
+            // All but goodput are gained by having less.
+            let change = match self.by {
+                Measure::Goodput => gain,
+                Measure::Stalls | Measure::Rtt | Measure::Loss => (1.0 + gain).recip() - 1.0,
+            };
+            human::change(change.into())
+        };
+        let [expected, low] = [self.expected, self.low].map(change);
+        write!(f, "{what} {expected}, surely {low}")
+    }
+}

@@ -1,0 +1,371 @@
+//! The rules, in the order in which they hold.
+
+use super::compare::{Compared, compare};
+use super::congestion::tried_over;
+use super::lease::lease;
+use super::reason::{Missing, Reason, UdpFailure, other};
+use super::{AltSvc, Comparison, CongestionChoice, CongestionReason, Decision, Group};
+use crate::model::Model;
+use crate::policy::PolicyConfig;
+use crate::udp::{Failure, FailureKind, Verdict};
+use crate::view::ClientView;
+use hikyaku_units::arm::{Arm, ByTransport, CongestionSet, Transport, Version};
+use hikyaku_units::mix::draw;
+use hikyaku_units::{Secs, Timestamp};
+
+/// Decides which HTTP version and congestion control a client gets, and why.
+///
+/// A pure function: equal arguments give equal decisions, on HTTP/2 and HTTP/3 and over a client's
+/// connections. `view` is the client's at `now`; `available` are the congestion controls that each
+/// transport has here. `seed` draws the hold-back group and the explored sessions; all servers that share
+/// clients need the same. The steps: `docs/decisions.md`.
+#[must_use]
+pub fn decide(
+    view: &ClientView,
+    model: &Model,
+    policy: &PolicyConfig,
+    available: &ByTransport<CongestionSet>,
+    now: Timestamp,
+    seed: u64,
+) -> Decision {
+    let candidates = policy.candidates(available);
+    let compared = compare(view, model, policy, &candidates);
+    let corrected = compared.as_ref().ok().map(|compared| compared.corrected);
+    let rules = Rules {
+        view,
+        policy,
+        candidates,
+        compared,
+        now: now.into(),
+        seed,
+    };
+    let (version, group, reason) = rules.pick();
+    let (congestion, group) = rules.pick_congestion(version, group, &reason);
+    let gain_low = rules
+        .compared
+        .as_ref()
+        .ok()
+        .map(|compared| compared.comparison.h3_gain_low);
+    let alt_svc = match version {
+        Version::H3 if policy.version.pinned().is_some() => AltSvc::Advertise { ma: policy.ma_max },
+        Version::H3 => AltSvc::Advertise {
+            ma: lease(
+                view,
+                gain_low.filter(|_| group == Group::Normal),
+                policy,
+                now.into(),
+            ),
+        },
+        // Who only has such neighbours was never told of HTTP/3, and need not forget it.
+        Version::H1 | Version::H2 if group == Group::Udp && rules.may_hold_advertisement() => {
+            AltSvc::Clear
+        }
+        Version::H1 | Version::H2 => AltSvc::Withhold,
+    };
+    Decision {
+        version,
+        alt_svc,
+        reason,
+        group,
+        session: view.session,
+        congestion,
+        corrected,
+    }
+}
+
+type Pick = (Version, Group, Reason);
+
+pub(super) struct Rules<'a> {
+    view: &'a ClientView,
+    pub(super) policy: &'a PolicyConfig,
+    pub(super) candidates: ByTransport<CongestionSet>,
+    pub(super) compared: Result<Compared, Missing>,
+    now: Secs,
+    seed: u64,
+}
+
+impl Rules<'_> {
+    fn pick(&self) -> Pick {
+        self.pinned()
+            .or_else(|| self.udp_fails())
+            .or_else(|| self.held_back())
+            .or_else(|| self.little_known())
+            .unwrap_or_else(|| match &self.compared {
+                Ok(compared) => self.best(compared),
+                Err(missing) => self.not_comparable(*missing),
+            })
+    }
+
+    fn pinned(&self) -> Option<Pick> {
+        let version = self.policy.version.pinned()?;
+        Some((version, Group::Plain, Reason::Pinned { version }))
+    }
+
+    /// Holds for the hold-back group, too: an advertisement where UDP fails burns the client's HTTP/3
+    /// for days.
+    fn udp_fails(&self) -> Option<Pick> {
+        let prefix = self.view.udp_prefix;
+        let withdraw = |reason| (Version::H2, Group::Udp, reason);
+        match self.view.udp {
+            Verdict::Probe(failure) if self.worth_probing(&failure) => {
+                let failure = self.failure(&failure);
+                let reason = Reason::UdpProbe { failure, prefix };
+                Some((Version::H3, Group::Udp, reason))
+            }
+            Verdict::Probe(failure) | Verdict::Failed(failure) => {
+                let probe_in = failure.next_probe.since(self.now);
+                let failure = self.failure(&failure);
+                Some(withdraw(Reason::UdpFails {
+                    failure,
+                    prefix,
+                    probe_in,
+                }))
+            }
+            Verdict::Unproven | Verdict::Works { .. } | Verdict::Doubtful => {
+                self.quic_loss().map(withdraw)
+            }
+        }
+    }
+
+    fn may_hold_advertisement(&self) -> bool {
+        self.view.udp_prefix.is_none() || self.view.advertised
+    }
+
+    /// UDP is not probed for a client that would get HTTP/2 anyway. Throttling always is: what HTTP/3
+    /// did under it decides against HTTP/3, and would for ever.
+    fn worth_probing(&self, failure: &Failure) -> bool {
+        if failure.kind == FailureKind::Throttled {
+            return true;
+        }
+        match &self.compared {
+            Ok(Compared { comparison, .. }) => {
+                f64::from(comparison.h2_gain_low) <= self.policy.min_gain
+            }
+            Err(_) => self.policy.unknown.version() == Version::H3,
+        }
+    }
+
+    fn failure(&self, failure: &Failure) -> UdpFailure {
+        let ago = self.now.since(failure.since);
+        match failure.kind {
+            FailureKind::NeverCame { sessions } => UdpFailure::NeverCame { sessions },
+            FailureKind::Broken => UdpFailure::Broken { ago },
+            FailureKind::Throttled => UdpFailure::Throttled { ago },
+        }
+    }
+
+    fn quic_loss(&self) -> Option<Reason> {
+        let tcp = self.view.loss[Transport::Tcp.index()]?;
+        let quic = self.view.loss[Transport::Quic.index()]?;
+        let policed = quic.low.fraction() > POLICED_LOSS
+            && quic.low.fraction() > POLICED_RATIO * tcp.high.fraction()
+            && !self.outcomes_tell();
+        policed.then_some(Reason::QuicLoss {
+            quic: quic.mean,
+            tcp: tcp.mean,
+        })
+    }
+
+    /// Whether load times say more than QUIC's loss: BBR loses half of its packets to a queue that it
+    /// overfills itself, and still fills the path.
+    fn outcomes_tell(&self) -> bool {
+        let [tcp, quic] = Transport::ALL.map(|transport| self.view.own_outcome_over(transport));
+        let keeps_up = quic.weight >= 1.0 && quic.mean < KEEPS_UP_LN;
+        keeps_up || tcp.weight.min(quic.weight) >= ENOUGH_OUTCOMES
+    }
+
+    fn held_back(&self) -> Option<Pick> {
+        let version = self.policy.unknown.version();
+        let reason = Reason::HoldBack { version };
+        self.is_held_back()
+            .then_some((version, Group::HoldBack, reason))
+    }
+
+    pub(super) fn is_held_back(&self) -> bool {
+        is_held_back(self.view.client, self.policy, self.seed)
+    }
+
+    fn little_known(&self) -> Option<Pick> {
+        let (samples, needed) = (self.view.samples, self.policy.min_samples);
+        let version = self.policy.unknown.version();
+        let reason = Reason::TooFewSamples {
+            version,
+            samples,
+            needed,
+        };
+        self.knows_little()
+            .then_some((version, Group::Plain, reason))
+    }
+
+    pub(super) fn knows_little(&self) -> bool {
+        // Half a sample for those that have faded a little.
+        self.view.samples + 0.5 < self.policy.min_samples as f32
+    }
+
+    fn not_comparable(&self, missing: Missing) -> Pick {
+        let version = self.current();
+        let reason = Reason::NotComparable { version, missing };
+        (version, Group::Plain, reason)
+    }
+
+    /// The version that the client is kept on unless another is surely better.
+    fn current(&self) -> Version {
+        let plain = self.policy.unknown.version();
+        self.view.choice.map_or(plain, |choice| choice.version)
+    }
+
+    fn best(&self, compared: &Compared) -> Pick {
+        let comparison = compared.comparison;
+        let pick = self.steady(comparison);
+        let version = other(pick.0);
+        if self.tries(compared, version) {
+            let reason = Reason::Trial {
+                version,
+                comparison,
+            };
+            return (version, Group::Explore, reason);
+        }
+        if self.explored(compared, pick.0) == Some(compared.arm(version)) {
+            let reason = Reason::Explore {
+                version,
+                comparison,
+            };
+            return (version, Group::Explore, reason);
+        }
+        pick
+    }
+
+    /// Each transport's congestion control, with an experiment if the session of a client whose version was
+    /// chosen or pinned is free for one.
+    fn pick_congestion(
+        &self,
+        version: Version,
+        group: Group,
+        reason: &Reason,
+    ) -> (ByTransport<CongestionChoice>, Group) {
+        let (mut choices, held_back) = self.congestion();
+        if held_back && matches!(reason, Reason::Pinned { .. }) {
+            return (choices, Group::HoldBack);
+        }
+        let (Ok(compared), Some(transport)) = (&self.compared, tried_over(version, group)) else {
+            return (choices, group);
+        };
+        let choice = choices.get_mut(transport);
+        if !choice.is_steady() {
+            return (choices, group);
+        }
+        let (used, instead_of) = (compared.arm(version), choice.congestion);
+        let experiment = match self.congestion_trial(compared, used) {
+            Some(tried) => Some((tried, CongestionReason::Trial { instead_of })),
+            None => self
+                .explored(compared, version)
+                .filter(|arm| arm.version.transport() == transport)
+                .map(|arm| (arm.congestion, CongestionReason::Explore { instead_of })),
+        };
+        let Some((congestion, reason)) = experiment else {
+            return (choices, group);
+        };
+        *choice = CongestionChoice { congestion, reason };
+        (choices, Group::Explore)
+    }
+
+    fn steady(&self, comparison: Comparison) -> Pick {
+        let current = self.current();
+        // The first choice changes nothing: the plain one was made in ignorance.
+        let needed = self
+            .view
+            .choice
+            .map_or(0.0, |_| self.policy.min_gain as f32);
+        let next = other(current);
+        let changes = comparison.gain(next) > needed;
+        let version = if changes { next } else { current };
+        let reason = if changes || comparison.load(current).time <= comparison.load(next).time {
+            Reason::Faster {
+                version,
+                comparison,
+            }
+        } else {
+            Reason::Kept {
+                version,
+                comparison,
+                needed,
+            }
+        };
+        (version, Group::Normal, reason)
+    }
+
+    /// What a few outcomes would tell is worth a session where hardly any are known of a version that may
+    /// well be better and is not expected to be much worse, or where the one in use disappoints.
+    fn tries(&self, compared: &Compared, tried: Version) -> bool {
+        let comparison = &compared.comparison;
+        let [used, arm] = [other(tried), tried].map(|version| compared.arm(version));
+        let max_cost = if compared.disappoints(used, arm) {
+            MAX_EXPLORE_COST
+        } else if comparison.gain_high(tried) > self.policy.min_gain as f32 {
+            MAX_TRIAL_COST
+        } else {
+            return false;
+        };
+        self.has_few_outcomes(arm) && self.may_be_tried(comparison, tried, max_cost)
+    }
+
+    pub(super) fn has_few_outcomes(&self, arm: Arm) -> bool {
+        // A little less than a whole number, for those that have faded.
+        self.view.outcome[arm.index()].weight < f32::from(self.policy.trials) - 0.25
+    }
+
+    fn may_be_tried(&self, comparison: &Comparison, tried: Version, max_cost: f32) -> bool {
+        let doubtful = tried == Version::H3 && self.view.udp == Verdict::Doubtful;
+        let cost = comparison.load(tried).time.as_secs_f32()
+            / comparison.load(other(tried)).time.as_secs_f32();
+        !doubtful && cost <= max_cost
+    }
+
+    /// Whether an arm that takes so many times as long may be explored.
+    pub(super) fn is_affordable(&self, cost: f32) -> bool {
+        cost <= MAX_EXPLORE_COST
+    }
+
+    /// The arm that gets a session which is drawn to explore, while `version` is the better one.
+    fn explored(&self, compared: &Compared, version: Version) -> Option<Arm> {
+        let session = self.view.session.0.into();
+        if draw([self.seed, EXPLORE, self.view.client, session]) >= self.policy.exploration {
+            return None;
+        }
+        let (used, other) = (compared.arm(version), other(version));
+        let free = self.policy.version.pinned().is_none();
+        let other = (free && self.may_be_tried(&compared.comparison, other, MAX_EXPLORE_COST))
+            .then(|| compared.arm(other));
+        let transport = version.transport();
+        let options = || {
+            let here = self.explorable(compared, used);
+            other
+                .into_iter()
+                .chain(here.map(|congestion| Arm::over(transport, congestion)))
+        };
+        let place = draw([self.seed, EXPLORED_ARM, self.view.client, session]);
+        options().nth((place * options().count() as f64) as usize)
+    }
+}
+
+/// Whether a client always gets the plain choice of everything, so that the gain of the others can be shown.
+pub(crate) fn is_held_back(client: u64, policy: &PolicyConfig, seed: u64) -> bool {
+    draw([seed, HOLD_BACK, client, 0]) < policy.holdback
+}
+
+/// QUIC's loss above which UDP may be policed.
+const POLICED_LOSS: f64 = 0.1;
+/// How many times TCP's loss it must be.
+const POLICED_RATIO: f64 = 3.0;
+/// Logarithm of 1.5: HTTP/3 keeps up if it takes at most this many times what the model says.
+const KEEPS_UP_LN: f32 = 0.405_465_1;
+/// Outcomes of both versions that leave nothing to guess.
+const ENOUGH_OUTCOMES: f32 = 2.0;
+/// An arm that is expected to take longer than this many times is not explored.
+const MAX_EXPLORE_COST: f32 = 2.0;
+/// As [`MAX_EXPLORE_COST`], for trials.
+const MAX_TRIAL_COST: f32 = 1.5;
+/// Keep the draws independent.
+const HOLD_BACK: u64 = 1;
+const EXPLORE: u64 = 2;
+const EXPLORED_ARM: u64 = 3;
