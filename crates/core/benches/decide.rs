@@ -15,7 +15,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hikyaku_core::decide::{Session, decide};
+use hikyaku_core::choice::Session;
+use hikyaku_core::decide::decide;
 use hikyaku_core::egress::{
     Candidates, Criterion, EgressId, EgressSet, Mptcp, Route, RouteObservation, RouteTable,
     RouteTableConfig, RouteView, decide_route,

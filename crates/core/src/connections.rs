@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::decide::{Decision, Group, Missing};
+use crate::choice::{Change, Domain, Evidence, Gain, Group, Pick, choose};
+use crate::decide::{Decision, Missing};
 use crate::model::Model;
 use crate::policy::{ConnectionsPolicy, PolicyConfig};
 use crate::view::{ClientView, LOSS_LIMITED};
@@ -58,10 +59,12 @@ pub enum Why {
     NotComparable(Missing),
     /// It is not losses that keep one connection from being faster, or they are of its own making.
     FillsPath,
-    /// Several would gain less than [`MIN_GAIN`].
+    /// Several would gain too little.
     LittleGain {
         /// The best lower bound of a gain; below 0 for a loss.
         gain: f32,
+        /// The gain that they need.
+        needed: f32,
     },
     /// Several are expected to be faster.
     Faster {
@@ -69,6 +72,8 @@ pub enum Why {
         one: Duration,
         /// Over all, the opening of the further ones included.
         several: Duration,
+        /// Lower bound of the gain, as a share of the load time.
+        gain: f32,
     },
 }
 
@@ -100,11 +105,11 @@ impl fmt::Display for Why {
             }
             Self::NotComparable(missing) => missing.fmt(f),
             Self::FillsPath => f.write_str("it is not random losses that limit one"),
-            Self::LittleGain { gain } => {
-                let [gain, needed] = [*gain, MIN_GAIN].map(|share| human::percent(share.into()));
+            Self::LittleGain { gain, needed } => {
+                let [gain, needed] = [*gain, *needed].map(|share| human::percent(share.into()));
                 write!(f, "lower bound of the gain {gain}, needed {needed}")
             }
-            Self::Faster { one, several } => {
+            Self::Faster { one, several, .. } => {
                 let [one, several] = [*one, *several].map(human::time);
                 write!(f, "predicted {several} against {one} over one")
             }
@@ -149,34 +154,65 @@ pub fn connections(
     decision: &Decision,
     available: u8,
 ) -> Connections {
-    let available = available.clamp(1, MAX_CONNECTIONS);
-    let one = |reason| Connections {
-        n: 1,
-        gain: 0.0,
-        reason,
+    let pages = Pages {
+        view,
+        model,
+        policy,
+        decision,
+        available: available.clamp(1, MAX_CONNECTIONS),
     };
-    if let ConnectionsPolicy::Pinned(n) = policy.connections {
-        return Connections {
-            n: n.min(available),
-            ..one(Why::Pinned { n })
+    let Pick { arm: n, reason, .. } = choose(&pages, decision.group == Group::HoldBack);
+    let gain = match reason {
+        Why::Faster { gain, .. } => gain,
+        _ => 0.0,
+    };
+    Connections { n, gain, reason }
+}
+
+/// The arguments of [`connections`].
+struct Pages<'a> {
+    view: &'a ClientView,
+    model: &'a Model,
+    policy: &'a PolicyConfig,
+    decision: &'a Decision,
+    available: u8,
+}
+
+impl Domain for Pages<'_> {
+    type Arm = u8;
+    type Reason = Why;
+
+    fn pinned(&self) -> Option<(u8, Why)> {
+        match self.policy.connections {
+            ConnectionsPolicy::Pinned(n) => Some((n.min(self.available), Why::Pinned { n })),
+            ConnectionsPolicy::Adaptive => (self.available == 1).then_some((1, Why::NoShards)),
+        }
+    }
+
+    fn held_back(&self) -> Option<(u8, Why)> {
+        Some((1, Why::HoldBack))
+    }
+
+    fn little_known(&self) -> Option<(u8, Why)> {
+        let (samples, needed) = (self.view.samples, self.policy.min_samples);
+        let is_enough = Evidence { samples, needed }.is_enough();
+        (!is_enough).then_some((1, Why::TooFewSamples { samples, needed }))
+    }
+
+    fn steady(&self) -> Pick<u8, Why> {
+        let transport = self.decision.version.transport();
+        let congestion = self.decision.congestion.get(transport).congestion;
+        let arm = Arm::over(transport, congestion);
+        let (n, reason) = match Prediction::new(self.view, self.model, self.policy, arm) {
+            Err(missing) => (1, Why::NotComparable(missing)),
+            Ok(prediction) => prediction.best(self.available, self.policy),
         };
+        Pick::new(n, reason, self.decision.group)
     }
-    if available == 1 {
-        return one(Why::NoShards);
-    }
-    if decision.group == Group::HoldBack {
-        return one(Why::HoldBack);
-    }
-    let (samples, needed) = (view.samples, policy.min_samples);
-    // Half a sample for those that have faded a little.
-    if samples + 0.5 < needed as f32 {
-        return one(Why::TooFewSamples { samples, needed });
-    }
-    let transport = decision.version.transport();
-    let arm = Arm::over(transport, decision.congestion.get(transport).congestion);
-    match Prediction::new(view, model, policy, arm) {
-        Err(missing) => one(Why::NotComparable(missing)),
-        Ok(prediction) => prediction.best(available),
+
+    /// None: a page over more connections is paid for by others.
+    fn experiment(&self, _: &Pick<u8, Why>) -> Option<(u8, Why)> {
+        None
     }
 }
 
@@ -223,33 +259,35 @@ impl<'a> Prediction<'a> {
         known.then_some(prediction).ok_or(Missing::Arm)
     }
 
-    fn best(&self, available: u8) -> Connections {
-        let one = |reason| Connections {
-            n: 1,
-            gain: 0.0,
-            reason,
-        };
+    fn best(&self, available: u8, policy: &PolicyConfig) -> (u8, Why) {
         if !self.is_limited_by_loss() {
-            return one(Why::FillsPath);
+            return (1, Why::FillsPath);
         }
         let candidates = 2..=available.min(MAX_BY_LOSS);
-        let gains: Vec<(u8, f32)> = candidates
-            .filter_map(|n| Some((n, self.gain_low(n)?)))
+        let gains: Vec<(u8, Gain)> = candidates
+            .filter_map(|n| Some((n, self.gain(n)?)))
             .collect();
-        let best = gains.iter().map(|(_, gain)| *gain).fold(-1.0, f32::max);
+        let best = gains
+            .iter()
+            .map(|(_, gain)| gain.low())
+            .fold(-1.0, f32::max);
         // Connections cost memory, handshakes and others' share: the fewest that do nearly as well.
         let enough = (1.0 + best) / (1.0 + TOLERANCE) - 1.0;
-        match gains.iter().find(|(_, gain)| *gain >= enough) {
-            Some(&(n, gain)) if gain > MIN_GAIN => {
-                let [one, several] = [1, n].map(|n| self.load(n, self.loss));
-                let (one, several) = (one.unwrap_or_default(), several.unwrap_or_default());
+        let needed = policy.needed(Change::Connections);
+        match gains.iter().find(|(_, gain)| gain.low() >= enough) {
+            Some(&(n, gain)) if needed.is_met(gain, 1.0) => {
+                let [one, several] = [1, n].map(|n| self.load(n, self.loss).unwrap_or_default());
                 let reason = Why::Faster {
                     one: one.time,
                     several: several.time,
+                    gain: gain.low(),
                 };
-                Connections { n, gain, reason }
+                (n, reason)
             }
-            _ => one(Why::LittleGain { gain: best }),
+            _ => {
+                let needed = needed.share;
+                (1, Why::LittleGain { gain: best, needed })
+            }
         }
     }
 
@@ -268,17 +306,18 @@ impl<'a> Prediction<'a> {
         self.arm.congestion.rate_at_loss(loss, self.min_rtt)
     }
 
-    /// Lower bound of the gain of `n` connections over one.
-    fn gain_low(&self, n: u8) -> Option<f32> {
-        let gain = |loss| {
+    /// The gain of `n` connections over one: the smaller one of those at the mean loss and at its lower
+    /// bound.
+    fn gain(&self, n: u8) -> Option<Gain> {
+        let at = |loss| {
             let (one, several) = (self.load(1, loss)?, self.load(n, loss)?);
             let log = (one.time.as_secs_f32() / several.time.as_secs_f32()).ln();
             let (a, b) = (one.rel_sd, several.rel_sd);
             let apart = (a * a + b * b - 2.0 * CORRELATION * a * b).max(0.0);
-            let margin = Z * apart.sqrt().max(MODEL_SD);
-            Some((log - margin).exp_m1())
+            Some(Gain::normal(log, apart.sqrt().max(MODEL_SD)))
         };
-        Some(gain(self.loss)?.min(gain(self.loss_low)?))
+        let [mean, low] = [at(self.loss)?, at(self.loss_low)?];
+        Some(if low.low() < mean.low() { low } else { mean })
     }
 
     /// The load time over `n` connections, each of which carries an equal part; the further ones are
@@ -318,8 +357,6 @@ struct Load {
     rel_sd: f32,
 }
 
-/// Least gain that several connections are used for.
-pub const MIN_GAIN: f32 = 0.05;
 /// Most connections that the choice takes where losses limit one. How much more the path carries is not
 /// known then, and this many are not expected to fill it: see [`ClientView::rate_for`].
 const MAX_BY_LOSS: u8 = LOSS_LIMITED as u8;
@@ -337,8 +374,6 @@ const CORRELATION: f32 = 0.9;
 const MODEL_SD: f32 = 0.05;
 /// TCP's handshake and that of TLS 1.3 (RFC 8446 §2).
 const OPENING_RTTS: u32 = 2;
-/// The normal distribution's 90 % quantile: bounds are one-sided.
-const Z: f32 = 1.2816;
 
 #[cfg(test)]
 mod tests;

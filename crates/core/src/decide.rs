@@ -12,15 +12,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, Version};
-use hikyaku_units::human;
 use hikyaku_units::{ByteSize, LossRate, Rate};
 
+use crate::choice::{Group, Session};
 use correct::Corrected;
 
 pub use congestion::{CongestionChoice, CongestionReason};
 pub use reason::{Missing, Reason, UdpFailure};
 pub use rules::decide;
-pub(crate) use rules::is_held_back;
 
 /// What to do for a client now, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,43 +91,6 @@ pub enum AltSvc {
     /// server over TCP alone, and tries QUIC in vain at the start of each session until it forgets.
     Clear,
 }
-
-/// The experimental group of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Group {
-    /// The plain choice: too little is known, or the version is pinned.
-    Plain,
-    /// A client that always gets the plain choice over CUBIC, to compare with.
-    HoldBack,
-    /// The arm that was found best.
-    Normal,
-    /// Another arm, to get or keep its outcomes known.
-    Explore,
-    /// UDP fails: HTTP/2, or a probe of UDP.
-    Udp,
-}
-
-impl Group {
-    /// Its name in logs and metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::HoldBack => "hold_back",
-            Self::Normal => "normal",
-            Self::Explore => "explore",
-            Self::Udp => "udp",
-        }
-    }
-}
-
-/// A session of a client, numbered by the second of its start.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct Session(pub u32);
 
 /// An expected load time: from the request's arrival until the last byte is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

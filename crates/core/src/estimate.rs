@@ -8,7 +8,8 @@ mod rtt;
 
 use std::time::Duration;
 
-use crate::decide::{Decided, Group, Session};
+use crate::choice::{Group, Session};
+use crate::decide::Decided;
 use crate::policy::PolicyConfig;
 use crate::sample::{Outcome, TransportSample, UdpEvent};
 use crate::stat::{Stat, faded};

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::choice::{Group, Session};
 use crate::connections::{Connections, ConnectionsSummary};
-use crate::decide::{AltSvc, CongestionChoice, Decision, Group, Load, Session, decide};
+use crate::decide::{AltSvc, CongestionChoice, Decision, Load, decide};
 use crate::egress::RoutesExplanation;
 use crate::estimate::{Estimate, LossBounds};
 use crate::key::Key;

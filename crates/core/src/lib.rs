@@ -5,6 +5,7 @@
 //! comes from seeds that callers give: a recorded trace replays bit for bit.
 #![forbid(unsafe_code)]
 
+pub mod choice;
 pub mod codec;
 pub mod connections;
 pub mod decide;

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::decide::Session;
+use crate::choice::Session;
 use crate::estimate::{Choice, Estimate, LossBounds, LossCount};
 use crate::key::{Key, Prefix};
 use crate::policy::PolicyConfig;

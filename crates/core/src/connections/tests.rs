@@ -3,8 +3,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Connections, ConnectionsSummary, MIN_GAIN, connections};
-use crate::decide::{Decision, Group, decide};
+use super::{Connections, ConnectionsSummary, connections};
+use crate::choice::Group;
+use crate::decide::{Decision, decide};
 use crate::estimate::{Estimate, LossCount};
 use crate::model::Model;
 use crate::policy::{CongestionPolicy, ConnectionsPolicy, MinCwnd, PolicyConfig};
@@ -68,6 +69,9 @@ impl Client {
         connections(&view, &MODEL, policy, &decision(&view, policy), available)
     }
 }
+
+/// A documented constant: what several connections must gain (`docs/decisions.md`).
+const MIN_GAIN: f32 = 0.05;
 
 fn now() -> Timestamp {
     Timestamp::from_secs(START.into())

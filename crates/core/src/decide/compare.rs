@@ -3,6 +3,7 @@
 use super::correct::{Corrected, Handshake, Predicted};
 use super::reason::Missing;
 use super::{Comparison, CongestionChoice, CongestionReason};
+use crate::choice::Change;
 use crate::model::Model;
 use crate::policy::PolicyConfig;
 use crate::stat::Stat;
@@ -181,16 +182,22 @@ impl Steady<'_> {
         let Some(gain) = self.corrected.gain(self.arm(congestion), self.arm(over)) else {
             return choice;
         };
-        let needed = self.policy.gain_needed(congestion);
-        let (gain, gain_low) = (gain.expected(), gain.low());
-        let reason = match self.kept == Some(congestion) {
-            _ if gain_low > needed => CongestionReason::Faster {
+        let change = self.policy.needed(Change::Congestion(congestion));
+        let stay = self.policy.needed(Change::KeptCongestion(congestion));
+        let reason = if change.is_met(gain, 1.0) {
+            CongestionReason::Faster {
                 over,
-                gain_low,
-                needed,
-            },
-            true if gain > needed => CongestionReason::Kept { over, gain, needed },
-            _ => return choice,
+                gain_low: gain.low(),
+                needed: change.share,
+            }
+        } else if self.kept == Some(congestion) && stay.is_met(gain, 1.0) {
+            CongestionReason::Kept {
+                over,
+                gain: gain.expected(),
+                needed: stay.share,
+            }
+        } else {
+            return choice;
         };
         CongestionChoice { congestion, reason }
     }

@@ -4,8 +4,9 @@ use std::fmt;
 
 use super::compare::Compared;
 use super::rules::Rules;
-use super::{Group, human};
-use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
+use crate::choice::{Change, Domain, Gain, Group, Pick};
+use hikyaku_units::arm::{Arm, Congestion, CongestionSet, Transport, Version};
+use hikyaku_units::human;
 
 /// The congestion control of one transport.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -127,45 +128,82 @@ impl fmt::Display for CongestionReason {
     }
 }
 
-impl Rules<'_> {
-    /// The congestion control of both transports, without experiments, and whether the client is held
-    /// back on it.
-    pub(super) fn congestion(&self) -> (ByTransport<CongestionChoice>, bool) {
-        let open = |candidates: &CongestionSet| candidates.len() > 1;
-        let held_back = self.is_held_back()
-            && Transport::ALL
-                .iter()
-                .any(|transport| open(self.candidates.get(*transport)));
-        let choices = ByTransport::from_fn(|transport| {
-            let candidates = *self.candidates.get(transport);
-            let fairest = candidates.fairest().unwrap_or(Congestion::Cubic);
-            let plain = |congestion, reason| CongestionChoice { congestion, reason };
-            if !open(&candidates) {
-                return plain(fairest, CongestionReason::Only);
-            }
-            if held_back && candidates.contains(Congestion::Cubic) {
-                return plain(Congestion::Cubic, CongestionReason::HoldBack);
-            }
-            match &self.compared {
-                Ok(compared) if !self.knows_little() => *compared.congestion.get(transport),
-                _ => plain(fairest, CongestionReason::Plain),
-            }
-        });
-        (choices, held_back)
+/// The choice of one transport's congestion control.
+pub(super) struct OfTransport<'a> {
+    pub(super) rules: &'a Rules<'a>,
+    pub(super) transport: Transport,
+    /// The version of a session whose responses mostly take this transport, and that bears no experiment
+    /// yet.
+    pub(super) tried_on: Option<Version>,
+}
+
+impl Domain for OfTransport<'_> {
+    type Arm = Congestion;
+    type Reason = CongestionReason;
+
+    fn pinned(&self) -> Option<(Congestion, CongestionReason)> {
+        (self.candidates().len() <= 1).then(|| (self.fairest(), CongestionReason::Only))
     }
 
-    /// An experiment with another congestion control of `used`'s transport in a session that has none yet.
-    pub(super) fn congestion_trial(&self, compared: &Compared, used: Arm) -> Option<Congestion> {
+    fn held_back(&self) -> Option<(Congestion, CongestionReason)> {
+        let cubic = Congestion::Cubic;
+        (self.candidates().contains(cubic)).then_some((cubic, CongestionReason::HoldBack))
+    }
+
+    fn little_known(&self) -> Option<(Congestion, CongestionReason)> {
+        let is_little = self.rules.compared.is_err() || !self.rules.evidence().is_enough();
+        is_little.then(|| (self.fairest(), CongestionReason::Plain))
+    }
+
+    fn steady(&self) -> Pick<Congestion, CongestionReason> {
+        let choice = match &self.rules.compared {
+            Ok(compared) => *compared.congestion.get(self.transport),
+            Err(_) => CongestionChoice::PLAIN,
+        };
+        Pick::new(choice.congestion, choice.reason, Group::Normal)
+    }
+
+    fn experiment(
+        &self,
+        steady: &Pick<Congestion, CongestionReason>,
+    ) -> Option<(Congestion, CongestionReason)> {
+        let (version, instead_of) = (self.tried_on?, steady.arm);
+        let compared = self.rules.compared.as_ref().ok()?;
+        if let Some(tried) = self.rules.congestion_trial(compared, compared.arm(version)) {
+            return Some((tried, CongestionReason::Trial { instead_of }));
+        }
+        let explored = self.rules.explored(compared, version)?;
+        let is_here = explored.version.transport() == self.transport;
+        is_here.then_some((
+            explored.congestion,
+            CongestionReason::Explore { instead_of },
+        ))
+    }
+}
+
+impl OfTransport<'_> {
+    fn candidates(&self) -> CongestionSet {
+        *self.rules.candidates.get(self.transport)
+    }
+
+    fn fairest(&self) -> Congestion {
+        self.candidates().fairest().unwrap_or(Congestion::Cubic)
+    }
+}
+
+impl Rules<'_> {
+    /// A congestion control of `used`'s transport that is worth a session: hardly any outcomes are known
+    /// of it, and it is expected to gain, or the one in use disappoints.
+    fn congestion_trial(&self, compared: &Compared, used: Arm) -> Option<Congestion> {
         self.others(used).find(|congestion| {
             let tried = Arm::over(used.version.transport(), *congestion);
             let Some(gain) = compared.corrected.gain(tried, used) else {
                 return false;
             };
-            let gains = gain.expected() > self.policy.gain_needed(*congestion);
             let disappoints = *congestion != Congestion::Bbr
                 && compared.disappoints(used, tried)
                 && self.is_affordable(gain.cost());
-            self.has_few_outcomes(tried) && (gains || disappoints)
+            self.has_few_outcomes(tried) && (self.gains(gain, *congestion) || disappoints)
         })
     }
 
@@ -175,30 +213,27 @@ impl Rules<'_> {
         &self,
         compared: &Compared,
         used: Arm,
-    ) -> impl Iterator<Item = Congestion> {
+    ) -> impl Iterator<Item = Congestion> + Clone {
         self.others(used).filter(move |congestion| {
             let tried = Arm::over(used.version.transport(), *congestion);
             let gain = compared.corrected.gain(tried, used);
             gain.is_some_and(|gain| {
-                let fair = *congestion != Congestion::Bbr
-                    || gain.expected() > self.policy.gain_needed(*congestion);
+                let fair = *congestion != Congestion::Bbr || self.gains(gain, *congestion);
                 fair && self.is_affordable(gain.cost())
             })
         })
     }
 
-    fn others(&self, used: Arm) -> impl Iterator<Item = Congestion> {
+    /// Whether a congestion control is expected to gain what it needs.
+    fn gains(&self, gain: Gain, congestion: Congestion) -> bool {
+        let kept = Change::KeptCongestion(congestion);
+        self.policy.needed(kept).is_met(gain, 1.0)
+    }
+
+    fn others(&self, used: Arm) -> impl Iterator<Item = Congestion> + Clone {
         let candidates = *self.candidates.get(used.version.transport());
         candidates
             .iter()
             .filter(move |other| *other != used.congestion)
-    }
-}
-
-/// The transport that a session's responses mostly take, and whose congestion control it can try.
-pub(super) const fn tried_over(version: Version, group: Group) -> Option<Transport> {
-    match group {
-        Group::Normal | Group::Plain => Some(version.transport()),
-        Group::HoldBack | Group::Explore | Group::Udp => None,
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Load;
+use crate::choice::{Gain, QUANTILE_90};
 use crate::model::{LogLoad, LossSpan, Point, load_time};
 use crate::stat::Stat;
 use hikyaku_units::arm::{ARMS, Arm, Transport};
@@ -21,7 +22,7 @@ impl Predicted {
         let (mean, ln_high) = point.log_loads(arm, losses)?;
         Some(Self {
             mean,
-            per_loss: (ln_high - mean.ln_secs) / Z,
+            per_loss: (ln_high - mean.ln_secs) / QUANTILE_90 as f32,
         })
     }
 
@@ -153,10 +154,8 @@ impl Corrected {
         let (this, that) = (this?, that?);
         let apart = [0, 1].map(|factor| this.shared[factor] - that.shared[factor]);
         let variance = this.own + that.own + self.factors.variance(apart);
-        Some(Gain {
-            ln: that.ln_secs - this.ln_secs,
-            margin: Z * variance.max(0.0).sqrt(),
-        })
+        let error = variance.max(0.0).sqrt();
+        Some(Gain::normal(that.ln_secs - this.ln_secs, error))
     }
 
     /// The same with the handshake before: what is certain makes what is not count less.
@@ -196,39 +195,6 @@ impl Handshake {
         match arm.version.transport() {
             Transport::Tcp => (ln_secs.exp() + self.secs).ln(),
             Transport::Quic => ln_secs,
-        }
-    }
-}
-
-/// How much less time one arm takes than another, as a logarithm.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Gain {
-    ln: f32,
-    /// How far its 90 % bounds are away.
-    margin: f32,
-}
-
-impl Gain {
-    /// Expected: how much longer the other takes, as a share of this one's time (VERSION §4.2.2).
-    pub(super) fn expected(self) -> f32 {
-        self.ln.exp_m1()
-    }
-
-    /// Lower bound (one-sided, 90 %).
-    pub(super) fn low(self) -> f32 {
-        (self.ln - self.margin).exp_m1()
-    }
-
-    /// The time of this arm, as a multiple of the other's.
-    pub(super) fn cost(self) -> f32 {
-        (-self.ln).exp()
-    }
-
-    /// The other's over this one.
-    pub(super) fn reversed(self) -> Self {
-        Self {
-            ln: -self.ln,
-            ..self
         }
     }
 }
@@ -286,8 +252,6 @@ const MODEL_SD: f32 = 0.05;
 /// How much a client's outcomes scatter besides what the model says of a steady path: they differ in
 /// size, and paths are not steady.
 const CLIENT_SD: f32 = 0.1;
-/// The normal distribution's 90 % quantile: bounds are one-sided.
-const Z: f32 = 1.2816;
 
 #[cfg(test)]
 mod tests {

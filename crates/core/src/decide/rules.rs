@@ -1,16 +1,16 @@
 //! The rules, in the order in which they hold.
 
 use super::compare::{Compared, compare};
-use super::congestion::tried_over;
+use super::congestion::OfTransport;
 use super::lease::lease;
 use super::reason::{Missing, Reason, UdpFailure, other};
-use super::{AltSvc, Comparison, CongestionChoice, CongestionReason, Decision, Group};
+use super::{AltSvc, Comparison, CongestionChoice, Decision};
+use crate::choice::{Change, Domain, Draw, Evidence, Group, Lot, Pick, choose};
 use crate::model::Model;
 use crate::policy::PolicyConfig;
 use crate::udp::{Failure, FailureKind, Verdict};
 use crate::view::ClientView;
 use hikyaku_units::arm::{Arm, ByTransport, CongestionSet, Transport, Version};
-use hikyaku_units::mix::draw;
 use hikyaku_units::{Secs, Timestamp};
 
 /// Decides which HTTP version and congestion control a client gets, and why.
@@ -39,8 +39,12 @@ pub fn decide(
         now: now.into(),
         seed,
     };
-    let (version, group, reason) = rules.pick();
-    let (congestion, group) = rules.pick_congestion(version, group, &reason);
+    let Pick {
+        arm: version,
+        reason,
+        group,
+    } = choose(&rules, rules.is_held_back());
+    let (congestion, group) = rules.congestion(version, group, &reason);
     let gain_low = rules
         .compared
         .as_ref()
@@ -73,8 +77,7 @@ pub fn decide(
     }
 }
 
-type Pick = (Version, Group, Reason);
-
+/// The arguments of [`decide`], and what they compare to.
 pub(super) struct Rules<'a> {
     view: &'a ClientView,
     pub(super) policy: &'a PolicyConfig,
@@ -84,33 +87,130 @@ pub(super) struct Rules<'a> {
     seed: u64,
 }
 
-impl Rules<'_> {
-    fn pick(&self) -> Pick {
-        self.pinned()
-            .or_else(|| self.udp_fails())
-            .or_else(|| self.held_back())
-            .or_else(|| self.little_known())
-            .unwrap_or_else(|| match &self.compared {
-                Ok(compared) => self.best(compared),
-                Err(missing) => self.not_comparable(*missing),
-            })
+impl Domain for Rules<'_> {
+    type Arm = Version;
+    type Reason = Reason;
+
+    fn pinned(&self) -> Option<(Version, Reason)> {
+        let version = self.policy.version.pinned()?;
+        Some((version, Reason::Pinned { version }))
     }
 
-    fn pinned(&self) -> Option<Pick> {
-        let version = self.policy.version.pinned()?;
-        Some((version, Group::Plain, Reason::Pinned { version }))
+    fn barred(&self) -> Option<Pick<Version, Reason>> {
+        let (version, reason) = self.udp_fails()?;
+        Some(Pick::new(version, reason, Group::Udp))
+    }
+
+    fn held_back(&self) -> Option<(Version, Reason)> {
+        let version = self.policy.unknown.version();
+        Some((version, Reason::HoldBack { version }))
+    }
+
+    fn little_known(&self) -> Option<(Version, Reason)> {
+        let version = self.policy.unknown.version();
+        let evidence = self.evidence();
+        let reason = Reason::TooFewSamples {
+            version,
+            samples: evidence.samples,
+            needed: evidence.needed,
+        };
+        (!evidence.is_enough()).then_some((version, reason))
+    }
+
+    fn steady(&self) -> Pick<Version, Reason> {
+        match &self.compared {
+            Ok(compared) => self.kept_or_better(compared.comparison),
+            Err(missing) => {
+                let (version, missing) = (self.current(), *missing);
+                let reason = Reason::NotComparable { version, missing };
+                Pick::new(version, reason, Group::Plain)
+            }
+        }
+    }
+
+    fn experiment(&self, steady: &Pick<Version, Reason>) -> Option<(Version, Reason)> {
+        let compared = self.compared.as_ref().ok()?;
+        let (version, comparison) = (other(steady.arm), compared.comparison);
+        let reason = if self.tries(compared, version) {
+            Reason::Trial {
+                version,
+                comparison,
+            }
+        } else if self.explored(compared, steady.arm) == Some(compared.arm(version)) {
+            Reason::Explore {
+                version,
+                comparison,
+            }
+        } else {
+            return None;
+        };
+        Some((version, reason))
+    }
+}
+
+impl Rules<'_> {
+    fn draw(&self) -> Draw {
+        Draw {
+            seed: self.seed,
+            client: self.view.client,
+            session: self.view.session,
+        }
+    }
+
+    fn is_held_back(&self) -> bool {
+        self.draw().is_held_back(self.policy)
+    }
+
+    pub(super) fn evidence(&self) -> Evidence {
+        Evidence {
+            samples: self.view.samples,
+            needed: self.policy.min_samples,
+        }
+    }
+
+    /// Each transport's congestion control, and the group of a session whose version was picked so: it
+    /// bears an experiment with the congestion control if it is free for one.
+    fn congestion(
+        &self,
+        version: Version,
+        group: Group,
+        reason: &Reason,
+    ) -> (ByTransport<CongestionChoice>, Group) {
+        let is_open = |transport: &Transport| self.candidates.get(*transport).len() > 1;
+        let held_back = self.is_held_back() && Transport::ALL.iter().any(is_open);
+        let is_free = !held_back && matches!(group, Group::Normal | Group::Plain);
+        let mut group = match reason {
+            Reason::Pinned { .. } if held_back => Group::HoldBack,
+            _ => group,
+        };
+        let choices = ByTransport::from_fn(|transport| {
+            let domain = OfTransport {
+                rules: self,
+                transport,
+                tried_on: (is_free && version.transport() == transport).then_some(version),
+            };
+            let pick = choose(&domain, held_back);
+            if pick.group == Group::Explore {
+                group = Group::Explore;
+            }
+            CongestionChoice {
+                congestion: pick.arm,
+                reason: pick.reason,
+            }
+        });
+        (choices, group)
     }
 
     /// Holds for the hold-back group, too: an advertisement where UDP fails burns the client's HTTP/3
     /// for days.
-    fn udp_fails(&self) -> Option<Pick> {
+    fn udp_fails(&self) -> Option<(Version, Reason)> {
         let prefix = self.view.udp_prefix;
-        let withdraw = |reason| (Version::H2, Group::Udp, reason);
+        let withdraw = |reason| (Version::H2, reason);
         match self.view.udp {
             Verdict::Probe(failure) if self.worth_probing(&failure) => {
                 let failure = self.failure(&failure);
                 let reason = Reason::UdpProbe { failure, prefix };
-                Some((Version::H3, Group::Udp, reason))
+                Some((Version::H3, reason))
             }
             Verdict::Probe(failure) | Verdict::Failed(failure) => {
                 let probe_in = failure.next_probe.since(self.now);
@@ -174,108 +274,19 @@ impl Rules<'_> {
         keeps_up || tcp.weight.min(quic.weight) >= ENOUGH_OUTCOMES
     }
 
-    fn held_back(&self) -> Option<Pick> {
-        let version = self.policy.unknown.version();
-        let reason = Reason::HoldBack { version };
-        self.is_held_back()
-            .then_some((version, Group::HoldBack, reason))
-    }
-
-    pub(super) fn is_held_back(&self) -> bool {
-        is_held_back(self.view.client, self.policy, self.seed)
-    }
-
-    fn little_known(&self) -> Option<Pick> {
-        let (samples, needed) = (self.view.samples, self.policy.min_samples);
-        let version = self.policy.unknown.version();
-        let reason = Reason::TooFewSamples {
-            version,
-            samples,
-            needed,
-        };
-        self.knows_little()
-            .then_some((version, Group::Plain, reason))
-    }
-
-    pub(super) fn knows_little(&self) -> bool {
-        // Half a sample for those that have faded a little.
-        self.view.samples + 0.5 < self.policy.min_samples as f32
-    }
-
-    fn not_comparable(&self, missing: Missing) -> Pick {
-        let version = self.current();
-        let reason = Reason::NotComparable { version, missing };
-        (version, Group::Plain, reason)
-    }
-
     /// The version that the client is kept on unless another is surely better.
     fn current(&self) -> Version {
         let plain = self.policy.unknown.version();
         self.view.choice.map_or(plain, |choice| choice.version)
     }
 
-    fn best(&self, compared: &Compared) -> Pick {
-        let comparison = compared.comparison;
-        let pick = self.steady(comparison);
-        let version = other(pick.0);
-        if self.tries(compared, version) {
-            let reason = Reason::Trial {
-                version,
-                comparison,
-            };
-            return (version, Group::Explore, reason);
-        }
-        if self.explored(compared, pick.0) == Some(compared.arm(version)) {
-            let reason = Reason::Explore {
-                version,
-                comparison,
-            };
-            return (version, Group::Explore, reason);
-        }
-        pick
-    }
-
-    /// Each transport's congestion control, with an experiment if the session of a client whose version was
-    /// chosen or pinned is free for one.
-    fn pick_congestion(
-        &self,
-        version: Version,
-        group: Group,
-        reason: &Reason,
-    ) -> (ByTransport<CongestionChoice>, Group) {
-        let (mut choices, held_back) = self.congestion();
-        if held_back && matches!(reason, Reason::Pinned { .. }) {
-            return (choices, Group::HoldBack);
-        }
-        let (Ok(compared), Some(transport)) = (&self.compared, tried_over(version, group)) else {
-            return (choices, group);
-        };
-        let choice = choices.get_mut(transport);
-        if !choice.is_steady() {
-            return (choices, group);
-        }
-        let (used, instead_of) = (compared.arm(version), choice.congestion);
-        let experiment = match self.congestion_trial(compared, used) {
-            Some(tried) => Some((tried, CongestionReason::Trial { instead_of })),
-            None => self
-                .explored(compared, version)
-                .filter(|arm| arm.version.transport() == transport)
-                .map(|arm| (arm.congestion, CongestionReason::Explore { instead_of })),
-        };
-        let Some((congestion, reason)) = experiment else {
-            return (choices, group);
-        };
-        *choice = CongestionChoice { congestion, reason };
-        (choices, Group::Explore)
-    }
-
-    fn steady(&self, comparison: Comparison) -> Pick {
+    fn kept_or_better(&self, comparison: Comparison) -> Pick<Version, Reason> {
         let current = self.current();
-        // The first choice changes nothing: the plain one was made in ignorance.
-        let needed = self
+        let change = self
             .view
             .choice
-            .map_or(0.0, |_| self.policy.min_gain as f32);
+            .map_or(Change::FirstVersion, |_| Change::Version);
+        let needed = self.policy.needed(change).share;
         let next = other(current);
         let changes = comparison.gain(next) > needed;
         let version = if changes { next } else { current };
@@ -291,7 +302,7 @@ impl Rules<'_> {
                 needed,
             }
         };
-        (version, Group::Normal, reason)
+        Pick::new(version, reason, Group::Normal)
     }
 
     /// What a few outcomes would tell is worth a session where hardly any are known of a version that may
@@ -327,9 +338,8 @@ impl Rules<'_> {
     }
 
     /// The arm that gets a session which is drawn to explore, while `version` is the better one.
-    fn explored(&self, compared: &Compared, version: Version) -> Option<Arm> {
-        let session = self.view.session.0.into();
-        if draw([self.seed, EXPLORE, self.view.client, session]) >= self.policy.exploration {
+    pub(super) fn explored(&self, compared: &Compared, version: Version) -> Option<Arm> {
+        if self.draw().place(Lot::Transport) >= self.policy.exploration {
             return None;
         }
         let (used, other) = (compared.arm(version), other(version));
@@ -337,20 +347,11 @@ impl Rules<'_> {
         let other = (free && self.may_be_tried(&compared.comparison, other, MAX_EXPLORE_COST))
             .then(|| compared.arm(other));
         let transport = version.transport();
-        let options = || {
-            let here = self.explorable(compared, used);
-            other
-                .into_iter()
-                .chain(here.map(|congestion| Arm::over(transport, congestion)))
-        };
-        let place = draw([self.seed, EXPLORED_ARM, self.view.client, session]);
-        options().nth((place * options().count() as f64) as usize)
+        let here = self.explorable(compared, used);
+        let here = here.map(|congestion| Arm::over(transport, congestion));
+        self.draw()
+            .one_of(Lot::TransportArm, other.into_iter().chain(here))
     }
-}
-
-/// Whether a client always gets the plain choice of everything, so that the gain of the others can be shown.
-pub(crate) fn is_held_back(client: u64, policy: &PolicyConfig, seed: u64) -> bool {
-    draw([seed, HOLD_BACK, client, 0]) < policy.holdback
 }
 
 /// QUIC's loss above which UDP may be policed.
@@ -365,10 +366,6 @@ const ENOUGH_OUTCOMES: f32 = 2.0;
 const MAX_EXPLORE_COST: f32 = 2.0;
 /// As [`MAX_EXPLORE_COST`], for trials.
 const MAX_TRIAL_COST: f32 = 1.5;
-/// Keep the draws independent.
-const HOLD_BACK: u64 = 1;
-const EXPLORE: u64 = 2;
-const EXPLORED_ARM: u64 = 3;
 
 #[cfg(test)]
 mod tests;

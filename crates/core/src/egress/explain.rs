@@ -10,7 +10,7 @@ use super::{
     Candidates, Criterion, EgressNames, EgressSet, Measure, Phase, Route, RouteDecision,
     RouteQuality, RouteView, Wants,
 };
-use crate::decide::{Group, Session};
+use crate::choice::{Group, Session};
 use crate::estimate::LossBounds;
 use crate::policy::PolicyConfig;
 use hikyaku_units::human;
@@ -195,7 +195,7 @@ impl KnownEgresses<'_> {
                     [Some(this), Some(that)] => format!("{this} against {that}"),
                     _ => return format!("not surely better than {than}: {gain}"),
                 };
-                if gain.expected <= 0.0 {
+                if gain.gain.expected() <= 0.0 {
                     return format!("not better than {than}: {figures}");
                 }
                 let least = human::percent(rules.policy.min_gain_route);

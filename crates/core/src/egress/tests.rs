@@ -16,7 +16,7 @@ use super::{
     RouteDecision, RouteObservation, RouteTable, RouteTableConfig, Wants, decide_route,
     mptcp_share,
 };
-use crate::decide::{Group, Session};
+use crate::choice::{Group, Session};
 use crate::policy::PolicyConfig;
 use crate::table::Scope;
 use hikyaku_units::{Rate, Timestamp};

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::choice::QUANTILE_90;
 use hikyaku_units::LossRate;
 
 /// Packets sent and lost, faded.
@@ -61,10 +62,10 @@ impl LossCount {
             f64::from(self.sent / BURST),
             f64::from(self.lost / self.sent),
         );
-        let z_sq = Z * Z;
+        let z_sq = QUANTILE_90 * QUANTILE_90;
         let centre = (mean + z_sq / (2.0 * trials)) / (1.0 + z_sq / trials);
         let spread = mean * (1.0 - mean) / trials + z_sq / (4.0 * trials * trials);
-        let half = Z * spread.sqrt() / (1.0 + z_sq / trials);
+        let half = QUANTILE_90 * spread.sqrt() / (1.0 + z_sq / trials);
         Some(LossBounds {
             mean: LossRate::from_fraction(mean),
             low: LossRate::from_fraction((centre - half).min(mean)),
@@ -75,8 +76,6 @@ impl LossCount {
 
 /// Packets in a row that share one fate.
 const BURST: f32 = 4.0;
-/// The normal distribution's 90 % quantile.
-const Z: f64 = 1.2816;
 
 #[cfg(test)]
 mod tests {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{CLIENT, ENCODED_LEN, Estimate};
+use crate::choice::{Group, Session};
 use crate::codec::DecodeError;
-use crate::decide::{Decided, Group, Session};
+use crate::decide::Decided;
 use crate::policy::PolicyConfig;
 use crate::sample::{Outcome, TransportSample, UdpEvent};
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, Transport, Version};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::version::{Decision, Missing};
-use crate::decide::Group;
+use crate::choice::Group;
 use crate::model::Model;
 use crate::policy::{ConnectionsPolicy, PolicyConfig};
 use crate::view::{ClientView, LOSS_LIMITED};

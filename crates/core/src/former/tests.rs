@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{connections, route, version};
-use crate::decide::{Decision, Session, decide};
+use crate::choice::Session;
+use crate::decide::{Decision, decide};
 use crate::egress::record::{Kept, StallCount};
 use crate::egress::{
     Candidates, Criterion, EgressId, EgressNames, EgressSet, Mode, Mptcp, Phase, Route,

@@ -9,7 +9,8 @@ mod rules;
 
 use std::time::Duration;
 
-use crate::decide::{Decided, Group, Session};
+use crate::choice::{Group, Session};
+use crate::decide::Decided;
 use serde::{Deserialize, Serialize};
 
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, Version};
@@ -150,5 +151,12 @@ impl Comparison {
     #[must_use]
     pub fn gain_high(&self, version: Version) -> f32 {
         (1.0 + self.gain_low(reason::other(version))).recip() - 1.0
+    }
+}
+
+fn gain_needed(policy: &crate::policy::PolicyConfig, congestion: Congestion) -> f32 {
+    match congestion {
+        Congestion::Bbr => policy.min_gain_bbr as f32,
+        Congestion::Cubic | Congestion::Floor => policy.min_gain as f32,
     }
 }

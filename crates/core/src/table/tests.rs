@@ -6,7 +6,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Change, ClientTable, Scope, TableConfig};
-use crate::decide::{Decided, Group, Session};
+use crate::choice::{Group, Session};
+use crate::decide::Decided;
 use crate::key::{Key, Prefix};
 use crate::model::tests::synthetic;
 use crate::policy::PolicyConfig;

@@ -4,6 +4,7 @@
 //! prefix look throttled. A prefix counts its clients' verdicts.
 
 use super::{Secs, UdpHealth, UdpPolicy, UdpState};
+use crate::choice::QUANTILE_90;
 use crate::stat::Stat;
 
 /// Logarithms of a client's delivery rates, which hold no app-limited samples below their mean.
@@ -46,7 +47,8 @@ impl Rates {
             return false;
         };
         let error_sq = reference.standard_error_sq(RATE_SD) + self.quic.standard_error_sq(RATE_SD);
-        let slower = reference.mean - self.quic.mean - Z * error_sq.sqrt() > THROTTLED_LN;
+        let slower =
+            reference.mean - self.quic.mean - QUANTILE_90 as f32 * error_sq.sqrt() > THROTTLED_LN;
         slower && self.quic.mean < UNTHROTTLED_LN
     }
 
@@ -121,8 +123,6 @@ const THROTTLED_LN: f32 = std::f32::consts::LN_2;
 const UNTHROTTLED_LN: f32 = 18.420_68;
 /// Logarithm of 1.4: QUIC is not throttled when TCP is at most this many times as fast.
 const EQUAL_LN: f32 = 0.336_472_24;
-/// The normal distribution's 90 % quantile.
-const Z: f32 = 1.2816;
 /// Rate samples needed on each transport for a judgement, four that have hardly faded; their spread
 /// decides how sure it is.
 const MIN_RATES: f32 = 3.5;

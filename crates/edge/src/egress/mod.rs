@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwap, Guard};
-use hikyaku_core::decide::Session;
+use hikyaku_core::choice::Session;
 use hikyaku_core::egress::{
     Blame, Candidates, Criterion, EgressId, EgressKey, EgressNames, EgressSet, Mptcp,
     NetworkSummary, Phase, Route, RouteChanges, RouteDecision, RouteObservation, RouteTable,

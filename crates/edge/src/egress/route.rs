@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use hikyaku_core::decide::Session;
+use hikyaku_core::choice::Session;
 use hikyaku_core::egress::{self, EgressId, Route, RouteObservation};
 use parking_lot::Mutex;
 

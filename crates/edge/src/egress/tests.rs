@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hikyaku_core::decide::Session;
+use hikyaku_core::choice::Session;
 use hikyaku_core::egress::{Blame, Route};
 use http::Request;
 use serde_json::json;

@@ -130,7 +130,7 @@ impl CongestionSet {
     }
 
     /// They, the fairest first.
-    pub fn iter(self) -> impl Iterator<Item = Congestion> {
+    pub fn iter(self) -> impl Iterator<Item = Congestion> + Clone {
         let all = Congestion::FAIREST_FIRST.into_iter();
         all.filter(move |congestion| self.contains(*congestion))
     }

@@ -12,8 +12,8 @@ use super::{
     PolicyConfig, Route, RouteTable, RouteTableConfig, STEERED, Scope, THIRD, World, addr,
     decide_route,
 };
+use crate::choice::Session;
 use crate::codec::DecodeError;
-use crate::decide::Session;
 use crate::egress::record::Record;
 use crate::egress::{EgressKey, MAX_EGRESSES, RouteView};
 use hikyaku_units::Timestamp;

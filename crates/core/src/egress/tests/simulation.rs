@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::decide::{Group, Session};
+use crate::choice::{Group, Session};
 use crate::egress::{
     Candidates, Criterion, EgressId, Mptcp, Phase, Route, RouteObservation, RouteTable,
     RouteTableConfig, Wants, decide_route, mptcp_share,

@@ -2,14 +2,14 @@
 
 mod why;
 
+use super::super::version::is_held_back;
 use super::compare::{Sure, compare};
 use super::{Measure, RouteGain, RouteReason};
-use crate::decide::{Group, Session};
+use crate::choice::{Group, Session};
 use crate::egress::record::Kept;
 use crate::egress::{
     Candidates, Criterion, Mode, Mptcp, Route, RouteQuality, RouteView, Singles, Wants,
 };
-use crate::former::version::is_held_back;
 use crate::policy::{PolicyConfig, RoutePolicy};
 use hikyaku_units::mix::draw;
 

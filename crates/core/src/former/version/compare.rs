@@ -181,7 +181,7 @@ impl Steady<'_> {
         let Some(gain) = self.corrected.gain(self.arm(congestion), self.arm(over)) else {
             return choice;
         };
-        let needed = self.policy.gain_needed(congestion);
+        let needed = super::gain_needed(self.policy, congestion);
         let (gain, gain_low) = (gain.expected(), gain.low());
         let reason = match self.kept == Some(congestion) {
             _ if gain_low > needed => CongestionReason::Faster {

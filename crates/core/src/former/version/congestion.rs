@@ -161,7 +161,7 @@ impl Rules<'_> {
             let Some(gain) = compared.corrected.gain(tried, used) else {
                 return false;
             };
-            let gains = gain.expected() > self.policy.gain_needed(*congestion);
+            let gains = gain.expected() > super::gain_needed(self.policy, *congestion);
             let disappoints = *congestion != Congestion::Bbr
                 && compared.disappoints(used, tried)
                 && self.is_affordable(gain.cost());
@@ -181,7 +181,7 @@ impl Rules<'_> {
             let gain = compared.corrected.gain(tried, used);
             gain.is_some_and(|gain| {
                 let fair = *congestion != Congestion::Bbr
-                    || gain.expected() > self.policy.gain_needed(*congestion);
+                    || gain.expected() > super::gain_needed(self.policy, *congestion);
                 fair && self.is_affordable(gain.cost())
             })
         })

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::draws::views;
 use super::{BAD, GOOD, all, known, now, outcomes, policy, unknown};
-use crate::decide::{CongestionReason, Decision, Group, decide};
+use crate::choice::Group;
+use crate::decide::{CongestionReason, Decision, decide};
 use crate::model::Model;
 use crate::model::tests::{synthetic, synthetic_file};
 use crate::policy::{CongestionPolicy, MinCwnd, PolicyConfig, VersionPolicy};
@@ -200,7 +201,7 @@ fn one_session_in_fifty_explores_any_arm_that_is_fair() {
     let (mut versions, mut seen) = ([0; 2], [0; 3]);
     for session in 0..300 {
         let view = ClientView {
-            session: crate::decide::Session(session),
+            session: crate::choice::Session(session),
             ..known(GOOD)
         };
         let decision = decide(&view, &synthetic(), &policy, &all(), now(), 1);

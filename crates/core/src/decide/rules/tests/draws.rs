@@ -5,7 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{BAD, EVEN, GOOD, ago, all, known, now, on, outcomes, over_cubic, policy};
-use crate::decide::{AltSvc, Decision, Group, Session, decide};
+use crate::choice::{Group, Session};
+use crate::decide::{AltSvc, Decision, decide};
 use crate::estimate::LossCount;
 use crate::model::tests::synthetic;
 use crate::policy::PolicyConfig;

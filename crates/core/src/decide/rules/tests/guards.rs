@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::{BAD, EVEN, GOOD, ago, all, known, now, on, outcomes, over_cubic, policy, unknown};
-use crate::decide::{AltSvc, Group, Reason, decide};
+use crate::choice::Group;
+use crate::decide::{AltSvc, Reason, decide};
 use crate::estimate::LossCount;
 use crate::key::Prefix;
 use crate::model::tests::synthetic;

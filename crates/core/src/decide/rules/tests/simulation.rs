@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{START, all};
-use crate::decide::{Decision, Group, decide};
+use crate::choice::Group;
+use crate::decide::{Decision, decide};
 use crate::model::Model;
 use crate::model::tests::synthetic;
 use crate::policy::{CongestionPolicy, MinCwnd, PolicyConfig};

@@ -1,7 +1,8 @@
 //! What is tried because it is in doubt.
 
 use super::{BAD, EVEN, GOOD, all, known, now, on, outcomes, over_cubic, policy};
-use crate::decide::{Group, decide};
+use crate::choice::Group;
+use crate::decide::decide;
 use crate::model::tests::synthetic;
 use crate::policy::PolicyConfig;
 use crate::stat::Stat;
