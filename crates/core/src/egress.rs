@@ -18,7 +18,7 @@ mod observation;
 mod phase;
 mod quality;
 mod reason;
-pub(crate) mod record;
+mod record;
 mod set;
 mod store;
 mod table;

@@ -12,8 +12,6 @@ pub mod decide;
 pub mod egress;
 pub mod estimate;
 pub mod explain;
-#[cfg(test)]
-mod former;
 pub mod key;
 pub mod model;
 pub mod policy;

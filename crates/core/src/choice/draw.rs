@@ -39,8 +39,12 @@ impl Draw {
     }
 
     /// One of the options, each as likely.
-    pub(crate) fn one_of<T>(self, lot: Lot, options: impl Iterator<Item = T> + Clone) -> Option<T> {
+    pub(crate) fn one_of<T>(
+        self,
+        lot: Lot,
+        mut options: impl Iterator<Item = T> + Clone,
+    ) -> Option<T> {
         let place = self.place(lot) * options.clone().count() as f64;
-        options.clone().nth(place as usize)
+        options.nth(place as usize)
     }
 }

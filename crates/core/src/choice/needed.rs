@@ -87,12 +87,11 @@ impl PolicyConfig {
             Congestion::Cubic | Congestion::Floor => self.min_gain as f32,
         };
         let (share, proof) = match change {
-            Change::FirstVersion => (0.0, Proof::Expected),
+            Change::FirstVersion | Change::KeptRoute => (0.0, Proof::Expected),
             Change::Version => (self.min_gain as f32, Proof::Expected),
             Change::Congestion(to) => (fairness(to), Proof::LowerBound),
             Change::KeptCongestion(on) => (fairness(on), Proof::Expected),
             Change::Route => (self.min_gain_route as f32, Proof::LowerBound),
-            Change::KeptRoute => (0.0, Proof::Expected),
             Change::Connections => (MIN_GAIN_CONNECTIONS, Proof::LowerBound),
         };
         Needed { share, proof }

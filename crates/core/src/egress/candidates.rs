@@ -64,7 +64,7 @@ impl Candidates {
     }
 
     /// Whether other connections of such a client may use them.
-    pub(crate) fn may_aggregate(&self) -> bool {
+    pub(super) fn may_aggregate(&self) -> bool {
         self.mptcp != Mptcp::None && self.allows_several()
     }
 
@@ -72,7 +72,7 @@ impl Candidates {
         matches!(self.mode, Mode::Adaptive | Mode::Aggregated)
     }
 
-    pub(crate) fn is_backup(&self, route: Route) -> bool {
+    pub(super) fn is_backup(&self, route: Route) -> bool {
         matches!(route, Route::Steered(egress) if self.backup.contains(egress))
     }
 }

@@ -153,7 +153,7 @@ impl Difference {
 
 impl RouteQuality {
     /// Whether there was a stall that has not faded.
-    pub(crate) fn stalls_matter(&self) -> bool {
+    pub(super) fn stalls_matter(&self) -> bool {
         self.stalls.stalls >= MIN_STALLS
     }
 }

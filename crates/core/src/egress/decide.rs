@@ -23,7 +23,7 @@ pub struct RouteDecision {
     /// The group whose outcomes this session's count to.
     pub group: Group,
     /// What the client is kept on by it; `None` for what is no choice.
-    pub(crate) keeps: Option<Kept>,
+    pub(super) keeps: Option<Kept>,
 }
 
 /// Chooses the route of a client's responses of which `wants` is wanted.

@@ -17,9 +17,9 @@ pub enum Phase {
 }
 
 impl Phase {
-    pub(crate) const ALL: [Self; 2] = [Self::Startup, Self::Sustained];
+    pub(super) const ALL: [Self; 2] = [Self::Startup, Self::Sustained];
 
-    pub(crate) const fn other(self) -> Self {
+    pub(super) const fn other(self) -> Self {
         match self {
             Self::Startup => Self::Sustained,
             Self::Sustained => Self::Startup,
@@ -38,10 +38,10 @@ pub struct Wants {
 
 impl Wants {
     /// How many choices are kept for a client.
-    pub(crate) const KEPT: usize = 4;
+    pub(super) const KEPT: usize = 4;
 
     /// The place of what is kept: bulk has a choice for each phase.
-    pub(crate) const fn place(self) -> usize {
+    pub(super) const fn place(self) -> usize {
         match (self.criterion, self.phase) {
             (Criterion::Goodput, Phase::Startup) => 0,
             (Criterion::Goodput, Phase::Sustained) => 1,

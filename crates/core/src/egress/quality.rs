@@ -17,17 +17,17 @@ pub struct RouteQuality {
     /// For how much longer the client avoids it, since it has stalled.
     pub avoided_for: Option<Duration>,
     /// By [`Phase`]: natural logarithm of bit/s, or of a multiple of it that all routes share.
-    pub(crate) goodput: [Stat; Phase::ALL.len()],
+    pub(super) goodput: [Stat; Phase::ALL.len()],
     /// Natural logarithm of seconds, or of a multiple of it.
-    pub(crate) rtt: Stat,
-    pub(crate) loss: LossCount,
-    pub(crate) stalls: StallCount,
+    pub(super) rtt: Stat,
+    pub(super) loss: LossCount,
+    pub(super) stalls: StallCount,
     /// It is that of several egress routes together.
-    pub(crate) several: bool,
+    pub(super) several: bool,
     /// The client's own samples of it, by [`Measured::ALL`].
-    pub(crate) own: [f32; Measured::ALL.len()],
+    pub(super) own: [f32; Measured::ALL.len()],
     /// Whether the client's own goodputs, and RTTs, tell what the multiples are of.
-    pub(crate) absolute: [bool; Measured::ALL.len()],
+    pub(super) absolute: [bool; Measured::ALL.len()],
 }
 
 impl RouteQuality {
@@ -39,7 +39,7 @@ impl RouteQuality {
         known.then(|| Rate::from_bits_per_sec(f64::from(stat.mean).exp() as u64))
     }
 
-    pub(crate) const fn goodput_of(&self, phase: Phase) -> &Stat {
+    pub(super) const fn goodput_of(&self, phase: Phase) -> &Stat {
         &self.goodput[phase as usize]
     }
 
@@ -70,7 +70,7 @@ impl RouteQuality {
     }
 
     /// The phase in which most goodputs can be compared with another's.
-    pub(crate) fn best_known_phase(&self, other: &Self) -> Phase {
+    pub(super) fn best_known_phase(&self, other: &Self) -> Phase {
         let [startup, sustained] = Phase::ALL.map(|phase| self.comparable_in(phase, other));
         match startup < sustained {
             true => Phase::Sustained,
@@ -79,7 +79,7 @@ impl RouteQuality {
     }
 
     /// Samples that can be compared with another's.
-    pub(crate) fn comparable(&self, other: &Self, criterion: Criterion) -> f32 {
+    pub(super) fn comparable(&self, other: &Self, criterion: Criterion) -> f32 {
         match criterion {
             Criterion::Goodput => {
                 let phases = Phase::ALL.map(|phase| self.comparable_in(phase, other));
@@ -99,7 +99,7 @@ impl RouteQuality {
     }
 
     /// The client's own of what is wanted most.
-    pub(crate) fn own_samples(&self, wants: Wants) -> f32 {
+    pub(super) fn own_samples(&self, wants: Wants) -> f32 {
         let measured = match wants.criterion {
             Criterion::Goodput => Measured::Goodput(wants.phase),
             Criterion::Stall | Criterion::Rtt => Measured::Rtt,

@@ -31,12 +31,12 @@ pub(super) struct CarrierStats {
 
 /// Stalls and the time in which they were seen, faded.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct StallCount {
-    pub(crate) stalls: f32,
+pub(super) struct StallCount {
+    pub(super) stalls: f32,
     /// Seconds of them.
-    pub(crate) stalled: f32,
+    pub(super) stalled: f32,
     /// Seconds of sending.
-    pub(crate) observed: f32,
+    pub(super) observed: f32,
 }
 
 impl StallCount {
@@ -173,11 +173,11 @@ impl CarrierStats {
 
 /// What a client is kept on by a criterion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(super) struct Kept {
     /// The egress route that it is steered onto.
-    pub(crate) egress: Option<EgressId>,
+    pub(super) egress: Option<EgressId>,
     /// Whether several are used together by those who can.
-    pub(crate) aggregated: bool,
+    pub(super) aggregated: bool,
 }
 
 /// What is known for a client, a prefix or an AS.

@@ -60,21 +60,6 @@ impl RouteView {
         }
     }
 
-    /// A view of these qualities.
-    #[cfg(test)]
-    pub(crate) fn of_qualities(
-        client: u64,
-        mut quality: impl FnMut(bool) -> RouteQuality,
-        mut kept: impl FnMut() -> Kept,
-    ) -> Self {
-        let several = |place: usize| place == Carrier::AGGREGATE.index();
-        Self {
-            client,
-            carriers: std::array::from_fn(|place| quality(several(place))),
-            kept: std::array::from_fn(|_| kept()),
-        }
-    }
-
     /// What is known of a route, where plain packets take the egress route `plain_is`.
     #[must_use]
     pub const fn quality(&self, route: Route, plain_is: Option<EgressId>) -> &RouteQuality {
@@ -85,7 +70,7 @@ impl RouteView {
         &self.carriers[carrier.index()]
     }
 
-    pub(crate) const fn kept(&self, wants: Wants) -> Kept {
+    pub(super) const fn kept(&self, wants: Wants) -> Kept {
         self.kept[wants.place()]
     }
 
