@@ -108,7 +108,14 @@ fn routes(policy: &Arc<PolicyConfig>, now: Timestamp) -> [f64; 3] {
             let views: Vec<RouteView> = clients.map(view).collect();
             let views = views.iter().zip(Criterion::ALL.into_iter().cycle());
             costs[0].push(per_call(views, |(view, wants)| {
-                decide_route(view, wants.into(), &candidates, policy, Session(round), 1)
+                decide_route(
+                    view,
+                    wants.into(),
+                    &candidates,
+                    policy,
+                    Session(round).into(),
+                    1,
+                )
             }));
         }
     }

@@ -12,7 +12,7 @@ mod needed;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use draw::{Draw, Lot};
+pub(crate) use draw::{Draw, Explorer};
 pub(crate) use evidence::Evidence;
 pub use gain::Gain;
 pub(crate) use gain::QUANTILE_90;
@@ -54,6 +54,25 @@ impl Group {
 )]
 #[serde(transparent)]
 pub struct Session(pub u32);
+
+/// A session, as a choice that is made after that of the transport has to know it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Visit {
+    /// The session.
+    pub session: Session,
+    /// Whether it bears an experiment already: it bears one at most, and its outcomes count to that alone.
+    pub is_experiment: bool,
+}
+
+impl From<Session> for Visit {
+    /// A session without an experiment.
+    fn from(session: Session) -> Self {
+        Self {
+            session,
+            is_experiment: false,
+        }
+    }
+}
 
 /// An arm and why it is taken.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, Version};
 use hikyaku_units::{ByteSize, LossRate, Rate};
 
-use crate::choice::{Group, Session};
+use crate::choice::{Group, Session, Visit};
 use correct::Corrected;
 
 pub use congestion::{CongestionChoice, CongestionReason};
@@ -46,6 +46,15 @@ impl Decision {
     #[must_use]
     pub fn load(&self, arm: Arm) -> Option<Load> {
         self.corrected.as_ref()?.load(arm)
+    }
+
+    /// The session, as the choice of a route has to know it.
+    #[must_use]
+    pub fn visit(&self) -> Visit {
+        Visit {
+            session: self.session,
+            is_experiment: self.group == Group::Explore,
+        }
     }
 
     /// What the client's estimate has to remember of this decision.

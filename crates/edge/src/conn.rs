@@ -92,7 +92,7 @@ impl Conn {
         let route = shared.egress.as_ref().map(|egress| {
             let ends = (peer.remote.ip().to_canonical(), peer.local);
             let (egress, ledger) = (Arc::clone(egress), Arc::clone(&ledger));
-            ConnRoute::open(egress, ends, mptcp, ledger, decision.session)
+            ConnRoute::open(egress, ends, mptcp, ledger, decision.visit())
         });
         shared.metrics.on_open(version);
         shared.metrics.on_decision(decision.reason.code());
@@ -263,8 +263,13 @@ impl Conn {
         if !self.is_validated() {
             return;
         }
+        let on_trial = self
+            .route
+            .as_ref()
+            .is_some_and(|route| route.is_experiment());
+        let counts = |it: &Observation| !(on_trial && matches!(it, Observation::Outcome(_)));
         let mut any = false;
-        for observation in observations {
+        for observation in observations.filter(counts) {
             self.shared.clients.observe(self.client(), &observation);
             any = true;
         }

@@ -137,11 +137,32 @@ proptest! {
     #[test]
     fn draws_of_a_session_are_equal_wherever_they_are_made(client: u64, session: u32, seed: u64) {
         let draw = Draw { seed, client, session: Session(session) };
-        let places = [Lot::Transport, Lot::TransportArm, Lot::Route, Lot::RouteArm];
-        let [first, again] = [0, 1].map(|_| places.map(|lot| draw.place(lot)));
+        let policy = PolicyConfig { exploration: 1.0, ..PolicyConfig::default() };
+        let [first, again] = [0, 1].map(|_| draw.explores(Explorer::Transport, &policy));
         prop_assert_eq!(first, again);
-        prop_assert!(first.iter().all(|place| (0.0..1.0).contains(place)));
-        prop_assert_eq!(draw.one_of(Lot::RouteArm, std::iter::empty::<u8>()), None);
-        prop_assert!(draw.one_of(Lot::RouteArm, 0..3u8).is_some_and(|one| one < 3));
+        prop_assert!(first.is_some_and(|place| (0.0..1.0).contains(&place)));
+        prop_assert_eq!(draw.one_of(std::iter::empty::<u8>()), None);
+        prop_assert!(draw.one_of(0..3u8).is_some_and(|one| one < 3));
+    }
+
+    #[test]
+    fn a_session_explores_in_one_domain_at_most(client: u64, exploration in 0.0f64..=0.125) {
+        let policy = PolicyConfig { exploration, ..PolicyConfig::default() };
+        let mut explored = [0u32; 3];
+        let sessions = 4000;
+        for session in 0..sessions {
+            let draw = Draw { seed: 1, client, session: Session(session) };
+            let of = [Explorer::Transport, Explorer::Route, Explorer::Images]
+                .map(|explorer| draw.explores(explorer, &policy).is_some());
+            prop_assert!(of.iter().filter(|explores| **explores).count() <= 1);
+            for (count, explores) in explored.iter_mut().zip(of) {
+                *count += u32::from(explores);
+            }
+        }
+        // Each has its share, within five standard deviations.
+        let mean = exploration * f64::from(sessions);
+        for count in explored {
+            prop_assert!((f64::from(count) - mean).abs() <= 5.0 * mean.sqrt() + 1.0, "{explored:?}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use super::congestion::OfTransport;
 use super::lease::lease;
 use super::reason::{Missing, Reason, UdpFailure, other};
 use super::{AltSvc, Comparison, CongestionChoice, Decision};
-use crate::choice::{Change, Domain, Draw, Evidence, Group, Lot, Pick, choose};
+use crate::choice::{Change, Domain, Draw, Evidence, Explorer, Group, Pick, choose};
 use crate::model::Model;
 use crate::policy::PolicyConfig;
 use crate::udp::{Failure, FailureKind, Verdict};
@@ -129,7 +129,7 @@ impl Domain for Rules<'_> {
     }
 
     fn experiment(&self, steady: &Pick<Version, Reason>) -> Option<(Version, Reason)> {
-        let compared = self.compared.as_ref().ok()?;
+        let compared = self.compared.as_ref().ok().filter(|_| self.is_free())?;
         let (version, comparison) = (other(steady.arm), compared.comparison);
         let reason = if self.tries(compared, version) {
             Reason::Trial {
@@ -157,6 +157,11 @@ impl Rules<'_> {
         }
     }
 
+    /// Whether the session is not drawn for an experiment with its route.
+    fn is_free(&self) -> bool {
+        self.draw().explores(Explorer::Route, self.policy).is_none()
+    }
+
     fn is_held_back(&self) -> bool {
         self.draw().is_held_back(self.policy)
     }
@@ -178,7 +183,7 @@ impl Rules<'_> {
     ) -> (ByTransport<CongestionChoice>, Group) {
         let is_open = |transport: &Transport| self.candidates.get(*transport).len() > 1;
         let held_back = self.is_held_back() && Transport::ALL.iter().any(is_open);
-        let is_free = !held_back && matches!(group, Group::Normal | Group::Plain);
+        let is_free = !held_back && self.is_free() && matches!(group, Group::Normal | Group::Plain);
         let mut group = match reason {
             Reason::Pinned { .. } if held_back => Group::HoldBack,
             _ => group,
@@ -339,9 +344,7 @@ impl Rules<'_> {
 
     /// The arm that gets a session which is drawn to explore, while `version` is the better one.
     pub(super) fn explored(&self, compared: &Compared, version: Version) -> Option<Arm> {
-        if self.draw().place(Lot::Transport) >= self.policy.exploration {
-            return None;
-        }
+        self.draw().explores(Explorer::Transport, self.policy)?;
         let (used, other) = (compared.arm(version), other(version));
         let free = self.policy.version.pinned().is_none();
         let other = (free && self.may_be_tried(&compared.comparison, other, MAX_EXPLORE_COST))
@@ -349,8 +352,7 @@ impl Rules<'_> {
         let transport = version.transport();
         let here = self.explorable(compared, used);
         let here = here.map(|congestion| Arm::over(transport, congestion));
-        self.draw()
-            .one_of(Lot::TransportArm, other.into_iter().chain(here))
+        self.draw().one_of(other.into_iter().chain(here))
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
     Candidates, Criterion, Measure, Mode, Mptcp, Route, RouteGain, RouteQuality, RouteReason,
     RouteView, Singles, Wants,
 };
-use crate::choice::{Change, Domain, Draw, Evidence, Group, Lot, Pick, Proof, Session, choose};
+use crate::choice::{Change, Domain, Draw, Evidence, Explorer, Group, Pick, Proof, Visit, choose};
 use crate::policy::{PolicyConfig, RoutePolicy};
 
 pub(super) use why::Verdict;
@@ -30,14 +30,14 @@ pub struct RouteDecision {
 ///
 /// A pure function: equal arguments give equal decisions. What is chosen is a candidate, or plain. `seed`
 /// draws the hold-back group, the same as [`decide`](crate::decide::decide())'s, and the explored sessions;
-/// all servers that share clients need the same. The steps: `docs/decisions.md`.
+/// all servers that share clients need the same. A `visit` that bears an experiment explores no route. The steps: `docs/decisions.md`.
 #[must_use]
 pub fn decide_route(
     view: &RouteView,
     wants: Wants,
     candidates: &Candidates,
     policy: &PolicyConfig,
-    session: Session,
+    visit: Visit,
     seed: u64,
 ) -> RouteDecision {
     let rules = Rules {
@@ -45,7 +45,7 @@ pub fn decide_route(
         wants,
         candidates,
         policy,
-        session,
+        visit,
         seed,
     };
     rules.decision()
@@ -68,7 +68,7 @@ pub fn mptcp_share(
         wants,
         candidates,
         policy,
-        session: Session(0),
+        visit: Visit::default(),
         seed: seed.unwrap_or_default(),
     };
     let held_back = || {
@@ -90,7 +90,7 @@ pub(super) struct Rules<'a> {
     pub(super) wants: Wants,
     pub(super) candidates: &'a Candidates,
     pub(super) policy: &'a PolicyConfig,
-    pub(super) session: Session,
+    pub(super) visit: Visit,
     pub(super) seed: u64,
 }
 
@@ -182,7 +182,7 @@ impl Rules<'_> {
         Draw {
             seed: self.seed,
             client: self.view.client,
-            session: self.session,
+            session: self.visit.session,
         }
     }
 
@@ -392,11 +392,14 @@ impl Rules<'_> {
     /// another route is says nothing but how fast the client is.
     fn explored(&self, steady: Route) -> Option<Route> {
         let own = self.quality(steady).own_samples(self.wants);
-        let place = self.draw().place(Lot::Route);
-        let is_drawn = self.candidates.mptcp == Mptcp::Drawn || place < self.policy.exploration;
-        if own < COMPARABLE || !is_drawn {
+        if own < COMPARABLE || self.visit.is_experiment {
             return None;
         }
+        let place = match self.candidates.mptcp {
+            // The connection was drawn when MPTCP was taken for it.
+            Mptcp::Drawn => 0.0,
+            _ => self.draw().explores(Explorer::Route, self.policy)?,
+        };
         let options = self.explorable(steady);
         let shares = self.shares(options, steady);
         let [several, singles] = match self.candidates.mptcp {
@@ -412,7 +415,7 @@ impl Rules<'_> {
         if place < several {
             return Some(Route::Aggregated);
         }
-        self.draw().one_of(Lot::RouteArm, options.singles.iter())
+        self.draw().one_of(options.singles.iter())
     }
 
     /// What may be explored by clients that have `steady` otherwise.

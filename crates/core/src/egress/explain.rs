@@ -10,7 +10,7 @@ use super::{
     Candidates, Criterion, EgressNames, EgressSet, Measure, Phase, Route, RouteDecision,
     RouteQuality, RouteView, Wants,
 };
-use crate::choice::{Group, Session};
+use crate::choice::{Group, Visit};
 use crate::estimate::LossBounds;
 use crate::policy::PolicyConfig;
 use hikyaku_units::human;
@@ -94,14 +94,14 @@ pub fn explain_routes(
     candidates: &Candidates,
     egresses: KnownEgresses<'_>,
     policy: &PolicyConfig,
-    (session, seed): (Session, u64),
+    (visit, seed): (Visit, u64),
 ) -> RoutesExplanation {
     let rules = Rules {
         view,
         wants,
         candidates,
         policy,
-        session,
+        visit,
         seed,
     };
     let decision = rules.decision();

@@ -96,7 +96,14 @@ impl World {
         let view = self.table.view(addr(client), AS, self.now);
         let session = Session(1);
         let wants = wants.into();
-        decide_route(&view, wants, &self.candidates, &self.policy, session, 1)
+        decide_route(
+            &view,
+            wants,
+            &self.candidates,
+            &self.policy,
+            session.into(),
+            1,
+        )
     }
 
     fn decide(&mut self, client: &str, wants: impl Into<Wants>) -> RouteDecision {

@@ -308,8 +308,8 @@ fn client(address: &str, shared: &Shared) -> Response<Body> {
         explanation = explanation.with_connections(connections);
     }
     if let Some(egress) = &shared.egress {
-        let session = shared.clients.preview(address).session;
-        explanation = explanation.with_routes(egress.explain(address, mptcp, session));
+        let visit = shared.clients.preview(address).visit();
+        explanation = explanation.with_routes(egress.explain(address, mptcp, visit));
     }
     let Ok(mut value) = serde_json::to_value(&explanation) else {
         return problem(StatusCode::INTERNAL_SERVER_ERROR, "writing the explanation");

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwap, Guard};
-use hikyaku_core::choice::Session;
+use hikyaku_core::choice::Visit;
 use hikyaku_core::egress::{
     Blame, Candidates, Criterion, EgressId, EgressKey, EgressNames, EgressSet, Mptcp,
     NetworkSummary, Phase, Route, RouteChanges, RouteDecision, RouteObservation, RouteTable,
@@ -202,7 +202,7 @@ impl Egress {
         reach: Option<Reach>,
         content: Content,
         mptcp: Mptcp,
-        session: Session,
+        visit: Visit,
     ) -> Decided {
         let rules = self.rules.load();
         let candidates = self.candidates(&rules, client, reach, content.class, mptcp);
@@ -210,7 +210,7 @@ impl Egress {
         let now = self.clock.now();
         let view = self.table.lock().view(client, asn, now);
         let wants = rules.wants(content, &view);
-        let decision = decide_route(&view, wants, &candidates, &rules.policy, session, SEED);
+        let decision = decide_route(&view, wants, &candidates, &rules.policy, visit, SEED);
         self.table.lock().decided(client, wants, &decision);
         let stalls = |path: &EgressId| {
             let quality = view.quality(Route::Steered(*path), candidates.plain_is);
@@ -241,12 +241,24 @@ impl Egress {
         self.state().candidates(reach, client, class, mptcp, named)
     }
 
-    fn learn(&self, client: IpAddr, of: &Decided, route: Route, seen: &RouteObservation) {
+    /// Counts what responses have shown of a route. It is learnt unless they were part of another
+    /// experiment.
+    fn learn(
+        &self,
+        client: IpAddr,
+        of: &Decided,
+        route: Route,
+        seen: &RouteObservation,
+        visit: Visit,
+    ) {
         let Some(reach) = of.reach else {
             return;
         };
         if let Some(goodput) = seen.goodput().filter(|_| !seen.app_limited) {
             self.counts.compare(&of.decision, goodput);
+        }
+        if visit.is_experiment {
+            return;
         }
         let carrier = route.carrier(reach.plain_is);
         let now = self.clock.now();
@@ -279,7 +291,7 @@ impl Egress {
         &self,
         client: IpAddr,
         mptcp: bool,
-        session: Session,
+        visit: Visit,
     ) -> Vec<RoutesExplanation> {
         let client = client.to_canonical();
         let Some(reach) = self.lookups.known(client) else {
@@ -301,7 +313,7 @@ impl Egress {
                 &candidates,
                 state.known_paths(),
                 &rules.policy,
-                (session, SEED),
+                (visit, SEED),
             )
         };
         let wanted = |class: ClassId| {

@@ -70,12 +70,18 @@ impl Edge {
         let ends = (client, local.parse().unwrap());
         let mptcp = token.map_or(Mptcp::None, Mptcp::Token);
         let ledger = Arc::new(Ledger::watched());
-        ConnRoute::open(Arc::clone(&self.egress), ends, mptcp, ledger, Session(0))
+        ConnRoute::open(
+            Arc::clone(&self.egress),
+            ends,
+            mptcp,
+            ledger,
+            Session(0).into(),
+        )
     }
 
     fn name(&self, connection: &ConnRoute) -> String {
         if connection.is_outdated() {
-            connection.update(Session(0));
+            connection.update(Session(0).into());
         }
         self.egress.name(connection.route())
     }
@@ -286,7 +292,7 @@ async fn a_connection_knows_how_much_it_is_asked_for_at_a_time() {
     assert_eq!(asked(), 41_000_000, "together");
     drop(first);
     assert_eq!(asked(), 1_000_000);
-    connection.update(Session(0));
+    connection.update(Session(0).into());
     let third = begin(Some(50_000_000));
     assert!(connection.is_outdated(), "one that joins another, too");
     edge.name(&connection);
@@ -347,7 +353,7 @@ async fn nothing_is_said_to_be_steered_where_marks_cannot_be_set() {
     let edge = Edge::start_by(&agent, &["policy.route=transit-b"], SteerBy::Nothing);
     let connection = edge.connection("2001:db9:1::7", None);
     until("the agent's answer decides", || {
-        let decided = connection.update(Session(0)).decided;
+        let decided = connection.update(Session(0).into()).decided;
         matches!(decided.decision.route, Route::Steered(_))
     })
     .await;
@@ -367,7 +373,7 @@ async fn a_path_that_only_paused_is_taken_again() {
     })
     .await;
     connection.stalled();
-    connection.update(Session(0));
+    connection.update(Session(0).into());
     assert_eq!(edge.name(&connection), "transit-b");
     connection.resumed(Duration::from_millis(30), true);
     assert_eq!(edge.name(&connection), "plain");
@@ -375,7 +381,7 @@ async fn a_path_that_only_paused_is_taken_again() {
     assert_eq!(edge.name(&neighbour), "plain");
     // It is left as soon as before.
     connection.stalled();
-    assert!(connection.update(Session(0)).moved);
+    assert!(connection.update(Session(0).into()).moved);
 }
 
 #[tokio::test]
@@ -389,7 +395,7 @@ async fn a_path_that_paused_is_taken_again_once_that_is_known() {
     })
     .await;
     connection.stalled();
-    connection.update(Session(0));
+    connection.update(Session(0).into());
     connection.resumed(Duration::from_millis(120), false);
     assert_eq!(edge.name(&connection), "transit-b", "nobody knows yet");
     connection.delivered();
@@ -410,7 +416,7 @@ async fn a_silent_path_is_left_at_once() {
     .await;
     assert_eq!(connection.route(), Route::Plain);
     connection.stalled();
-    assert!(connection.update(Session(0)).moved);
+    assert!(connection.update(Session(0).into()).moved);
     assert_eq!(edge.name(&connection), "transit-b", "plain is transit-a");
     connection.resumed(Duration::from_millis(80), false);
     let neighbour = edge.connection("192.0.2.7", None);
@@ -422,16 +428,16 @@ async fn a_silent_path_is_left_at_once() {
     // What delivers is not left for the first pause, since the other one is known to be lost.
     for false_alarm in [false, true] {
         connection.stalled();
-        connection.update(Session(0));
+        connection.update(Session(0).into());
         assert_eq!(edge.name(&connection), "transit-b", "a pause");
         // Nor for the next one, after it was told of that one.
         connection.resumed(Duration::from_millis(80), false_alarm);
         connection.delivered();
     }
     connection.stalled();
-    connection.update(Session(0));
+    connection.update(Session(0).into());
     assert_eq!(edge.name(&connection), "transit-b", "a pause");
     connection.stalled();
-    connection.update(Session(0));
+    connection.update(Session(0).into());
     assert_eq!(edge.name(&connection), "plain", "both are silent");
 }

@@ -1,7 +1,7 @@
 //! A fifth domain in one file: the urgency of a client's images (RFC 9218 §4.1). It shows what another
 //! choice takes.
 
-use crate::choice::{Change, Domain, Draw, Evidence, Gain, Group, Lot, Pick, Session, choose};
+use crate::choice::{Change, Domain, Draw, Evidence, Explorer, Gain, Group, Pick, Session, choose};
 use crate::policy::PolicyConfig;
 use crate::stat::Stat;
 
@@ -62,7 +62,7 @@ impl Domain for Images<'_> {
     }
 
     fn experiment(&self, steady: &Pick<Urgency, Why>) -> Option<(Urgency, Why)> {
-        let is_drawn = self.draw.place(Lot::Route) < self.policy.exploration;
+        let is_drawn = self.draw.explores(Explorer::Images, self.policy).is_some();
         let other = match steady.arm {
             Urgency::Usual => Urgency::Ahead,
             Urgency::Ahead => Urgency::Usual,

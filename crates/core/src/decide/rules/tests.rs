@@ -9,6 +9,7 @@ mod trials;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::choice::{Draw, Explorer, Session};
 use crate::decide::{AltSvc, decide};
 use crate::estimate::{Choice, LossCount};
 use crate::model::Model;
@@ -47,6 +48,16 @@ fn policy() -> PolicyConfig {
         trials: 0,
         ..PolicyConfig::default()
     }
+}
+
+/// Whether a session of the client is drawn to explore its transport.
+fn explores(session: u32, policy: &PolicyConfig) -> bool {
+    let draw = Draw {
+        seed: 1,
+        client: unknown().client,
+        session: Session(session),
+    };
+    draw.explores(Explorer::Transport, policy).is_some()
 }
 
 fn unknown() -> ClientView {

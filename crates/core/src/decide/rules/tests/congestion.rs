@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::draws::views;
-use super::{BAD, GOOD, all, known, now, outcomes, policy, unknown};
+use super::{BAD, GOOD, all, explores, known, now, outcomes, policy, unknown};
 use crate::choice::Group;
 use crate::decide::{CongestionReason, Decision, decide};
 use crate::model::Model;
@@ -195,11 +195,12 @@ fn what_may_gain_enough_is_tried_first() {
 #[test]
 fn one_session_in_fifty_explores_any_arm_that_is_fair() {
     let policy = PolicyConfig {
-        exploration: 1.0,
+        exploration: 0.125,
         ..adaptive()
     };
     let (mut versions, mut seen) = ([0; 2], [0; 3]);
-    for session in 0..300 {
+    let explored = (0..4000).filter(|session| explores(*session, &policy));
+    for session in explored.take(300) {
         let view = ClientView {
             session: crate::choice::Session(session),
             ..known(GOOD)

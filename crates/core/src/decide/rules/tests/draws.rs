@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{BAD, EVEN, GOOD, ago, all, known, now, on, outcomes, over_cubic, policy};
+use super::{BAD, EVEN, GOOD, ago, all, explores, known, now, on, outcomes, over_cubic, policy};
 use crate::choice::{Group, Session};
 use crate::decide::{AltSvc, Decision, decide};
 use crate::estimate::LossCount;
@@ -76,10 +76,13 @@ fn udp_guards_hold_for_the_hold_back_group_too() {
 #[test]
 fn what_is_far_worse_or_doubtful_is_not_explored() {
     let always = PolicyConfig {
-        exploration: 1.0,
+        exploration: 0.125,
         ..policy()
     };
+    let session = (0..).find(|session| explores(*session, &always)).unwrap();
     let explored = |view: ClientView| {
+        let session = Session(session);
+        let view = ClientView { session, ..view };
         decide(&view, &synthetic(), &always, &all(), now(), 1).group == Group::Explore
     };
     assert!(explored(known(GOOD)), "HTTP/3 instead of HTTP/2");
