@@ -120,7 +120,8 @@ fn lookup(request: &Value) -> Value {
     };
     let paths = [reach("transit-a"), reach("transit-b")];
     let clients = request["clients"].as_array().unwrap().iter();
-    let of = |client| json!({"client": client, "best": "transit-a", "paths": paths});
+    let of =
+        |client| json!({"client": client, "best": "transit-a", "paths": paths, "policies": []});
     json!({"lookups": clients.map(of).collect::<Vec<Value>>()})
 }
 

@@ -54,7 +54,7 @@ use hints::{Hint, Hints};
 use lookups::Lookups;
 pub(crate) use lookups::Reroute;
 pub(crate) use route::{ConnRoute, Outstanding, Update};
-use state::{Reach, State};
+use state::{Answer, Reach, State};
 pub(crate) use summary::Summary;
 
 /// Clients, prefixes and ASes of which routes are known, at most: some 70 MB.
@@ -199,13 +199,14 @@ impl Egress {
     fn decide(
         &self,
         client: IpAddr,
-        reach: Option<Reach>,
+        answer: Option<&Answer>,
         content: Content,
         mptcp: Mptcp,
         visit: Visit,
     ) -> Decided {
         let rules = self.rules.load();
-        let candidates = self.candidates(&rules, client, reach, content.class, mptcp);
+        let candidates = self.candidates(&rules, client, answer, content.class, mptcp);
+        let reach = answer.map(|answer| answer.reach);
         let asn = reach.and_then(|reach| reach.asn);
         let now = self.clock.now();
         let view = self.table.lock().view(client, asn, now);
@@ -228,7 +229,7 @@ impl Egress {
         &self,
         rules: &Rules,
         client: IpAddr,
-        reach: Option<Reach>,
+        answer: Option<&Answer>,
         class: ClassId,
         mptcp: Mptcp,
     ) -> Candidates {
@@ -237,8 +238,7 @@ impl Egress {
             _ => None,
         };
         let class = rules.classes.name(class);
-        let reach = reach.unwrap_or_default();
-        self.state().candidates(reach, client, class, mptcp, named)
+        self.state().candidates(answer, client, class, mptcp, named)
     }
 
     /// Counts what responses have shown of a route. It is learnt unless they were part of another
@@ -294,11 +294,12 @@ impl Egress {
         visit: Visit,
     ) -> Vec<RoutesExplanation> {
         let client = client.to_canonical();
-        let Some(reach) = self.lookups.known(client) else {
+        let Some(answer) = self.lookups.known(client) else {
             return Vec::new();
         };
         let rules = self.rules.load();
-        let view = self.table.lock().view(client, reach.asn, self.clock.now());
+        let asn = answer.reach.asn;
+        let view = self.table.lock().view(client, asn, self.clock.now());
         let state = self.state();
         let had = view.quality(Route::Aggregated, None).age.is_some();
         let mptcp = match (mptcp || had) && self.hints.are_obeyed() {
@@ -306,7 +307,7 @@ impl Egress {
             false => Mptcp::None,
         };
         let explained = |(class, wants): (ClassId, Wants)| {
-            let candidates = self.candidates(&rules, client, Some(reach), class, mptcp);
+            let candidates = self.candidates(&rules, client, Some(&answer), class, mptcp);
             explain_routes(
                 &view,
                 (rules.classes.name(class), wants),

@@ -196,11 +196,11 @@ impl ConnRoute {
     /// The same, uncounted; and the way before.
     fn decide_anew(&self, visit: Visit) -> (Update, Route) {
         self.outdated.store(false, Ordering::Relaxed);
-        let reach = self.subscription.get().and_then(Subscription::reach);
+        let answer = self.subscription.get().and_then(Subscription::answer);
         let egress = &self.egress;
         let content = self.content();
         self.decided_for.store(content.bytes, Ordering::Relaxed);
-        let decided = egress.decide(self.client, reach, content, self.mptcp(), visit);
+        let decided = egress.decide(self.client, answer.as_ref(), content, self.mptcp(), visit);
         let (route, mark) = self.applied(decided.decision.route);
         let mut chosen = self.chosen.lock();
         let before = std::mem::replace(&mut chosen.route, route);
@@ -316,13 +316,13 @@ impl ConnRoute {
 impl Drop for ConnRoute {
     fn drop(&mut self) {
         self.egress.counts.closed(self.chosen.lock().route);
-        let reach = self.subscription.get().and_then(Subscription::reach);
-        if let (Some(reach), Some(class)) = (reach, self.main_class()) {
+        let answer = self.subscription.get().and_then(Subscription::answer);
+        if let (Some(answer), Some(class)) = (answer, self.main_class()) {
             let content = Content {
                 class,
                 bytes: self.demand.lock().most(),
             };
-            self.egress.admit(self.client, reach, content);
+            self.egress.admit(self.client, &answer, content);
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::measure::Ledger;
 use crate::mptcp::Mptcp;
 use crate::shared::Clock;
-use agent::{Agent, MARK_A, MARK_B, path};
+use agent::{Agent, MARK_A, MARK_B, path, verdict};
 
 /// A test that waits longer has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -223,29 +223,28 @@ async fn policies_hold_for_their_clients_and_classes() {
     let connection = edge.connection("192.0.2.7", None);
     let other = edge.connection("198.51.100.7", None);
     edge.until_connected(true).await;
-    let policy = |name: &str, order: i32, clients: &[&str], classes: &[&str], mode: &str| {
-        json!({"name": name, "order": order, "clients": clients, "classes": classes,
-               "mode": mode, "paths": ["transit-b"], "backup": []})
-    };
-    let steered = policy("s", 5, &["192.0.2.0/24"], &["bulk"], "steered");
-    agent.send("policies", &json!({"policies": [steered]}));
+    let steered = || verdict(&["bulk"], "steered", &["transit-b"]);
+    agent.judge("192.0.2.0/24", &[steered()]);
     let asked = Request::get("https://a.example/disk.iso").body(()).unwrap();
     let headers = http::HeaderMap::new();
     let sending = connection.begin(asked.uri().path(), &headers, Some(1 << 20));
     edge.until_on(&connection, "transit-b").await;
     assert_eq!(edge.name(&other), "plain");
-    let plain = policy("p", 1, &[], &[], "plain");
-    agent.send("policies", &json!({"policies": [steered, plain]}));
+    let plain = || verdict(&[], "plain", &[]);
+    agent.judge("192.0.2.0/24", &[plain(), steered()]);
     edge.until_on(&connection, "plain").await;
-    let of_as = |asn: u32| {
-        let mut policy = policy("a", 0, &[], &["bulk"], "steered");
-        policy["asns"] = json!([64_990, asn]);
-        policy
-    };
-    agent.send("policies", &json!({"policies": [of_as(64_999), plain]}));
+    let other_class = verdict(&["live"], "plain", &[]);
+    agent.judge("192.0.2.0/24", &[other_class, steered(), plain()]);
     edge.until_on(&connection, "transit-b").await;
-    agent.send("policies", &json!({"policies": [of_as(64_998), plain]}));
+    let of_part = |part: &str| {
+        let mut verdict = plain();
+        verdict["clients"] = json!([part]);
+        verdict
+    };
+    agent.judge("192.0.2.0/24", &[of_part("192.0.2.0/29"), steered()]);
     edge.until_on(&connection, "plain").await;
+    agent.judge("192.0.2.0/24", &[of_part("192.0.2.8/29"), steered()]);
+    edge.until_on(&connection, "transit-b").await;
     drop(sending);
 }
 

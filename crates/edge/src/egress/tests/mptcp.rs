@@ -41,9 +41,7 @@ async fn a_policy_that_aggregates_lets_silent_paths_be_left() {
         connection.has_others()
     })
     .await;
-    let policy = json!({"name": "p", "order": 1, "clients": [], "classes": [], "mode": "aggregated",
-        "paths": [], "backup": []});
-    agent.send("policies", &json!({"policies": [policy]}));
+    agent.judge("192.0.2.0/24", &[verdict(&[], "aggregated", &[])]);
     edge.until_on(&connection, "aggregate").await;
     assert!(connection.has_others(), "its subflows are watched");
 
