@@ -11,7 +11,7 @@ readonly CARGO_DENY=0.20.2
 readonly VALE=v3.21.0
 readonly TYPOS=1.52.0
 
-# command:package pairs of Debian; a path is a header.
+# command:package pairs of Debian; a path is a header, and `import` names a module of Python.
 readonly BUILD=(
     cc:gcc
     ld:binutils
@@ -30,7 +30,7 @@ readonly BPF=(
     /usr/include/bpf/bpf_helpers.h:libbpf-dev
     /usr/include/linux/bpf.h:linux-libc-dev
 )
-readonly SITE=(python3:python3 brotli:brotli gzip:gzip)
+readonly SITE=(python3:python3 'import PIL:python3-pil' brotli:brotli gzip:gzip)
 # For the checkers of prose and spelling, which Debian does not have: one of vale's parsers is in C++.
 readonly PROSE=(c++:g++ python3:python3 /usr/share/python-wheels:python3-venv)
 readonly BENCH=(curl:curl h2load:nghttp2-client nginx:nginx taskset:util-linux)
@@ -64,13 +64,21 @@ fail() {
     exit 1
 }
 
-# Packages whose command or header is not there, one a line.
+# Packages whose command, header or module is not there, one a line.
 missing_of() {
     local pair
     for pair in "$@"; do
-        PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null ||
-            [[ $pair == /* && -e ${pair%%:*} ]] || echo "${pair#*:}"
+        is_there "${pair%%:*}" || echo "${pair#*:}"
     done
+}
+
+is_there() {
+    case $1 in
+    /*) [[ -e $1 ]] ;;
+    # Debian's modules are for Debian's Python, which need not be the first one.
+    import\ *) python3 -c "$1" 2>/dev/null || /usr/bin/python3 -c "$1" 2>/dev/null ;;
+    *) PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null ;;
+    esac
 }
 
 install_packages() {
