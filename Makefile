@@ -1,6 +1,6 @@
 # The daily commands; the work is done in scripts/.
 
-.PHONY: help run test test-long soak check bench-edge bench-uploads fuzz model clean
+.PHONY: help run test test-long soak check bench-edge bench-uploads fuzz model dist clean
 
 help:
 	@echo 'make run            serve the sample site on https://localhost:8443'
@@ -14,6 +14,7 @@ help:
 	@echo 'make bench-uploads  uploads over a satellite link, by every version (root)'
 	@echo 'make fuzz           feed the parsers what nobody would write, a minute each'
 	@echo 'make model          measure and fit models/default.json anew (root)'
+	@echo 'make dist           pack a release into build/dist'
 	@echo 'make clean          remove everything that was built or generated'
 
 run:
@@ -45,6 +46,9 @@ model:
 	@cargo build --quiet --release --locked -p hikyaku
 	@target/release/hikyaku lab run model $(ARGS)
 	@target/release/hikyaku lab fit build/lab/model -o models/default.json
+
+dist:
+	@bash scripts/dist.sh
 
 clean:
 	@cargo clean --quiet

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing for a task, and nothing else.
 #
-# usage: scripts/setup.sh run|test|check|bench|fuzz
+# usage: scripts/setup.sh run|test|check|bench|fuzz|dist
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -180,7 +180,8 @@ main() {
     check) wanted+=(shellcheck:shellcheck "${PROSE[@]}" "${BPF[@]}") ;;
     bench) wanted+=("${BENCH[@]}") ;;
     fuzz) wanted+=(c++:g++) ;;
-    *) fail "usage: scripts/setup.sh run|test|check|bench|fuzz" ;;
+    dist) wanted+=(git:git python3:python3 xz:xz-utils) ;;
+    *) fail "usage: scripts/setup.sh run|test|check|bench|fuzz|dist" ;;
     esac
 
     local missing
