@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing for a task, and nothing else.
 #
-# usage: scripts/setup.sh run|test|check|bench|fuzz|dist
+# usage: scripts/setup.sh run|test|check|bench|fuzz|dist|coverage
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,6 +10,8 @@ readonly CARGO_DENY=0.20.2
 # So do the findings of the checkers of prose and spelling (scripts/prose.sh).
 readonly VALE=v3.21.0
 readonly TYPOS=1.52.0
+# And the figures of coverage.
+readonly CARGO_LLVM_COV=0.9.1
 
 # command:package pairs of Debian; a path is a header, and `import` names a module of Python.
 readonly BUILD=(
@@ -119,6 +121,12 @@ ensure_cargo_deny() {
     cargo install --quiet --locked cargo-deny --version "$CARGO_DENY"
 }
 
+ensure_cargo_llvm_cov() {
+    [[ $(cargo llvm-cov --version 2>/dev/null) == "cargo-llvm-cov $CARGO_LLVM_COV" ]] && return
+    echo "setup: building cargo-llvm-cov $CARGO_LLVM_COV; this takes a minute, once"
+    cargo install --quiet --locked cargo-llvm-cov --version "$CARGO_LLVM_COV"
+}
+
 ensure_cargo_fuzz() {
     cargo fuzz --version >/dev/null 2>&1 && return
     echo "setup: building cargo-fuzz; this takes a minute, once"
@@ -180,8 +188,10 @@ main() {
     check) wanted+=(shellcheck:shellcheck "${PROSE[@]}" "${BPF[@]}") ;;
     bench) wanted+=("${BENCH[@]}") ;;
     fuzz) wanted+=(c++:g++) ;;
+    # Of the LLVM that the pinned Rust has (`rustc -vV`).
+    coverage) wanted+=(llvm-cov-22:llvm-22) ;;
     dist) wanted+=(git:git python3:python3 xz:xz-utils) ;;
-    *) fail "usage: scripts/setup.sh run|test|check|bench|fuzz|dist" ;;
+    *) fail "usage: scripts/setup.sh run|test|check|bench|fuzz|dist|coverage" ;;
     esac
 
     local missing
@@ -191,6 +201,7 @@ main() {
     [[ $1 != check ]] || ensure_cargo_deny
     [[ $1 != check ]] || ensure_prose_checkers
     [[ $1 != fuzz ]] || ensure_cargo_fuzz
+    [[ $1 != coverage ]] || ensure_cargo_llvm_cov
     [[ $1 != test ]] || ensure_foreign_clients
 }
 
