@@ -25,6 +25,7 @@ step cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
 RUSTDOCFLAGS="-D warnings" step cargo doc --quiet --workspace --no-deps --locked
 step shellcheck scripts/*.sh egress/bpf/build.sh .ci/run
 step bash scripts/prose.sh
+step build/tools/actionlint
 step bash scripts/bpf.sh check
 step bash scripts/egress.sh check
 step go -C crates/cli/tests/foreign/go vet ./...

@@ -12,6 +12,7 @@ readonly VALE=v3.21.0
 readonly TYPOS=1.52.0
 # And the figures of coverage.
 readonly CARGO_LLVM_COV=0.9.1
+readonly ACTIONLINT=1.7.12
 
 # command:package pairs of Debian; a path is a header, and `import` names a module of Python.
 readonly BUILD=(
@@ -121,6 +122,14 @@ ensure_cargo_deny() {
     cargo install --quiet --locked cargo-deny --version "$CARGO_DENY"
 }
 
+# Checks .github/workflows.
+ensure_actionlint() {
+    [[ $(build/tools/actionlint -version 2>/dev/null | head -n 1) == "v$ACTIONLINT" ]] && return
+    command -v go >/dev/null || fail "Go is missing: install it (https://go.dev), then try again"
+    echo "setup: building actionlint $ACTIONLINT"
+    GOBIN="$PWD/build/tools" go install "github.com/rhysd/actionlint/cmd/actionlint@v$ACTIONLINT"
+}
+
 ensure_cargo_llvm_cov() {
     [[ $(cargo llvm-cov --version 2>/dev/null) == "cargo-llvm-cov $CARGO_LLVM_COV" ]] && return
     echo "setup: building cargo-llvm-cov $CARGO_LLVM_COV; this takes a minute, once"
@@ -200,6 +209,7 @@ main() {
     ensure_rust
     [[ $1 != check ]] || ensure_cargo_deny
     [[ $1 != check ]] || ensure_prose_checkers
+    [[ $1 != check ]] || ensure_actionlint
     [[ $1 != fuzz ]] || ensure_cargo_fuzz
     [[ $1 != coverage ]] || ensure_cargo_llvm_cov
     [[ $1 != test ]] || ensure_foreign_clients
