@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing for a task, and nothing else.
 #
-# usage: scripts/setup.sh run|test|check|bench|fuzz
+# usage: scripts/setup.sh run|test|check|bench|fuzz|dist|coverage
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,8 +10,11 @@ readonly CARGO_DENY=0.20.2
 # So do the findings of the checkers of prose and spelling (scripts/prose.sh).
 readonly VALE=v3.21.0
 readonly TYPOS=1.52.0
+# And the figures of coverage.
+readonly CARGO_LLVM_COV=0.9.1
+readonly ACTIONLINT=1.7.12
 
-# command:package pairs of Debian; a path is a header.
+# command:package pairs of Debian; a path is a header, and `import` names a module of Python.
 readonly BUILD=(
     cc:gcc
     ld:binutils
@@ -30,7 +33,7 @@ readonly BPF=(
     /usr/include/bpf/bpf_helpers.h:libbpf-dev
     /usr/include/linux/bpf.h:linux-libc-dev
 )
-readonly SITE=(python3:python3 brotli:brotli gzip:gzip)
+readonly SITE=(python3:python3 'import PIL:python3-pil' brotli:brotli gzip:gzip)
 # For the checkers of prose and spelling, which Debian does not have: one of vale's parsers is in C++.
 readonly PROSE=(c++:g++ python3:python3 /usr/share/python-wheels:python3-venv)
 readonly BENCH=(curl:curl h2load:nghttp2-client nginx:nginx taskset:util-linux)
@@ -64,13 +67,21 @@ fail() {
     exit 1
 }
 
-# Packages whose command or header is not there, one a line.
+# Packages whose command, header or module is not there, one a line.
 missing_of() {
     local pair
     for pair in "$@"; do
-        PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null ||
-            [[ $pair == /* && -e ${pair%%:*} ]] || echo "${pair#*:}"
+        is_there "${pair%%:*}" || echo "${pair#*:}"
     done
+}
+
+is_there() {
+    case $1 in
+    /*) [[ -e $1 ]] ;;
+    # Debian's modules are for Debian's Python, which need not be the first one.
+    import\ *) python3 -c "$1" 2>/dev/null || /usr/bin/python3 -c "$1" 2>/dev/null ;;
+    *) PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null ;;
+    esac
 }
 
 install_packages() {
@@ -109,6 +120,20 @@ ensure_cargo_deny() {
     [[ $(cargo deny --version 2>/dev/null) == "cargo-deny $CARGO_DENY" ]] && return
     echo "setup: building cargo-deny $CARGO_DENY; this takes some minutes, once"
     cargo install --quiet --locked cargo-deny --version "$CARGO_DENY"
+}
+
+# Checks .github/workflows.
+ensure_actionlint() {
+    [[ $(build/tools/actionlint -version 2>/dev/null | head -n 1) == "v$ACTIONLINT" ]] && return
+    command -v go >/dev/null || fail "Go is missing: install it (https://go.dev), then try again"
+    echo "setup: building actionlint $ACTIONLINT"
+    GOBIN="$PWD/build/tools" go install "github.com/rhysd/actionlint/cmd/actionlint@v$ACTIONLINT"
+}
+
+ensure_cargo_llvm_cov() {
+    [[ $(cargo llvm-cov --version 2>/dev/null) == "cargo-llvm-cov $CARGO_LLVM_COV" ]] && return
+    echo "setup: building cargo-llvm-cov $CARGO_LLVM_COV; this takes a minute, once"
+    cargo install --quiet --locked cargo-llvm-cov --version "$CARGO_LLVM_COV"
 }
 
 ensure_cargo_fuzz() {
@@ -172,7 +197,10 @@ main() {
     check) wanted+=(shellcheck:shellcheck "${PROSE[@]}" "${BPF[@]}") ;;
     bench) wanted+=("${BENCH[@]}") ;;
     fuzz) wanted+=(c++:g++) ;;
-    *) fail "usage: scripts/setup.sh run|test|check|bench|fuzz" ;;
+    # Of the LLVM that the pinned Rust has (`rustc -vV`).
+    coverage) wanted+=(llvm-cov-22:llvm-22) ;;
+    dist) wanted+=(git:git python3:python3 xz:xz-utils) ;;
+    *) fail "usage: scripts/setup.sh run|test|check|bench|fuzz|dist|coverage" ;;
     esac
 
     local missing
@@ -181,7 +209,9 @@ main() {
     ensure_rust
     [[ $1 != check ]] || ensure_cargo_deny
     [[ $1 != check ]] || ensure_prose_checkers
+    [[ $1 != check ]] || ensure_actionlint
     [[ $1 != fuzz ]] || ensure_cargo_fuzz
+    [[ $1 != coverage ]] || ensure_cargo_llvm_cov
     [[ $1 != test ]] || ensure_foreign_clients
 }
 

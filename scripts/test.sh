@@ -14,19 +14,36 @@ at() { printf '[%02d:%02d]' $((SECONDS / 60)) $((SECONDS % 60)); }
 
 step() { echo "test: $(at) $*" >&2; }
 
-# Says when each of cargo's test programs began.
+# Says when each of cargo's test programs began, and how many of them there are.
 timed() {
-    local line
+    local line number=0
     while IFS= read -r line || [[ -n $line ]]; do
-        [[ ! $line =~ ^\ *(Running|Doc-tests)\  ]] || line="$(at) $line"
+        if [[ $line =~ ^\ *Running\  ]]; then
+            line="$(at) program $((++number)) of $1: ${line#*Running }"
+        elif [[ $line =~ ^\ *Doc-tests\  ]]; then
+            line="$(at) $line"
+        fi
         printf '%s\n' "$line"
     done
 }
 
-# Options of cargo, and egress.sh's command.
+# Builds Rust's test programs, with cargo's progress, and runs them.
+rust() {
+    local programs build=(cargo test --workspace --locked "${TARGETS[@]}" --no-run)
+    step "building Rust's tests"
+    "${build[@]}" || return
+    programs=$("${build[@]}" --color never 2>&1 | grep -c '^ *Executable ')
+    step "Rust"
+    # Of a job in the background the shell has these ignored, and what it starts would, too: tests
+    # of Ctrl-C would wait for ever.
+    env --default-signal=INT,QUIT cargo test --workspace --locked --no-fail-fast "${TARGETS[@]}" \
+        --color never -- "${WHICH[@]}" 2>&1 | timed "$programs" | tee "$LOG"
+}
+
+# What cargo builds and which of the tests run, and egress.sh's command.
 case "${1-}" in
-'') readonly RUST=() GO=test ;;
-long) readonly RUST=(--lib --bins --tests -- --ignored) GO=test-long ;;
+'') readonly TARGETS=() WHICH=() GO=test ;;
+long) readonly TARGETS=(--lib --bins --tests) WHICH=(--ignored) GO=test-long ;;
 *)
     sed -n '5,6 s/^# \{0,1\}//p' "$0" >&2
     exit 2
@@ -37,16 +54,13 @@ step "what tests need"
 bash scripts/setup.sh test
 bash scripts/site.sh
 mkdir -p build
+: >"$LOG"
 
 status=0
 step "building the egress agents"
 # The lab measures with them.
 bash scripts/egress.sh build || status=$?
-step "Rust"
-# Of a job in the background the shell has these ignored, and what it starts would, too: tests of
-# Ctrl-C would wait for ever.
-env --default-signal=INT,QUIT cargo test --workspace --locked --no-fail-fast "${RUST[@]}" 2>&1 |
-    timed | tee "$LOG" || status=$?
+rust || status=$?
 step "Go"
 bash scripts/egress.sh "$GO" 2>&1 | tee -a "$LOG" || status=$?
 step "what runs in the kernel"
