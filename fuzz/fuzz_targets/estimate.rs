@@ -6,12 +6,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
 
 use hikyaku_units::arm::{ByTransport, CongestionSet};
-use hikyaku_core::decide::decide;
-use hikyaku_core::estimate::{ENCODED_LEN, Estimate};
-use hikyaku_core::key::Key;
+use hikyaku_core::transport::decide;
+use hikyaku_core::client::estimate::{ENCODED_LEN, Estimate};
+use hikyaku_core::client::key::Key;
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::table::{ClientTable, TableConfig};
+use hikyaku_core::client::table::{ClientTable, TableConfig};
 use hikyaku_units::Timestamp;
 use libfuzzer_sys::fuzz_target;
 

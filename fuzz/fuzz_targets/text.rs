@@ -6,7 +6,7 @@ use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
 use hikyaku_units::arm::Arm;
-use hikyaku_core::key::{Key, Prefix};
+use hikyaku_core::client::key::{Key, Prefix};
 use hikyaku_units::{ByteSize, LossRate, Rate, duration};
 use libfuzzer_sys::fuzz_target;
 

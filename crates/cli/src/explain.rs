@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use hikyaku_core::client::key::Key;
 use hikyaku_core::egress::{EgressKey, NetworkSummary};
 use hikyaku_core::explain::Explanation;
-use hikyaku_core::key::Key;
 use hikyaku_edge::config::ListenAddress;
 use hikyaku_units::{ByteSize, duration};
 use http::{Method, Response};

@@ -4,7 +4,7 @@
 //! A record of another version is refused: knowledge is cheap to gain again, and a wrong reading of it is
 //! not.
 
-use crate::estimate::LossCount;
+use crate::client::estimate::LossCount;
 use hikyaku_units::Secs;
 use hikyaku_units::mix::mix;
 

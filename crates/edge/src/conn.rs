@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use hikyaku_core::connections::Connections;
-use hikyaku_core::decide::Decision;
-use hikyaku_core::sample::{Observation, UdpEvent};
+use hikyaku_core::client::sample::{Observation, UdpEvent};
+use hikyaku_core::page::Connections;
+use hikyaku_core::transport::Decision;
 use hikyaku_units::Rate;
 use hikyaku_units::arm::{Congestion, Transport, Version};
 use http::{HeaderMap, HeaderValue, header};

@@ -114,7 +114,7 @@ impl Refusal {
     }
 }
 
-/// Codes of [`hikyaku_core::decide::Reason`].
+/// Codes of [`hikyaku_core::transport::Reason`].
 const DECISIONS: [&str; 16] = [
     "pinned",
     "hold_back",
@@ -134,7 +134,7 @@ const DECISIONS: [&str; 16] = [
     "other",
 ];
 
-/// Names of [`hikyaku_core::sample::UdpEvent`].
+/// Names of [`hikyaku_core::client::sample::UdpEvent`].
 pub(crate) const UDP_EVENTS: [&str; 5] = [
     "advertised",
     "session_ended",

@@ -5,7 +5,7 @@ use std::sync::{Arc, Once};
 use std::time::{Instant, SystemTime};
 
 use arc_swap::{ArcSwap, Guard};
-use hikyaku_core::sample::{Observation, UdpEvent};
+use hikyaku_core::client::sample::{Observation, UdpEvent};
 use hikyaku_units::Timestamp;
 use hikyaku_units::arm::{Congestion, Transport};
 use tokio_util::sync::CancellationToken;

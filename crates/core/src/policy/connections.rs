@@ -3,7 +3,7 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 
-use crate::connections::MAX_CONNECTIONS;
+use crate::page::MAX_CONNECTIONS;
 
 /// Over how many connections pages are spread: as text `adaptive` or `1` to `8`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,9 +9,9 @@ mod stream;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use hikyaku_core::client::key::Key;
+use hikyaku_core::client::table::Scope;
 use hikyaku_core::egress::NetworkSummary;
-use hikyaku_core::key::Key;
-use hikyaku_core::table::Scope;
 use hikyaku_units::arm::Version;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
@@ -323,7 +323,7 @@ fn client(address: &str, shared: &Shared) -> Response<Body> {
 #[serde(deny_unknown_fields)]
 struct Forget {
     address: Option<IpAddr>,
-    prefix: Option<hikyaku_core::key::Prefix>,
+    prefix: Option<hikyaku_core::client::key::Prefix>,
     #[serde(default)]
     all: bool,
 }

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use hikyaku_core::client::view::ClientView;
 use hikyaku_core::model::{Model, loss_coordinate, rtt_coordinate};
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::view::ClientView;
 use hikyaku_units::arm::{ARMS, Arm, Congestion, Transport};
 
 use super::data::{Data, Response};

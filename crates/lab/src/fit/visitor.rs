@@ -7,12 +7,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hikyaku_core::decide::{Decision, decide};
+use hikyaku_core::client::sample::{Observation, Outcome, TransportSample, UdpEvent};
+use hikyaku_core::client::table::{ClientTable, TableConfig};
+use hikyaku_core::client::view::ClientView;
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::sample::{Observation, Outcome, TransportSample, UdpEvent};
-use hikyaku_core::table::{ClientTable, TableConfig};
-use hikyaku_core::view::ClientView;
+use hikyaku_core::transport::{Decision, decide};
 use hikyaku_units::arm::{Arm, ByTransport, CongestionSet, Version};
 use hikyaku_units::{Rate, Timestamp};
 
