@@ -11,5 +11,5 @@ cargo build --quiet --release --locked -p hikyaku
 topology=$(mktemp --suffix=.toml)
 trap 'rm -f "$topology"' EXIT
 link='both = { rate = "50Mbps", one_way_delay = "300ms", queue = "300ms" }'
-sed "s/^both = .*/$link/" crates/lab/topologies/pair.toml > "$topology"
+sed "s/^both = .*/$link/" crates/emulator/topologies/pair.toml > "$topology"
 target/release/hikyaku lab shell "$topology" -- python3 scripts/bench-uploads.py "${1:-5}"

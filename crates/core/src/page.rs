@@ -13,15 +13,11 @@ use serde::{Deserialize, Serialize};
 use crate::choice::{Change, Domain, Evidence, Gain, Group, Pick, choose};
 use crate::client::view::{ClientView, LOSS_LIMITED};
 use crate::model::Model;
-use crate::policy::{ConnectionsPolicy, PolicyConfig};
+use crate::policy::{ConnectionsPolicy, MAX_CONNECTIONS, PolicyConfig};
 use crate::transport::{Decision, Missing};
 use hikyaku_units::arm::Arm;
 use hikyaku_units::human;
 use hikyaku_units::{LossRate, Rate};
-
-/// Most connections that a page is spread over: beyond it a page would take more than its share of a
-/// bottleneck.
-pub const MAX_CONNECTIONS: u8 = 8;
 
 /// How many connections a client's pages are spread over, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]

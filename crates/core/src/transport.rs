@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use hikyaku_units::arm::{Arm, ByTransport, Congestion, Version};
+use hikyaku_units::arm::{Arm, ByTransport, Version};
 use hikyaku_units::{ByteSize, LossRate, Rate};
 
 use crate::choice::{Group, Session, Visit};
+use crate::client::sample::Decided;
 use correct::Corrected;
 
 pub use congestion::{CongestionChoice, CongestionReason};
@@ -70,19 +71,6 @@ impl Decision {
             session: self.session,
         }
     }
-}
-
-/// A decision that was applied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decided {
-    /// [`Decision::version`].
-    pub version: Version,
-    /// The congestion controls that were chosen from a comparison.
-    pub congestion: ByTransport<Option<Congestion>>,
-    /// [`Decision::group`].
-    pub group: Group,
-    /// [`Decision::session`].
-    pub session: Session,
 }
 
 /// What to say of HTTP/3 in `Alt-Svc` (RFC 7838).

@@ -5,6 +5,7 @@
     reason = "a tool for the terminal"
 )]
 
+mod arrows;
 mod attack;
 mod bench_edge;
 mod idle;
@@ -21,6 +22,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    /// Prints the arrows between crates and modules, and fails on a forbidden one or a circle.
+    Arrows,
     /// Attacks servers on loopback, and reports their memory, CPU time and what an honest client waits.
     Attack(attack::Args),
     /// Measures what the edge server costs, beside nginx.
@@ -31,6 +34,7 @@ enum Task {
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().task {
+        Task::Arrows => arrows::run(),
         Task::Attack(args) => attack::run(&args),
         Task::BenchEdge(args) => bench_edge::run(args),
         Task::Idle(args) => idle::run(&args),

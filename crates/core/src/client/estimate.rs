@@ -8,13 +8,13 @@ mod rtt;
 
 use std::time::Duration;
 
+use super::sample::Decided;
 use crate::choice::{Group, Session};
 use crate::client::sample::{Outcome, TransportSample, UdpEvent};
 use crate::client::udp::{PROBED_WEIGHT, RateVerdict, Rates, UdpHealth};
 use crate::client::view::{LOSS_LIMITED, is_loss_limited};
 use crate::policy::PolicyConfig;
 use crate::stat::{Stat, faded};
-use crate::transport::Decided;
 use hikyaku_units::arm::{ByTransport, Congestion, Transport, Version};
 use hikyaku_units::{ByteSize, Rate, Secs, Timestamp};
 

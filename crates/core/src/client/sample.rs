@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::transport::Decided;
+use crate::choice::{Group, Session};
 use hikyaku_units::Rate;
-use hikyaku_units::arm::{Arm, Congestion, Version};
+use hikyaku_units::arm::{Arm, ByTransport, Congestion, Version};
 
 /// One thing seen of a client.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,6 +18,19 @@ pub enum Observation {
     Udp(UdpEvent),
     /// A decision was applied.
     Decided(Decided),
+}
+
+/// A decision that was applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// The preferred version.
+    pub version: Version,
+    /// The congestion controls that were chosen from a comparison.
+    pub congestion: ByTransport<Option<Congestion>>,
+    /// The group whose outcomes the session's count to.
+    pub group: Group,
+    /// The session the decision holds for.
+    pub session: Session,
 }
 
 /// An interval of one connection, as its transport measured it (VERSION §3.1.1).

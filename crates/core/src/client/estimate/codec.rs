@@ -7,6 +7,7 @@ use super::{
     ByTransport, Choice, Congestion, Estimate, MinRtt, OpenRate, Outcomes, Secs, Session, Stat,
     UdpHealth, Version,
 };
+use crate::client::estimate::LossCount;
 use crate::client::udp::UdpState;
 use crate::codec::{CHECK_LEN, DecodeError, Reader, Writer, seal, unsealed};
 use hikyaku_units::arm::ARMS;
@@ -51,7 +52,7 @@ impl Estimate {
         to.u32(self.min_rtt.begun.get());
         to.u32(self.srtt);
         for loss in &self.loss {
-            to.loss(loss);
+            loss.encode(to);
         }
         for rate in &self.rate {
             to.f32(rate.mean);
@@ -103,7 +104,7 @@ impl Estimate {
                 begun: from.secs(),
             },
             srtt: from.u32(),
-            loss: [from.loss()?, from.loss()?],
+            loss: [LossCount::decode(from)?, LossCount::decode(from)?],
             rate: [read_stat(from, "rate")?, read_stat(from, "rate")?],
             best_rate: from.count("best rate")?,
             open_rate: [

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::choice::QUANTILE_90;
+use crate::codec::{DecodeError, Reader, Writer};
 use hikyaku_units::LossRate;
 
 /// Packets sent and lost, faded.
@@ -24,6 +25,22 @@ pub struct LossBounds {
 }
 
 impl LossCount {
+    /// Writes the counts into a record.
+    pub(crate) fn encode(&self, record: &mut Writer) {
+        record.f32(self.sent);
+        record.f32(self.lost);
+    }
+
+    /// Reads the counts of a record.
+    pub(crate) fn decode(record: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let field = "packet count";
+        let (sent, lost) = (record.count(field)?, record.count(field)?);
+        if lost > sent {
+            return Err(DecodeError::Field { field });
+        }
+        Ok(Self { sent, lost })
+    }
+
     pub(crate) fn add(&mut self, sent: u32, lost: u32) {
         self.sent += sent as f32;
         // A packet may be found lost in a later interval than it was sent in.

@@ -9,10 +9,10 @@ use proptest::prelude::*;
 
 use super::{CLIENT, ENCODED_LEN, Estimate};
 use crate::choice::{Group, Session};
+use crate::client::sample::Decided;
 use crate::client::sample::{Outcome, TransportSample, UdpEvent};
 use crate::codec::DecodeError;
 use crate::policy::PolicyConfig;
-use crate::transport::Decided;
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, Transport, Version};
 use hikyaku_units::{Rate, Timestamp};
 

@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use super::{Change, ClientTable, Scope, TableConfig};
 use crate::choice::{Group, Session};
 use crate::client::key::{Key, Prefix};
+use crate::client::sample::Decided;
 use crate::client::sample::{Observation, Outcome, TransportSample, UdpEvent};
 use crate::model::tests::synthetic;
 use crate::policy::PolicyConfig;
-use crate::transport::Decided;
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, Version};
 use hikyaku_units::{Rate, Timestamp};
 
