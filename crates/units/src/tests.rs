@@ -148,7 +148,7 @@ fn time_saturates() {
 
 proptest! {
     #[test]
-    fn what_is_printed_is_read_back(n in any::<u64>(), ppm in 0u32..=1_000_000, zeros in 0u32..12) {
+    fn printed_quantities_are_read_back(n in any::<u64>(), ppm in 0u32..=1_000_000, zeros in 0u32..12) {
         let n = n / 10u64.pow(zeros) * 10u64.pow(zeros);
         let rate = Rate::from_bits_per_sec(n);
         prop_assert_eq!(rate.to_string().parse(), Ok(rate));
