@@ -321,8 +321,8 @@ fn as_nobody(test: &str, args: &[&str]) -> Option<Output> {
     // Other users may have no access to the build directory.
     let dir = open_dir();
     let copy = dir.path().join("hikyaku");
-    // Another process makes the copy. While this process has it open for writing, children of other
-    // tests may hold it, and a file that is open for writing cannot be executed.
+    // Another process makes the copy. If this process wrote it, children of other tests could
+    // inherit the open file. A file that is open for writing cannot be executed.
     let copied = Command::new("cp").arg(binary()).arg(&copy).status();
     assert!(copied.unwrap().success());
     let output = Command::new("setpriv")

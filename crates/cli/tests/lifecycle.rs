@@ -476,7 +476,7 @@ fn is_killed_and_knows_its_clients(site: &Site) {
 }
 
 #[test]
-fn a_stopped_server_keeps_what_it_has_just_learnt() {
+fn a_stopped_server_keeps_its_last_samples() {
     let site = Site::with_big_file(200_000);
     let state = tempfile::tempdir().unwrap();
     let args = [site.path(), "--state", state.path().to_str().unwrap()];

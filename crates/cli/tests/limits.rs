@@ -685,7 +685,7 @@ fn stalled_connections_hold_little_memory() {
 }
 
 #[test]
-fn memory_of_an_address_is_limited_and_everybody_is_served() {
+fn memory_of_an_address_is_limited_and_all_clients_are_served() {
     let site = Site::with_big_file(20_000_000);
     let keys = ["limits.memory_per_address=1MiB", "limits.memory=2MiB"];
     let server = start(&[site.path()], &keys);

@@ -80,8 +80,8 @@ fn the_access_log_reports_each_transfer() {
 }
 
 #[test]
-fn the_combined_format_is_what_log_readers_know() {
-    if !has("the_combined_format_is_what_log_readers_know", "curl") {
+fn the_combined_format_is_the_one_of_log_readers() {
+    if !has("the_combined_format_is_the_one_of_log_readers", "curl") {
         return;
     }
     let site = Site::with_big_file(BIG);

@@ -748,7 +748,7 @@ async fn a_custom_page_is_sent_for_missing_files() {
 }
 
 #[tokio::test]
-async fn a_listing_shows_what_is_served_and_nothing_else() {
+async fn a_listing_shows_served_entries_alone() {
     let config = FilesConfig {
         listing: true,
         ..FilesConfig::default()

@@ -222,7 +222,7 @@ mod tests {
     use super::{Arm, Congestion, Version};
 
     #[test]
-    fn arms_read_what_they_print() {
+    fn arms_read_their_own_text() {
         for version in [Version::H1, Version::H2, Version::H3] {
             for congestion in Congestion::ALL {
                 let arm = Arm::new(version, congestion);

@@ -45,7 +45,7 @@ fn rates_are_read_strictly() {
 }
 
 #[test]
-fn errors_say_what_was_expected() {
+fn errors_name_the_expected_form() {
     let cases = [
         (
             "20Mbit".parse::<Rate>().unwrap_err(),

@@ -9,7 +9,7 @@ use hikyaku_testkit::client::{self, H2, H3};
 use hikyaku_testkit::{Server, Site, eventually, has};
 
 #[test]
-fn clients_of_the_admin_api_that_say_nothing_stop_nobody() {
+fn silent_clients_of_the_admin_api_do_not_stop_the_server() {
     let site = Site::new(&[("index.html", b"start")]);
     let server = Server::start(&[site.path()]);
     let silent: Vec<TcpStream> = (0..300)

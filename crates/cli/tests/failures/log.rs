@@ -92,7 +92,7 @@ fn an_access_log_on_a_full_disk_goes_on_when_there_is_space() {
 }
 
 #[test]
-fn a_fifo_without_reader_stops_nobody() {
+fn a_fifo_without_reader_does_not_stop_the_server() {
     let site = Site::new(&[("index.html", b"start")]);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("access.fifo");
@@ -103,7 +103,7 @@ fn a_fifo_without_reader_stops_nobody() {
 }
 
 #[test]
-fn a_reader_of_standard_output_that_sleeps_stops_nobody() {
+fn a_sleeping_reader_of_standard_output_does_not_stop_the_server() {
     let site = Site::new(&[("index.html", b"start")]);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("out");
@@ -122,7 +122,7 @@ fn a_reader_of_standard_output_that_sleeps_stops_nobody() {
 }
 
 #[test]
-fn a_reader_of_standard_output_that_goes_stops_nobody() {
+fn a_leaving_reader_of_standard_output_does_not_stop_the_server() {
     let site = Site::new(&[("index.html", b"start")]);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("out");
@@ -144,7 +144,7 @@ fn a_reader_of_standard_output_that_goes_stops_nobody() {
 }
 
 #[test]
-fn a_reader_of_standard_error_that_sleeps_stops_nobody() {
+fn a_sleeping_reader_of_standard_error_does_not_stop_the_server() {
     let site = Site::new(&[("index.html", b"start")]);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("err");

@@ -396,7 +396,7 @@ fn an_overflow_of_slow_start_leaves_a_full_path() {
 }
 
 #[test]
-fn a_known_path_begins_with_half_of_what_it_carries() {
+fn a_known_path_begins_with_half_of_its_bdp() {
     let Some(lab) = Lab::start(0.0) else { return };
     let listener = lab.listen();
     let after_first_round = |min_rtt| {

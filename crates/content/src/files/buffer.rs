@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_show_only_what_was_filled_and_give_their_buffer_back() {
+    fn chunks_show_only_filled_bytes_and_return_their_buffer() {
         let mut buffer = Buffer::take();
         buffer.as_mut()[..5].copy_from_slice(b"hello");
         let address = buffer.as_mut().as_ptr();

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lookup_that_must_not_wait_uses_only_what_is_in_memory() {
+    fn a_lookup_that_must_not_wait_uses_memory_alone() {
         let outer = tree();
         let root = Root::open(&outer.path().join("root"), Symlinks::Beneath).unwrap();
         let path = Path::new("dir/deep/file");

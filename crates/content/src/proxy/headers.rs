@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_cannot_remove_what_the_proxy_adds() {
+    fn connection_cannot_remove_fields_of_the_proxy() {
         let got = prepared(
             &[("connection", "x-forwarded-for, forwarded, via")],
             "192.0.2.1",

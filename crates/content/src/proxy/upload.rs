@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_second_attempt_sends_what_the_first_has_sent() {
+    async fn a_second_attempt_repeats_the_first() {
         for sent in 0..=3 {
             let mut first = Upload::new(body(&["a", "bc", "d"]), Activity::new());
             let mut second = first.second();

@@ -154,7 +154,7 @@ async fn headers_of_an_upstream_are_bounded_by_their_size_over_every_version() {
 
 /// The upstream answers, keeps the connection open and takes no more of the request.
 #[tokio::test]
-async fn an_upload_that_nobody_takes_ends_after_the_answer() {
+async fn an_upload_that_is_not_read_ends_after_the_answer() {
     let closed = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&closed);
     let upstream = raw_upstream(move |mut stream, _| {

@@ -23,8 +23,9 @@ impl Content {
     /// Counts `length` bytes of DATA.
     ///
     /// # Errors
-    /// `H3_MESSAGE_ERROR` if they are more than may follow (RFC 9114 §4.1.2): "the value of the
-    /// Content-Length header field does not equal the sum of the DATA frame lengths".
+    /// `H3_MESSAGE_ERROR` if they are more than may follow. That is the case when "the value of the
+    /// Content-Length header field does not equal the sum of the DATA frame lengths" (RFC 9114
+    /// §4.1.2).
     pub(crate) fn on_data(&mut self, length: u64) -> Result<(), Error> {
         match self {
             Self::Open | Self::Tunnel => Ok(()),

@@ -339,7 +339,7 @@ impl Encoder {
         let known_received = self.known_received + increment;
         if known_received > self.table.inserted() {
             return Err(QpackError::DecoderStream(
-                "an increment exceeds what was inserted",
+                "an increment exceeds the insertions",
             ));
         }
         self.known_received = known_received;

@@ -299,8 +299,8 @@ impl<H: Head> Reader<H> {
         if !self.fin {
             return Ok(Read::NeedsInput);
         }
-        // RFC 9114 §7.1: "When a stream terminates cleanly, if the last frame on the stream was
-        // truncated, this MUST be treated as a connection error of type H3_FRAME_ERROR".
+        // "If the last frame on the stream was truncated, this MUST be treated as a connection
+        // error of type H3_FRAME_ERROR" (RFC 9114 §7.1).
         if !matches!(self.payload, Payload::Header) || !self.header.is_idle() {
             let code = Code::FrameError;
             return Err(Error::connection(code, "a stream ends within a frame"));

@@ -157,7 +157,7 @@ fn unidirectional_streams() {
 }
 
 #[test]
-fn instructions_that_nobody_reads() {
+fn instructions_that_are_not_read() {
     let mut server = Connection::server(Config {
         max_cancelled: u32::MAX,
         ..Config::default()

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_hold_what_they_are_made_of() {
+    fn sets_hold_their_members() {
         let fair = CongestionSet::of(&[Congestion::Cubic, Congestion::Floor]);
         let fast = CongestionSet::of(&[Congestion::Floor, Congestion::Bbr]);
         assert_eq!(fair.and(fast), CongestionSet::of(&[Congestion::Floor]));

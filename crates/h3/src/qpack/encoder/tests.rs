@@ -287,7 +287,7 @@ fn large_lines_are_not_inserted() {
 #[test]
 fn decoder_instructions() {
     const ZERO: &str = "an increment is zero";
-    const BEYOND: &str = "an increment exceeds what was inserted";
+    const BEYOND: &str = "an increment exceeds the insertions";
     const NONE: &str = "no section of the stream is unacknowledged";
     const INTEGER: &str = "an integer exceeds 62 bits";
     let cases: &[(&str, &str, Result<(), &'static str>)] = &[
