@@ -1,19 +1,4 @@
-//! Congestion control of QUIC connections: one controller that can be what it has to be.
-//!
-//! The server and the simulation build their controllers here, so that what is simulated is
-//! what is served. Controllers see time only as an argument.
-//!
-//! ```
-//! use std::sync::Arc;
-//!
-//! use hikyaku_congestion::{Adaptive, Algorithm, Factory, Settings};
-//! use quinn_proto::TransportConfig;
-//!
-//! let settings = Settings { algorithm: Algorithm::Floor, ..Settings::default() };
-//! let mut transport = TransportConfig::default();
-//! transport.congestion_controller_factory(Arc::new(Factory(settings)));
-//! ```
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod adaptive;

@@ -1,8 +1,4 @@
-//! HTTP/3 over quinn: moves bytes between [`hikyaku_h3`]'s engine and QUIC's streams.
-//!
-//! A [`Server`] accepts requests, and a [`Client`] sends them. Each request has a [`Receiving`] and
-//! a [`Sending`] side. Content is not copied on its way. No byte of a stream is read before the
-//! caller asks for it, so that QUIC's flow control holds the peer back.
+#![doc = include_str!("../README.md")]
 
 mod client;
 mod driver;

@@ -1,4 +1,4 @@
-//! TLS towards servers whose certificate is not checked.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
