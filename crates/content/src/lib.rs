@@ -1,8 +1,4 @@
-//! The content of the server: files below a root, or a reverse proxy.
-//!
-//! [`Content::respond`] serves HTTP/1.1, 2 and 3. It takes a request and always returns a response.
-//! In the event of an error, the client gets a status and a plain sentence. The log gets the
-//! [`ErrorReason`] in the response's extensions.
+#![doc = include_str!("../README.md")]
 
 mod body;
 pub mod files;

@@ -1,5 +1,4 @@
-//! Tools that the tests share: the real binary on free ports, and clients of every version.
-
+#![doc = include_str!("../README.md")]
 #![allow(
     missing_docs,
     clippy::unwrap_used,
