@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How long an upload of 20 MB takes over 50 Mbit/s and a round trip of 600 ms, by HTTP/2 and HTTP/3
-# beside HTTP/1.1 (docs/benchmarks.md). Needs root.
+# Measures uploads of 20 MB over 50 Mbit/s and a round trip of 600 ms, by HTTP/2 and HTTP/3 beside
+# HTTP/1.1 (docs/benchmarks.md). Needs root.
 #
 # usage: scripts/bench-uploads.sh [ROUNDS]    (5)
 set -euo pipefail

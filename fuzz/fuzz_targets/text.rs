@@ -1,5 +1,5 @@
-//! Quantities with units, addresses, prefixes and arms: what is read is printed so that it
-//! is read again as the same.
+//! Quantities with units, addresses, prefixes and arms: each accepted text prints as one that reads
+//! back to the same value.
 #![no_main]
 
 use std::fmt::{Debug, Display};

@@ -101,3 +101,8 @@ fn runtime(args: &GetArgs) -> io::Result<Runtime> {
             .build(),
     }
 }
+
+/// The example of the README, as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

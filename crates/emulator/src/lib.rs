@@ -8,3 +8,8 @@ pub mod link;
 pub mod selftest;
 pub mod shell;
 pub mod topology;
+
+/// The example of the README, as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

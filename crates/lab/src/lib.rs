@@ -4,3 +4,8 @@ pub mod experiment;
 pub mod fit;
 pub mod report;
 pub mod sim;
+
+/// The example of the README, as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -24,9 +24,10 @@ struct Cli {
 enum Task {
     /// Prints the arrows between crates and modules, and fails on a forbidden one or a circle.
     Arrows,
-    /// Attacks servers on loopback, and reports their memory, CPU time and what an honest client waits.
+    /// Attacks servers on loopback, and reports their memory, CPU time and an honest client's
+    /// waiting time.
     Attack(attack::Args),
-    /// Measures what the edge server costs, beside nginx.
+    /// Measures the cost of the edge server, beside nginx.
     BenchEdge(bench_edge::Args),
     /// Holds idle connections open until standard input ends.
     Idle(idle::Args),

@@ -1,9 +1,9 @@
-//! What the command says without measuring.
+//! Messages of the command without a measurement.
 
 use super::*;
 
 #[test]
-fn what_is_wrong_is_told() {
+fn faults_are_reported() {
     let directory = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = directory.path().join(name);
