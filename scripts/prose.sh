@@ -28,7 +28,6 @@ readonly NOT_YET_COMMENTS=(
     crates/h3
     crates/h3-quinn
     crates/lab
-    crates/netsim
     crates/testkit
     crates/units
     crates/xtask
