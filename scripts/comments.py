@@ -1,4 +1,4 @@
-"""Writes the comments of Rust and Go sources as Markdown, for vale.
+"""Writes the comments of sources and the texts of experiments as Markdown, for vale.
 
 usage: comments.py OUT FILE...    writes OUT/FILE.md for each file
 
@@ -23,17 +23,25 @@ TOKENS = {
         r"""(?P<comment>//[^\n]*|/\*.*?\*/)|`[^`]*`|"(?:\\.|[^"\\\n])*"|'(?:\\.[^'\n]*|[^\\'\n])'""",
         re.DOTALL,
     ),
+    ".toml": re.compile(
+        r"""(?P<comment>#[^\n]*)|^(?:title|question|text|paper|reason) = "(?P<text>(?:\\.|[^"\\])*)\""""
+        r"""|"(?:\\.|[^"\\\n])*"|'[^'\n]*'""",
+        re.MULTILINE,
+    ),
 }
 
 # Lines for tools: `//go:build`, `//nolint:...`.
 DIRECTIVE = re.compile(r"//[a-z]+:")
 
-MARKER = re.compile(r"(///|//!|//|/\*\*|/\*!|/\*)(.*)", re.DOTALL)
+MARKER = re.compile(r"(///|//!|//|/\*\*|/\*!|/\*|#)(.*)", re.DOTALL)
 
 
 def comments(text, tokens):
-    """Yields each line of a comment: its index, kind and text."""
+    """Yields each line of a comment or text: its index, kind and content."""
     for token in tokens.finditer(text):
+        if "text" in tokens.groupindex and token["text"] is not None:
+            yield text.count("\n", 0, token.start("text")), "after code", token["text"]
+            continue
         comment = token["comment"]
         if comment is None or DIRECTIVE.match(comment):
             continue

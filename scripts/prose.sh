@@ -19,15 +19,12 @@ readonly NOT_YET=(
 # Folders whose comments still have to be rewritten. The list only shrinks.
 readonly NOT_YET_COMMENTS=(
     crates/cli
-    crates/client
     crates/congestion
     crates/content
     crates/core
     crates/edge
-    crates/emulator
     crates/h3
     crates/h3-quinn
-    crates/lab
     crates/testkit
     crates/units
     crates/xtask
@@ -44,11 +41,12 @@ documents() {
         grep --invert-match --line-regexp --fixed-strings --file <(printf '%s\n' "${NOT_YET[@]}")
 }
 
-# sources: every file of Rust and Go whose comments are checked
+# sources: every file whose comments are checked, and the texts of experiments
 sources() {
     local folder exclude=()
     for folder in "${NOT_YET_COMMENTS[@]}"; do exclude+=(":!$folder"); done
-    git ls-files -- 'crates/*/src/*.rs' 'egress/*.go' "${exclude[@]}"
+    git ls-files -- 'crates/*/src/*.rs' 'egress/*.go' 'experiments/*.toml' \
+        "${exclude[@]}"
 }
 
 check_documents() {
@@ -87,7 +85,7 @@ sources=()
 if (($#)); then
     for file in "$@"; do
         case $file in
-        *.rs | *.go) sources+=("$file") ;;
+        *.rs | *.go | *.toml) sources+=("$file") ;;
         *) documents+=("$file") ;;
         esac
     done

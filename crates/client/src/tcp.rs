@@ -282,7 +282,7 @@ where
 /// Largest header section of a response: twice the usual limit of servers.
 pub(super) const MAX_HEADER_BYTES: u32 = 64 * 1024;
 
-/// When bytes were last written to a connection.
+/// The time at which bytes were last written to a connection.
 ///
 /// HTTP/1.1 has one request in flight at a time, so this is the time at which it was sent.
 pub(super) struct WriteClock {

@@ -36,7 +36,7 @@ pub(super) struct Phases {
     pub(super) blocked: Duration,
     pub(super) opening: Opening,
     pub(super) send: Duration,
-    /// From the request's last byte to the response's first.
+    /// Time from the request's last byte to the response's first.
     pub(super) wait: Duration,
     pub(super) receive: Duration,
 }
