@@ -1,4 +1,4 @@
-//! The network lab of hikyaku: everything that measures.
+//! The network lab of hikyaku: all experiments and measurements.
 
 pub mod experiment;
 pub mod fit;
