@@ -1,6 +1,6 @@
 # The daily commands; the work is done in scripts/.
 
-.PHONY: help run test test-long soak check bench-edge bench-uploads fuzz model clean
+.PHONY: help run test test-long soak check coverage bench-edge bench-uploads fuzz model dist clean
 
 help:
 	@echo 'make run            serve the sample site on https://localhost:8443'
@@ -10,10 +10,12 @@ help:
 	@echo 'make soak           an hour of mixed clients, reloads, restarts and kills'
 	@echo '                    (HIKYAKU_SOAK=600 for ten minutes)'
 	@echo 'make check          formatting, lints, documentation, scripts, dependencies'
+	@echo 'make coverage       the share of lines that the Rust tests run'
 	@echo 'make bench-edge     what the edge server costs, beside nginx'
 	@echo 'make bench-uploads  uploads over a satellite link, by every version (root)'
 	@echo 'make fuzz           feed the parsers what nobody would write, a minute each'
 	@echo 'make model          measure and fit models/default.json anew (root)'
+	@echo 'make dist           pack a release into build/dist'
 	@echo 'make clean          remove everything that was built or generated'
 
 run:
@@ -32,6 +34,9 @@ soak:
 check:
 	@bash scripts/check.sh
 
+coverage:
+	@bash scripts/coverage.sh $(ARGS)
+
 bench-edge:
 	@bash scripts/bench-edge.sh $(ARGS)
 
@@ -45,6 +50,9 @@ model:
 	@cargo build --quiet --release --locked -p hikyaku
 	@target/release/hikyaku lab run model $(ARGS)
 	@target/release/hikyaku lab fit build/lab/model -o models/default.json
+
+dist:
+	@bash scripts/dist.sh
 
 clean:
 	@cargo clean --quiet

@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# Installs what is missing for a task, and nothing else.
+# Installs the missing tools of a task, and nothing else.
 #
-# usage: scripts/setup.sh run|test|check|bench|fuzz
+# usage: scripts/setup.sh run|test|check|bench|fuzz|dist|coverage
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # The advisory and licence checks depend on its version, so it is pinned.
 readonly CARGO_DENY=0.20.2
-# So do the findings of the checkers of prose and spelling (scripts/prose.sh).
+# The findings on prose and spelling depend on these versions, too (scripts/prose.sh).
 readonly VALE=v3.21.0
 readonly TYPOS=1.52.0
+# And the figures of coverage.
+readonly CARGO_LLVM_COV=0.9.1
+readonly ACTIONLINT=1.7.12
 
-# command:package pairs of Debian; a path is a header.
+# command:package pairs of Debian; a path is a header, and `import` names a module of Python.
 readonly BUILD=(
     cc:gcc
     ld:binutils
@@ -30,8 +33,8 @@ readonly BPF=(
     /usr/include/bpf/bpf_helpers.h:libbpf-dev
     /usr/include/linux/bpf.h:linux-libc-dev
 )
-readonly SITE=(python3:python3 brotli:brotli gzip:gzip)
-# For the checkers of prose and spelling, which Debian does not have: one of vale's parsers is in C++.
+readonly SITE=(python3:python3 'import PIL:python3-pil' brotli:brotli gzip:gzip)
+# For the checkers of prose and spelling, which Debian lacks: one of vale's parsers is in C++.
 readonly PROSE=(c++:g++ python3:python3 /usr/share/python-wheels:python3-venv)
 readonly BENCH=(curl:curl h2load:nghttp2-client nginx:nginx taskset:util-linux)
 readonly TESTS=(
@@ -45,17 +48,17 @@ readonly TESTS=(
     ip:iproute2
     setpriv:util-linux
     ss:iproute2
-    # Which the server's media types are compared with.
+    # A test compares the server's media types with it.
     /etc/mime.types:media-types
     nginx:nginx
     openssl:openssl
     python3:python3
-    # BGP daemons beside which the egress agents are tested, and what their guide shows.
+    # BGP daemons for tests of the egress agents, and the tools of their guide.
     /usr/lib/frr/bgpd:frr
     bird:bird2
     gobgpd:gobgpd
     nft:nftables
-    # For aioquic, which is not Debian's.
+    # For aioquic, which Debian lacks.
     /usr/share/python-wheels:python3-venv
 )
 
@@ -64,13 +67,21 @@ fail() {
     exit 1
 }
 
-# Packages whose command or header is not there, one a line.
+# Prints the packages whose command, header or module is missing, one a line.
 missing_of() {
     local pair
     for pair in "$@"; do
-        PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null ||
-            [[ $pair == /* && -e ${pair%%:*} ]] || echo "${pair#*:}"
+        is_there "${pair%%:*}" || echo "${pair#*:}"
     done
+}
+
+is_there() {
+    case $1 in
+    /*) [[ -e $1 ]] ;;
+    # Debian's modules are for Debian's Python, which need not be the first one.
+    import\ *) python3 -c "$1" 2>/dev/null || /usr/bin/python3 -c "$1" 2>/dev/null ;;
+    *) PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null ;;
+    esac
 }
 
 install_packages() {
@@ -97,7 +108,7 @@ ensure_rust() {
     command -v cargo >/dev/null ||
         fail "Rust is missing: install rustup (https://rustup.rs), then try again"
     cargo --version >/dev/null 2>&1 && return
-    # `cargo` is rustup's, and the version that rust-toolchain.toml pins is not there.
+    # `cargo` is rustup's, and the version of rust-toolchain.toml is not installed.
     command -v rustup >/dev/null || fail "\`cargo --version\` fails; install Rust again"
     local channel
     channel=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
@@ -109,6 +120,20 @@ ensure_cargo_deny() {
     [[ $(cargo deny --version 2>/dev/null) == "cargo-deny $CARGO_DENY" ]] && return
     echo "setup: building cargo-deny $CARGO_DENY; this takes some minutes, once"
     cargo install --quiet --locked cargo-deny --version "$CARGO_DENY"
+}
+
+# Checks .github/workflows.
+ensure_actionlint() {
+    [[ $(build/tools/actionlint -version 2>/dev/null | head -n 1) == "v$ACTIONLINT" ]] && return
+    command -v go >/dev/null || fail "Go is missing: install it (https://go.dev), then try again"
+    echo "setup: building actionlint $ACTIONLINT"
+    GOBIN="$PWD/build/tools" go install "github.com/rhysd/actionlint/cmd/actionlint@v$ACTIONLINT"
+}
+
+ensure_cargo_llvm_cov() {
+    [[ $(cargo llvm-cov --version 2>/dev/null) == "cargo-llvm-cov $CARGO_LLVM_COV" ]] && return
+    echo "setup: building cargo-llvm-cov $CARGO_LLVM_COV; this takes a minute, once"
+    cargo install --quiet --locked cargo-llvm-cov --version "$CARGO_LLVM_COV"
 }
 
 ensure_cargo_fuzz() {
@@ -132,7 +157,7 @@ ensure_prose_checkers() {
         # Its parsers of source code are in C and C++.
         CGO_ENABLED=1 GOBIN="$tools" go install "github.com/vale-cli/vale/v3/cmd/vale@$VALE" 2>"$tools/vale.log" ||
             fail "building vale $VALE:" "$(cat "$tools/vale.log")"
-        # Last, since it says that all is there.
+        # The last step, since this file means that all is installed.
         echo "$VALE" >"$tools/vale.version"
     fi
     [[ $("$tools/typos" --version 2>/dev/null) == "typos-cli $TYPOS" ]] && return
@@ -143,13 +168,13 @@ ensure_prose_checkers() {
     ln -sf typos.venv/bin/typos "$tools/typos"
 }
 
-# A `vale` that was built from its sources does not know its version.
+# A `vale` that is built from its sources does not know its version.
 vale_is_there() {
     [[ -x build/tools/vale ]] && cmp --silent build/tools/vale.version <(echo "$VALE")
 }
 
-# Clients that crates/cli/tests/foreign tries the server with, at the versions that its lock files
-# pin. Debian has neither h2spec nor quic-go, and no aioquic of HTTP/3's RFCs.
+# The clients of crates/cli/tests/foreign, at the versions of its lock files. Debian has neither
+# h2spec nor quic-go, and no aioquic of HTTP/3's RFCs.
 ensure_foreign_clients() {
     local foreign=crates/cli/tests/foreign
     ensure_go
@@ -160,7 +185,7 @@ ensure_foreign_clients() {
     rm -rf "$venv"
     python3 -m venv "$venv"
     "$venv/bin/pip" install --quiet --only-binary :all: -r "$wanted"
-    # Last, since it says that all is there.
+    # The last step, since this file means that all is installed.
     cp "$wanted" "$venv/requirements.txt"
 }
 
@@ -172,7 +197,10 @@ main() {
     check) wanted+=(shellcheck:shellcheck "${PROSE[@]}" "${BPF[@]}") ;;
     bench) wanted+=("${BENCH[@]}") ;;
     fuzz) wanted+=(c++:g++) ;;
-    *) fail "usage: scripts/setup.sh run|test|check|bench|fuzz" ;;
+    # Of the LLVM that the pinned Rust has (`rustc -vV`).
+    coverage) wanted+=(llvm-cov-22:llvm-22) ;;
+    dist) wanted+=(git:git python3:python3 xz:xz-utils) ;;
+    *) fail "usage: scripts/setup.sh run|test|check|bench|fuzz|dist|coverage" ;;
     esac
 
     local missing
@@ -181,7 +209,9 @@ main() {
     ensure_rust
     [[ $1 != check ]] || ensure_cargo_deny
     [[ $1 != check ]] || ensure_prose_checkers
+    [[ $1 != check ]] || ensure_actionlint
     [[ $1 != fuzz ]] || ensure_cargo_fuzz
+    [[ $1 != coverage ]] || ensure_cargo_llvm_cov
     [[ $1 != test ]] || ensure_foreign_clients
 }
 

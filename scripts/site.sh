@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes what the sample site has beyond its source: images and precompressed siblings.
+# Makes the generated files of the sample site: images and precompressed siblings.
 set -euo pipefail
 cd "$(dirname "$0")/../site"
 
@@ -9,7 +9,10 @@ if [[ ! -e $PRINTS/.complete || -n $(find ../scripts/prints -name '*.py' -newer 
     echo "site: drawing the prints"
     rm -rf "$PRINTS"
     mkdir "$PRINTS"
-    PYTHONDONTWRITEBYTECODE=1 python3 ../scripts/prints/draw.py "$PRINTS"
+    # Debian's Pillow is for Debian's Python, which need not be the first one.
+    python=python3
+    "$python" -c 'import PIL' 2>/dev/null || python=/usr/bin/python3
+    PYTHONDONTWRITEBYTECODE=1 "$python" ../scripts/prints/draw.py "$PRINTS"
     touch "$PRINTS/.complete"
 fi
 

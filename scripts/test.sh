@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests, lists those that were left out, and ends with `N passed, N failed` on a line of
-# its own.
+# Runs the tests, lists the skipped ones, and ends with `N passed, N failed` on a line of its
+# own.
 #
 # usage: scripts/test.sh         every test but the long ones
 #        scripts/test.sh long    the long ones: `#[ignore = "long: ..."]` in Rust, TestNightly... in Go
@@ -14,19 +14,36 @@ at() { printf '[%02d:%02d]' $((SECONDS / 60)) $((SECONDS % 60)); }
 
 step() { echo "test: $(at) $*" >&2; }
 
-# Says when each of cargo's test programs began.
+# Prints the time at which each of cargo's test programs began, and how many of them there are.
 timed() {
-    local line
+    local line number=0
     while IFS= read -r line || [[ -n $line ]]; do
-        [[ ! $line =~ ^\ *(Running|Doc-tests)\  ]] || line="$(at) $line"
+        if [[ $line =~ ^\ *Running\  ]]; then
+            line="$(at) program $((++number)) of $1: ${line#*Running }"
+        elif [[ $line =~ ^\ *Doc-tests\  ]]; then
+            line="$(at) $line"
+        fi
         printf '%s\n' "$line"
     done
 }
 
-# Options of cargo, and egress.sh's command.
+# Builds Rust's test programs, with cargo's progress, and runs them.
+rust() {
+    local programs build=(cargo test --workspace --locked "${TARGETS[@]}" --no-run)
+    step "building Rust's tests"
+    "${build[@]}" || return
+    programs=$("${build[@]}" --color never 2>&1 | grep -c '^ *Executable ')
+    step "Rust"
+    # Of a job in the background the shell has these ignored, and what it starts would, too: tests
+    # of Ctrl-C would wait for ever.
+    env --default-signal=INT,QUIT cargo test --workspace --locked --no-fail-fast "${TARGETS[@]}" \
+        --color never -- "${WHICH[@]}" 2>&1 | timed "$programs" | tee "$LOG"
+}
+
+# What cargo builds and which of the tests run, and egress.sh's command.
 case "${1-}" in
-'') readonly RUST=() GO=test ;;
-long) readonly RUST=(--lib --bins --tests -- --ignored) GO=test-long ;;
+'') readonly TARGETS=() WHICH=() GO=test ;;
+long) readonly TARGETS=(--lib --bins --tests) WHICH=(--ignored) GO=test-long ;;
 *)
     sed -n '5,6 s/^# \{0,1\}//p' "$0" >&2
     exit 2
@@ -37,33 +54,30 @@ step "what tests need"
 bash scripts/setup.sh test
 bash scripts/site.sh
 mkdir -p build
+: >"$LOG"
 
 status=0
 step "building the egress agents"
-# The lab measures with them.
+# The lab uses them.
 bash scripts/egress.sh build || status=$?
-step "Rust"
-# Of a job in the background the shell has these ignored, and what it starts would, too: tests of
-# Ctrl-C would wait for ever.
-env --default-signal=INT,QUIT cargo test --workspace --locked --no-fail-fast "${RUST[@]}" 2>&1 |
-    timed | tee "$LOG" || status=$?
+rust || status=$?
 step "Go"
 bash scripts/egress.sh "$GO" 2>&1 | tee -a "$LOG" || status=$?
-step "what runs in the kernel"
-# What runs in the kernel is committed as it was compiled: it must be what its source gives.
+step "kernel programs"
+# The objects of kernel programs are committed; they must match their sources.
 bash scripts/bpf.sh check || status=$?
 bash egress/bpf/build.sh check || status=$?
 
 step "done"
 
 # Each of Rust's test binaries ends with `test result: ok. 12 passed; 0 failed; 1 ignored; ...`,
-# which takes a test that is left out as passed; those of Go end with `12 passed, 0 failed`. Both
-# tell of one before: `SKIPPED name: why`, or `SKIPPED IN name: why` if it tries the rest.
+# which counts a skipped test as passed. Those of Go end with `12 passed, 0 failed`. Both report a
+# skip before: `SKIPPED name: why`, or `SKIPPED IN name: why` if the test runs its other parts.
 awk '
     match($0, /SKIPPED (IN )?[^ ]+: /) {
         line = substr($0, RSTART)
-        if (line in told) next
-        told[line]
+        if (line in seen) next
+        seen[line]
         list[++lines] = line
         split(line, word, " ")
         if (word[2] == "IN") parts++
@@ -81,7 +95,7 @@ awk '
         }
         passed -= of_binary
         of_binary = 0
-        split("", told)
+        split("", seen)
         split("", whole)
     }
     /^[0-9]+ passed, [0-9]+ failed$/ { passed += $1; failed += $3 }

@@ -34,7 +34,7 @@ func (b backend) Status(context.Context) (api.Status, error) {
 	return status, nil
 }
 
-// featureList tells of what the kernel has and lacks.
+// featureList lists what the kernel has and lacks.
 func (e *engine) featureList() []api.Feature {
 	has := map[string]bool{
 		"NexthopObjects": e.features.NexthopObjects, "Seg6": e.features.Seg6, "EndDT6": e.features.EndDT6,
@@ -172,12 +172,12 @@ func (b backend) changePolicies(ctx context.Context, name string, change func([]
 		return err
 	}, func() error {
 		e.locked(func() { e.hub.Publish(api.Event{Policies: &api.PolicyList{Policies: e.settings.Policies}}) })
-		e.role.told()
+		e.role.pathsChanged()
 		return nil
 	})
 }
 
-// hasPolicies tells whether somebody here obeys policies: a border sends what comes to a
+// hasPolicies reports whether somebody here obeys policies: a border sends what comes to a
 // SID to this SID's peer, whoever the client is.
 func (e *engine) hasPolicies() bool { return e.roleName == config.RoleServer }
 
@@ -213,9 +213,9 @@ func (e *engine) change(ctx context.Context, change func(*api.Settings) error, a
 
 // SetConnection implements [api.Backend].
 func (b backend) SetConnection(_ context.Context, connection api.Connection) error {
-	server, ok := b.engine.role.(interface{ tell(api.Connection) error })
+	server, ok := b.engine.role.(interface{ setConnection(api.Connection) error })
 	if !ok {
-		return fmt.Errorf("telling of an MPTCP connection to a border: %w", api.ErrUnsupported)
+		return fmt.Errorf("setting an MPTCP connection at a border: %w", api.ErrUnsupported)
 	}
-	return server.tell(connection)
+	return server.setConnection(connection)
 }

@@ -12,7 +12,7 @@ import (
 type bgp interface {
 	Events() <-chan speaker.Event
 	AnnounceVPN(speaker.VPNAnnouncement) error
-	// Withheld is what a reflector is not told of, see [speaker.Withheld].
+	// Withheld counts routes not announced to a reflector, see [speaker.Withheld].
 	Withheld(name string) speaker.Withheld
 	// AnnouncedAll ends a restart, see [speaker.Speaker.AnnouncedAll].
 	AnnouncedAll()

@@ -103,7 +103,7 @@ func (b *Border) sysctls() []sysctl {
 	return list
 }
 
-// load makes the planner go on from what is in the kernel.
+// load makes the planner continue from the kernel's state.
 func (b *Border) load(have kernel.State, h *host) error {
 	b.planner = border.New(b.config, border.Options{
 		Anchor: anchor,
@@ -241,7 +241,7 @@ func (b *Border) expire()                  { b.planner.Expire() }
 func (b *Border) pending(name string) bool { return b.planner.Pending(name) }
 func (b *Border) want() kernel.State       { return b.planner.Want() }
 func (b *Border) retry(name string)        { b.planner.Retry(name) }
-func (b *Border) told()                    {}
+func (b *Border) pathsChanged()            {}
 func (b *Border) stop() error              { return b.dryUnicast() }
 
 func (b *Border) names() []string { return append(b.planner.Names(), border.MainTable) }

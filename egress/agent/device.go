@@ -50,7 +50,7 @@ const vrfPrefix = "hkvrf"
 // vrfName is the VRF device of a table.
 func vrfName(table uint32) string { return fmt.Sprintf("%s%d", vrfPrefix, table) }
 
-// isOwn tells our devices by the group that package kernel gives them. Another
+// isOwn recognizes our devices by the group that package kernel gives them. Another
 // program may use that number, too, so the name counts as well.
 func isOwn(a *netlink.LinkAttrs) bool {
 	return a.Group == uint32(kernel.Protocol) && (strings.HasPrefix(a.Name, anchor) || strings.HasPrefix(a.Name, vrfPrefix))

@@ -44,7 +44,7 @@ func (p *printer) Restore(context.Context, kernel.Loss) (kernel.State, error) {
 	return kernel.State{}, nil
 }
 
-// mute is a speaker that says nothing of VPN routes: it prints what it would announce.
+// mute is a speaker that announces no VPN routes: it prints them instead.
 // Of unicast routes package speaker is silent itself.
 type mute struct {
 	*speaker.Speaker
@@ -61,7 +61,7 @@ func (m mute) WithdrawVPN(rd srv6.RouteDistinguisher, prefixes []netip.Prefix) e
 	return err
 }
 
-// dryBest keeps in a dry run what BGP prefers, as far as reflectors would be told of it.
+// dryBest keeps in a dry run the best paths that would be announced to reflectors.
 func (b *Border) dryBest(e speaker.BestPath) {
 	switch {
 	case b.opts.DryRun == nil:

@@ -75,7 +75,7 @@ func (d *drySubflows) update(paths []api.Path, _ []api.Policy) error {
 	if !d.inside {
 		return nil
 	}
-	for _, op := range mptcp.PlanEndpoints(d.have, mostEndpoints(subflowPaths(paths), d.config)) {
+	for _, op := range mptcp.PlanEndpoints(d.have, maxEndpoints(subflowPaths(paths), d.config)) {
 		if _, err := fmt.Fprintln(d.out, op); err != nil {
 			return err
 		}

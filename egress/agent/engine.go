@@ -18,7 +18,7 @@ import (
 
 // Options of an agent.
 type Options struct {
-	// Version is told in the API.
+	// Version is returned by the API.
 	Version string
 	// Log is slog.Default() when nil.
 	Log *slog.Logger
@@ -56,7 +56,7 @@ type role interface {
 	retry(name string)
 	// link says that a device went up or down.
 	link(kernel.Link)
-	// uses tells whether something of ours in the kernel hangs on a device, and the
+	// uses reports whether something of ours in the kernel hangs on a device, and the
 	// parts that it can take out of use.
 	uses(device string) (parts []string, used bool)
 	// drain begins or ends a drain.
@@ -68,14 +68,14 @@ type role interface {
 
 	// work does the next steps of one part.
 	work(ctx context.Context, name string) error
-	// told is called by the loop after the state of a path has changed.
-	told()
+	// pathsChanged is called by the loop after the state of a path has changed.
+	pathsChanged()
 }
 
 // batchSize bounds the prefixes that are planned at once.
 const batchSize = 1024
 
-// engine is the loop and what it works with.
+// engine is the loop with its state.
 type engine struct {
 	common   *config.Common
 	roleName config.Role
@@ -88,12 +88,12 @@ type engine struct {
 	features kernel.Features
 	started  time.Time
 
-	// leave puts back what was there before the agent and is not ours to remove.
+	// leave restores settings from before the agent that are not ours to remove.
 	leave func(context.Context) error
 
 	calls chan func(context.Context) // with the loop's context
 	links chan kernel.Link
-	// losses are what others removed; reading: the loop is about to read all again.
+	// losses are removals by others; reading: the loop is about to read all again.
 	losses  chan kernel.Loss
 	reading bool
 
@@ -192,7 +192,7 @@ func (e *engine) next(ctx context.Context, patience <-chan time.Time) error {
 	return nil
 }
 
-// gather takes what has come in the meantime, for it costs less together.
+// gather takes all waiting events, which costs less together.
 func (e *engine) gather() {
 	for range 64 {
 		select {
@@ -277,7 +277,7 @@ func (e *engine) again(ctx context.Context, name string) {
 	e.locked(func() { e.role.retry(name) })
 }
 
-// repair makes the kernel hold what it shall.
+// repair makes the kernel's state as planned.
 func (e *engine) repair(ctx context.Context) error {
 	var want kernel.State
 	e.locked(func() { want = e.role.want() })
@@ -285,8 +285,8 @@ func (e *engine) repair(ctx context.Context) error {
 }
 
 // post gives the loop something to do, with the loop's context: what it takes from the
-// planner counts as done, so it must not end with who asked for it. It waits until ctx
-// ends, and tells whether the loop has taken it.
+// planner counts as done, so it must not end with the request that it is for. It waits until ctx
+// ends, and reports whether the loop has taken it.
 func (e *engine) post(ctx context.Context, f func(context.Context)) bool {
 	select {
 	case e.calls <- f:
@@ -296,7 +296,7 @@ func (e *engine) post(ctx context.Context, f func(context.Context)) bool {
 	}
 }
 
-// errNotTaken tells that the loop has not begun with what it was asked to do.
+// errNotTaken is the error of a request that the loop has not begun with.
 var errNotTaken = errors.New("waiting for the agent")
 
 // do runs f in the loop and returns its error when it is done, and all that follows

@@ -23,7 +23,7 @@ type onePart struct {
 	failed  bool
 	retried chan struct{}
 	do      func(context.Context) error
-	tell    func()
+	changed func()
 }
 
 func (p *onePart) names() []string          { return []string{"part"} }
@@ -40,9 +40,9 @@ func (p *onePart) pending(string) bool {
 	return p.left > 0 && !p.failed && (p.when == nil || p.when())
 }
 
-func (p *onePart) told() {
-	if p.tell != nil {
-		p.tell()
+func (p *onePart) pathsChanged() {
+	if p.changed != nil {
+		p.changed()
 	}
 }
 
@@ -222,14 +222,14 @@ func TestWhatTheLoopDoesNotTakeIsNotSaved(t *testing.T) {
 }
 
 // MPTCP must hear of a policy that is in force, though nobody waits for the answer.
-func TestPoliciesAreToldThoughTheRequestHasEnded(t *testing.T) {
+func TestPoliciesArePublishedThoughTheRequestHasEnded(t *testing.T) {
 	request, leave := context.WithCancel(t.Context())
-	answered, told := make(chan struct{}), make(chan struct{})
+	answered, notified := make(chan struct{}), make(chan struct{})
 	p := &onePart{do: func(context.Context) error { leave(); <-answered; return nil }}
 	e := startPart(t, p)
 	e.save = func(api.Settings) error { return nil }
 	e.locked(func() {
-		p.left, p.tell = 1, sync.OnceFunc(func() { close(told) })
+		p.left, p.changed = 1, sync.OnceFunc(func() { close(notified) })
 		// Work before that would end the request while it waits for the loop.
 		p.when = func() bool { return len(e.settings.Policies) > 0 }
 	})
@@ -239,8 +239,8 @@ func TestPoliciesAreToldThoughTheRequestHasEnded(t *testing.T) {
 		t.Errorf("a request that ended meanwhile: %v", err)
 	}
 	select {
-	case <-told:
+	case <-notified:
 	case <-time.After(10 * time.Second):
-		t.Error("nobody is told of the policy")
+		t.Error("nobody is notified of the policy")
 	}
 }

@@ -35,7 +35,7 @@ func ofInterface(family, device, name, value string) sysctl {
 	return sysctl{"net." + family + ".conf." + strings.ReplaceAll(device, ".", "/") + "." + name, value}
 }
 
-// sysctls sets what is not as needed, or says so where it may not.
+// sysctls sets sysctls that are not as needed, or reports them where it may not.
 func (h *host) sysctls(set bool, wanted []sysctl) error {
 	var wrong []string
 	for _, s := range wanted {
@@ -94,7 +94,7 @@ func (h *host) vrf(table uint32) error {
 	return h.applier.EnsureVRF(h.ctx, name, table)
 }
 
-// missing tells of features that are needed and not there.
+// missing is the error of features that are needed and not there.
 func missing(f kernel.Features, needed ...string) error {
 	var errs []error
 	for _, m := range f.Missing {

@@ -32,7 +32,7 @@ type ledger struct {
 type notes struct {
 	Boot      string `json:"boot"`
 	Namespace uint64 `json:"namespace"`
-	// Userspace: connections were told of addresses one by one.
+	// Userspace: addresses were announced connection by connection.
 	Userspace bool                    `json:"userspace"`
 	Sysctls   map[mptcp.Sysctl]change `json:"sysctls"`
 	// Subflows is the limit of the in-kernel path manager.
@@ -40,7 +40,7 @@ type notes struct {
 	Endpoints []notedEndpoint `json:"endpoints"`
 }
 
-// change is what was set, and what was there before.
+// change has a value that was set, and the one before.
 type change struct {
 	Before int `json:"before"`
 	Set    int `json:"set"`
@@ -73,7 +73,7 @@ func openLedger(dir string) (*ledger, error) {
 		return nil, fmt.Errorf("reading from %s what was set for MPTCP (remove it to leave that as it is): %w", l.file, err)
 	}
 	if l.notes.Boot != now.Boot || l.notes.Namespace != now.Namespace {
-		l.notes = now // what was set is gone
+		l.notes = now // the former settings are gone
 	}
 	if l.notes.Sysctls == nil {
 		l.notes.Sysctls = make(map[mptcp.Sysctl]change)
@@ -101,7 +101,7 @@ func here() (notes, error) {
 		}
 	}
 	if err != nil {
-		return notes{}, fmt.Errorf("telling the network namespace from others: %w", err)
+		return notes{}, fmt.Errorf("identifying the network namespace: %w", err)
 	}
 	return notes{Boot: strings.TrimSpace(string(boot)), Namespace: cookie}, nil
 }
@@ -128,8 +128,8 @@ func (l *ledger) save() error {
 
 // setSysctl sets a sysctl, unless it is as wanted.
 func (l *ledger) setSysctl(s mptcp.Sysctl, want int) error {
-	// Else, after a crash between the next note and what it tells of, what a former
-	// run has set would pass for somebody else's.
+	// Else, after a crash between the next note and the change that it is for, what a
+	// former run has set would pass for somebody else's.
 	if err := l.putBackOther(s, want); err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func (l *ledger) noteEndpoints(now []notedEndpoint) error {
 	return l.save()
 }
 
-// noteUserspace notes whether connections are told of addresses one by one.
+// noteUserspace notes whether addresses are announced connection by connection.
 func (l *ledger) noteUserspace(are bool) error {
 	if l.notes.Userspace == are {
 		return nil
@@ -271,7 +271,7 @@ func (l *ledger) noteUserspace(are bool) error {
 	return l.save()
 }
 
-// putBackKernel undoes what was set for the in-kernel path manager.
+// putBackKernel undoes the settings of the in-kernel path manager.
 func (l *ledger) putBackKernel() error {
 	if len(l.notes.Endpoints) == 0 && l.notes.Subflows == nil {
 		return nil

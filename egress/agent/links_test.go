@@ -27,14 +27,14 @@ func TestDevicesThatAreNews(t *testing.T) {
 		{"gone, and there again, and up later", []kernel.Link{up, gone, freshDown, up}, []kernel.Link{gone, up}},
 	} {
 		states := linkStates{}
-		var told []kernel.Link
+		var notified []kernel.Link
 		for _, link := range test.links {
 			if states.take(link) {
-				told = append(told, link)
+				notified = append(notified, link)
 			}
 		}
-		if !slices.Equal(told, test.want) {
-			t.Errorf("%s: %+v are news, want %+v", test.name, told, test.want)
+		if !slices.Equal(notified, test.want) {
+			t.Errorf("%s: %+v are news, want %+v", test.name, notified, test.want)
 		}
 		last := test.links[len(test.links)-1]
 		if _, kept := states["a"]; kept == last.Gone {

@@ -67,7 +67,7 @@ func (e *engine) listen() (l listeners, err error) {
 	return l, nil
 }
 
-// loadSettings reads what was set through the API before. A file may have policies where
+// loadSettings reads settings made through the API before. A file may have policies where
 // nobody obeys any, as after a server has become a border: to list them would be a lie.
 func (e *engine) loadSettings() (err error) {
 	if e.settings, err = api.LoadSettings(e.common.State.Dir); err == nil && !e.hasPolicies() {
@@ -76,7 +76,7 @@ func (e *engine) loadSettings() (err error) {
 	return err
 }
 
-// tryBGP tells whether the addresses of bgp.listen can be listened on, which is done
+// tryBGP reports whether the addresses of bgp.listen can be listened on, which is done
 // only after the kernel has been changed.
 func tryBGP(b config.BGP) error {
 	var errs []error

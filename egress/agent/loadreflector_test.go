@@ -30,7 +30,7 @@ func listenAsReflector(b *testing.B) loadReflector {
 	return loadReflector{l}
 }
 
-// serve sends the tables to who comes, and tells the CPU time that it took.
+// serve sends the tables to each client, and reports the CPU time that it took.
 func (r loadReflector) serve(b *testing.B, way sending) <-chan time.Duration {
 	took := make(chan time.Duration, 1)
 	go func() {

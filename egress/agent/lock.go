@@ -20,7 +20,7 @@ const lockName = "@hikyaku-egress/agent"
 
 // lockNamespace makes sure that this is the only agent of its network namespace: what
 // they put into the kernel looks the same, so that each would remove the other's. The
-// lock ends when it is closed; until then it tells those who come later who has it.
+// lock ends when it is closed; until then later agents find by it which one runs.
 func lockNamespace(role config.Role, c *config.Common) (net.Listener, error) {
 	lock, err := net.Listen("unix", lockName)
 	if errors.Is(err, unix.EADDRINUSE) {
@@ -45,7 +45,7 @@ func lockNamespace(role config.Role, c *config.Common) (net.Listener, error) {
 	return lock, nil
 }
 
-// lockHolder asks who has the lock.
+// lockHolder asks for the holder of the lock.
 func lockHolder() string {
 	const unknown = "another hikyaku-egress agent"
 	conn, err := net.DialTimeout("unix", lockName, time.Second)

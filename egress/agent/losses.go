@@ -7,7 +7,7 @@ import (
 	"hikyaku/egress/kernel"
 )
 
-// watchLosses tells the loop of what others remove from the kernel, until ctx ends. It
+// watchLosses notifies the loop of removals by others from the kernel, until ctx ends. It
 // returns when it watches, with a channel that is closed at the end.
 func (e *engine) watchLosses(ctx context.Context, applier *kernel.Applier) <-chan struct{} {
 	done := make(chan struct{})
@@ -16,7 +16,7 @@ func (e *engine) watchLosses(ctx context.Context, applier *kernel.Applier) <-cha
 		return done
 	}
 	watching := make(chan struct{})
-	tell := func(loss kernel.Loss) {
+	notify := func(loss kernel.Loss) {
 		select {
 		case e.losses <- loss:
 		case <-ctx.Done():
@@ -26,7 +26,7 @@ func (e *engine) watchLosses(ctx context.Context, applier *kernel.Applier) <-cha
 		defer close(done)
 		begun := func() { close(watching) }
 		for ctx.Err() == nil {
-			err := applier.WatchLosses(ctx, begun, tell)
+			err := applier.WatchLosses(ctx, begun, notify)
 			if ctx.Err() != nil {
 				return
 			}
@@ -35,8 +35,8 @@ func (e *engine) watchLosses(ctx context.Context, applier *kernel.Applier) <-cha
 			case <-time.After(firstRetry):
 			case <-ctx.Done():
 			}
-			// Nobody knows what was removed meanwhile.
-			begun = func() { go tell(kernel.Loss{Overrun: true}) }
+			// Removals in the meantime are not known.
+			begun = func() { go notify(kernel.Loss{Overrun: true}) }
 		}
 	}()
 	select {
@@ -46,7 +46,7 @@ func (e *engine) watchLosses(ctx context.Context, applier *kernel.Applier) <-cha
 	return done
 }
 
-// restore puts back what others have removed.
+// restore undoes removals by others.
 func (e *engine) restore(ctx context.Context, loss kernel.Loss) {
 	if loss.Overrun {
 		e.readAgain(ctx, time.Now().Add(lastRetry))
@@ -90,5 +90,5 @@ func (e *engine) tryToRead(ctx context.Context, deadline time.Time) {
 	time.AfterFunc(wait, func() { e.post(ctx, func(ctx context.Context) { e.tryToRead(ctx, deadline) }) })
 }
 
-// readPause is how often it is looked whether the planner has work to do.
+// readPause is how often the planner is checked for work to do.
 const readPause = 200 * time.Millisecond

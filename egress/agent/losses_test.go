@@ -30,9 +30,9 @@ func TestLosses(t *testing.T) {
 		restored int
 		resets   int
 	}{
-		{"what was told costs no reading", kernel.Loss{}, nil, 1, 0},
+		{"reported removals need no reading", kernel.Loss{}, nil, 1, 0},
 		{"what cannot be put back alone is read", kernel.Loss{}, errors.New("refused"), 1, 1},
-		{"what could not be told is read", kernel.Loss{Overrun: true}, nil, 0, 1},
+		{"after an overrun the kernel is read", kernel.Loss{Overrun: true}, nil, 0, 1},
 	} {
 		tables, part := &losing{refused: test.refused}, &onePart{}
 		e := newEngine(&config.Common{}, config.RoleServer, Options{Log: slog.New(slog.DiscardHandler)}, part)

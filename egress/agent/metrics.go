@@ -28,10 +28,10 @@ var (
 		"Malformed path attributes that the neighbour has sent, by what becomes of them (RFC 7606).",
 		[]string{"session", "kind", "action"}, nil)
 	withheldRoutes = prometheus.NewDesc("hikyaku_egress_session_withheld_routes",
-		"Routes that the reflector is not told of, since their path attributes leave no room in a message.",
+		"Routes that are not announced to the reflector, since their path attributes leave no room in a message.",
 		[]string{"session"}, nil)
 	withheldTotal = prometheus.NewDesc("hikyaku_egress_session_withheld_total",
-		"Times that a route has become one of which the reflector is not told.", []string{"session"}, nil)
+		"Times that a route has become one that is not announced to the reflector.", []string{"session"}, nil)
 	pathState = prometheus.NewDesc("hikyaku_egress_path_state",
 		"1 for the state that the path is in.", []string{"path", "state"}, nil)
 	pathRoutes = prometheus.NewDesc("hikyaku_egress_path_routes",

@@ -16,7 +16,7 @@ import (
 )
 
 // neighbour is the far end of a session that the agent opens: an egress peer, which says
-// what a test has it say, or a reflector, which notes what it is told.
+// what a test has it say, or a reflector, which records what it receives.
 type neighbour struct {
 	t        *testing.T
 	as       uint32
@@ -24,14 +24,14 @@ type neighbour struct {
 	listener net.Listener
 	conn     net.Conn
 
-	mu   sync.Mutex
-	told []string // "+RD PREFIX" and "-RD PREFIX", as they came
+	mu       sync.Mutex
+	received []string // "+RD PREFIX" and "-RD PREFIX", as they came
 	// messages counts UPDATEs.
 	messages int
 	news     chan struct{}
 }
 
-// listenAs makes a neighbour at an address of 127.0.0.0/8, which tells it from others.
+// listenAs makes a neighbour at an address of 127.0.0.0/8, which no other has.
 func listenAs(t *testing.T, address string, as uint32, family wire.Family) *neighbour {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
@@ -83,7 +83,7 @@ func (n *neighbour) read(conn net.Conn) {
 		}
 		update := &wire.BGPUpdate{}
 		if err := update.DecodeFromBytes(body); err != nil {
-			n.t.Errorf("reading what the agent tells: %v", err)
+			n.t.Errorf("reading from the agent: %v", err)
 		}
 		n.note(update)
 	}
@@ -103,7 +103,7 @@ func (n *neighbour) note(update *wire.BGPUpdate) {
 		}
 		for _, route := range list {
 			if vpn, ok := route.NLRI.(*wire.LabeledVPNIPAddrPrefix); ok {
-				n.told = append(n.told, fmt.Sprintf("%s%s %s", sign, vpn.RD, vpn.Prefix))
+				n.received = append(n.received, fmt.Sprintf("%s%s %s", sign, vpn.RD, vpn.Prefix))
 			}
 		}
 	}
@@ -113,21 +113,22 @@ func (n *neighbour) note(update *wire.BGPUpdate) {
 	}
 }
 
-// await returns what was told from a place on, when it ends with a word that done accepts.
+// await returns what was received from a place on, when it ends with an entry that done
+// accepts.
 func (n *neighbour) await(from int, what string, done func(word string) bool) []string {
 	n.t.Helper()
 	deadline := time.After(time.Minute)
 	for {
 		n.mu.Lock()
-		told := slices.Clone(n.told[from:])
+		received := slices.Clone(n.received[from:])
 		n.mu.Unlock()
-		if slices.ContainsFunc(told, done) {
-			return told
+		if slices.ContainsFunc(received, done) {
+			return received
 		}
 		select {
 		case <-n.news:
 		case <-deadline:
-			n.t.Fatalf("the reflector is not told %s, but %d other things, at the end %q", what, len(told), told[max(0, len(told)-20):])
+			n.t.Fatalf("the reflector does not receive %s, but %d other things, at the end %q", what, len(received), received[max(0, len(received)-20):])
 		}
 	}
 }
@@ -136,7 +137,7 @@ func (n *neighbour) await(from int, what string, done func(word string) bool) []
 func (n *neighbour) place() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return len(n.told)
+	return len(n.received)
 }
 
 // say sends UPDATEs.

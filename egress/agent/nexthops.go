@@ -46,7 +46,7 @@ func resolveInside(d *devices, nextHop netip.Addr) (border.Hop, error) {
 }
 
 // peerDevice is the device that a peer's next hops must be on, "" for any: a next hop on
-// another link would send packets to who does not advertise their prefix.
+// another link would send packets to a router that does not advertise their prefix.
 func (d *devices) peerDevice(p *config.Peer) (string, error) {
 	switch {
 	case p.Interface != "":
@@ -71,7 +71,7 @@ func hopBy(device string, gateway net.IP, nextHop netip.Addr) border.Hop {
 	return hop
 }
 
-// resolveInterval is how often the ways to next hops are looked for again.
+// resolveInterval is how often next hops are resolved again.
 const resolveInterval = time.Second
 
 // watchNextHops has next hops followed, until ctx ends.

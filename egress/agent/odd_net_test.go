@@ -62,7 +62,7 @@ func newOddHost(t *testing.T) *oddHost {
 	return h
 }
 
-// learn has the peer announce a prefix, and tells whether it is in the peer's table then.
+// learn has the peer announce a prefix, and reports whether it is in the peer's table then.
 func (h *oddHost) learn(prefix, hop string) (used bool) {
 	h.t.Helper()
 	h.planner.Learned(speaker.Learned{

@@ -112,7 +112,7 @@ func newCrossing(t *testing.T) *crossing {
 	return c
 }
 
-// settle has a peer announce something, and returns what the reflector is told from a place
+// settle has a peer announce something, and returns what the reflector receives from a place
 // on until then, without this.
 func (c *crossing) settle(n *neighbour, number, from int) []string {
 	c.t.Helper()
@@ -120,8 +120,8 @@ func (c *crossing) settle(n *neighbour, number, from int) []string {
 	marker := prefix(60_000 + c.markers)
 	n.say(update(nlri(marker), origin, path(n.as)))
 	want := fmt.Sprintf("+192.0.2.1:%d %s", number, marker)
-	told := c.reflector.await(from, want, func(word string) bool { return word == want })
-	return slices.DeleteFunc(told, func(word string) bool {
+	sent := c.reflector.await(from, want, func(word string) bool { return word == want })
+	return slices.DeleteFunc(sent, func(word string) bool {
 		return word == want || strings.HasSuffix(word, " 2001:db8:b1:1::/128") || strings.HasSuffix(word, " 2001:db8:b1:2::/128")
 	})
 }
@@ -199,7 +199,7 @@ func segments(kind byte, ases ...uint32) []byte {
 func times(n int, list ...byte) []byte { return slices.Repeat(list, n) }
 
 // TestOneRouteChangesNothingElse has a peer say something odd of a prefix, and looks at
-// what the reflector is told: of this prefix alone, and of nothing that others have said.
+// what the reflector receives: this prefix alone, and nothing of other peers.
 func TestOneRouteChangesNothingElse(t *testing.T) {
 	c := newCrossing(t)
 	one := prefix(7)
@@ -240,20 +240,20 @@ func TestOneRouteChangesNothingElse(t *testing.T) {
 		c.settle(c.a, 1, 0)
 		from := c.reflector.place()
 		c.a.say(test.bodies...)
-		told := c.settle(c.a, 1, from)
-		for i, word := range told {
+		sent := c.settle(c.a, 1, from)
+		for i, word := range sent {
 			sign, ok := strings.CutSuffix(word, "192.0.2.1:1 "+one.String())
 			if !ok {
-				t.Errorf("%s: the reflector is told %s", test.name, word)
+				t.Errorf("%s: the reflector receives %s", test.name, word)
 			}
-			told[i] = sign
+			sent[i] = sign
 		}
-		if last := told[max(0, len(told)-1):]; len(last) != len(test.want) || !slices.Equal(last, test.want) {
-			t.Errorf("%s: the reflector is told %q of the prefix, want %q", test.name, told, test.want)
+		if last := sent[max(0, len(sent)-1):]; len(last) != len(test.want) || !slices.Equal(last, test.want) {
+			t.Errorf("%s: the reflector receives %q for the prefix, want %q", test.name, sent, test.want)
 		}
 		// One of the other peer shows that it is served as before.
-		if told := c.settle(c.b, 2, c.reflector.place()); len(told) > 0 {
-			t.Errorf("%s: the reflector is then told %q", test.name, told)
+		if sent := c.settle(c.b, 2, c.reflector.place()); len(sent) > 0 {
+			t.Errorf("%s: the reflector then receives %q", test.name, sent)
 		}
 	}
 	for _, name := range []string{"a", "b", "rr"} {
@@ -266,7 +266,7 @@ func TestOneRouteChangesNothingElse(t *testing.T) {
 	}
 }
 
-// TestWhatEndsASessionConcernsItsPeer has a peer send what nobody can tell the routes of.
+// TestWhatEndsASessionConcernsItsPeer has a peer send UPDATEs whose routes cannot be determined.
 func TestWhatEndsASessionConcernsItsPeer(t *testing.T) {
 	c := newCrossing(t)
 	good := path(64601, 64700)
@@ -281,10 +281,10 @@ func TestWhatEndsASessionConcernsItsPeer(t *testing.T) {
 		c.a.say(test.body)
 		marker := "-192.0.2.1:1 2001:db8:b1:1::/128"
 		c.reflector.await(from, marker, func(word string) bool { return word == marker })
-		told := c.settle(c.b, 2, from)
-		for _, word := range told {
+		sent := c.settle(c.b, 2, from)
+		for _, word := range sent {
 			if !strings.HasPrefix(word, "-192.0.2.1:1 ") {
-				t.Errorf("%s: the reflector is told %s", test.name, word)
+				t.Errorf("%s: the reflector receives %s", test.name, word)
 			}
 		}
 		c.a.accept()
@@ -303,16 +303,16 @@ func TestFlood(t *testing.T) {
 	for first := 1000; first < 21_000; first += 500 {
 		c.a.say(update(routes(first, 500), origin, path(64601, uint32(first))))
 	}
-	// What is refused comes last, and is told nowhere.
+	// What is refused comes last, and is announced nowhere.
 	c.a.say(body(unreach(routes(100, 1))), update(routes(30_000, 1), origin, path(64601)))
 	last := "+192.0.2.1:1 " + prefix(30_000).String()
-	told := c.reflector.await(from, last, func(word string) bool { return word == last })
+	sent := c.reflector.await(from, last, func(word string) bool { return word == last })
 	announced := 0
-	for _, word := range told {
+	for _, word := range sent {
 		if strings.HasPrefix(word, "+192.0.2.1:1 ") {
 			announced++
 		} else if word != "-192.0.2.1:1 "+prefix(100).String() {
-			t.Errorf("the reflector is told %s", word)
+			t.Errorf("the reflector receives %s", word)
 		}
 	}
 	// Of 3000 there were 51 before, and one has left.
@@ -323,8 +323,8 @@ func TestFlood(t *testing.T) {
 	if err != nil || len(status.Problems) != 1 || !strings.Contains(status.Problems[0], "max_prefixes (3000)") {
 		t.Errorf("problems %q, %v", status.Problems, err)
 	}
-	if told := c.settle(c.b, 2, c.reflector.place()); len(told) > 0 {
-		t.Errorf("the reflector is then told %q", told)
+	if sent := c.settle(c.b, 2, c.reflector.place()); len(sent) > 0 {
+		t.Errorf("the reflector then receives %q", sent)
 	}
 }
 

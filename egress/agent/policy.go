@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"slices"
 
 	"hikyaku/egress/api"
@@ -38,16 +37,11 @@ func samePolicy(a, b api.Policy) bool {
 		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Backup, b.Backup)
 }
 
-// rules turns the operator's policies into MPTCP's rules, of both of which the first
-// that matches counts: policies are ordered by order and name. Without a policy
-// connections are aggregated: who turned MPTCP on wants that.
+// rules turns the operator's policies into MPTCP's rules. Of both the first that matches
+// counts. Without a policy connections are aggregated, for which MPTCP was turned on.
 func rules(policies []api.Policy, paths []config.Path) []mptcp.Rule {
-	policies = slices.Clone(policies)
-	slices.SortStableFunc(policies, func(a, b api.Policy) int {
-		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
-	})
 	var list []mptcp.Rule
-	for _, p := range append(policies, api.Policy{Mode: api.Adaptive}) {
+	for _, p := range append(inOrder(policies), api.Policy{Mode: api.Adaptive}) {
 		r := rule(p, paths)
 		if len(p.Classes) == 0 {
 			list = append(list, r)

@@ -67,7 +67,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Paths change all the time, and with them the policies are told once more.
+// Paths change all the time, and with each change the policies are passed on once more.
 func TestPoliciesAreCompiledOncePerChange(t *testing.T) {
 	c := compiler{paths: []config.Path{{Name: "a"}}}
 	wide := []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}
@@ -166,7 +166,7 @@ func (c client) decide(policy *mptcp.Policy) string {
 	}
 	d := policy.Decide(&mptcp.Connection{
 		ServerSide: true, Remote: netip.AddrPortFrom(c.addr, 50000),
-		Local: netip.MustParseAddrPort("[2001:db8:5::1]:443"), Told: mptcp.Told{Class: c.class},
+		Local: netip.MustParseAddrPort("[2001:db8:5::1]:443"), Hint: mptcp.Hint{Class: c.class},
 	}, paths, mptcp.Routes{AS: c.as, Paths: []string{"a", "b", "c"}})
 	if d.Mode == mptcp.Plain {
 		return "plain"

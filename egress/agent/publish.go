@@ -13,18 +13,18 @@ import (
 // maxNamed is how many prefixes a change of routes names.
 const maxNamed = 1000
 
-// show tells everybody of the state of paths and sessions where it has changed.
+// show publishes the state of paths and sessions where it has changed.
 func (e *engine) show() {
 	var changed bool
 	e.locked(func() { changed = e.publish() })
 	if changed {
-		e.role.told()
+		e.role.pathsChanged()
 	}
 }
 
-// publish tells watchers what has changed since they were told last, and returns
-// whether a path has. Numbers of routes alone are no reason: they would tell a
-// thousand times what watchers can ask.
+// publish sends watchers what has changed since the last time, and returns whether a path
+// has. Changed numbers of routes alone are no reason: watchers can ask for those, and would
+// get them a thousand times.
 func (e *engine) publish() (changed bool) {
 	for _, path := range e.allPaths() {
 		before, known := e.shown[path.Name]
@@ -89,7 +89,7 @@ func sameState(a, b api.Path) bool {
 		a.Backup == b.Backup && slices.Equal(a.Addresses, b.Addresses) && (a.Drain == nil) == (b.Drain == nil)
 }
 
-// publishRoutes tells watchers that answers to lookups may have changed.
+// publishRoutes notifies watchers that answers to lookups may have changed.
 func (e *engine) publishRoutes(path string, prefixes []netip.Prefix) {
 	if len(prefixes) == 0 {
 		return

@@ -25,9 +25,9 @@ type starter interface {
 	check(*host) error
 	// prepare makes devices and sysctls fit.
 	prepare(*host) error
-	// load makes a planner that goes on from what is in the kernel.
+	// load makes a planner that continues from the kernel's state.
 	load(have kernel.State, h *host) error
-	// speak starts BGP; restarting tells that a former run left something.
+	// speak starts BGP; restarting: a former run left something.
 	speak(ctx context.Context, restarting bool) (bgp, error)
 	// stop ends what speak started besides BGP.
 	stop() error
@@ -88,13 +88,13 @@ func (e *engine) run(ctx context.Context, s starter) (err error) {
 	e.serve(ctx, listening)
 	err = e.loop(ctx)
 	e.hangUp()
-	// ctx has ended, but what is ours must go.
+	// ctx has ended, but our state must go.
 	return errors.Join(err, s.stop(), e.tearDown(context.WithoutCancel(ctx), devices))
 }
 
 // unmarked are the addresses that are ours without the kernel saying so: where it keeps no
-// mark of them, the configuration alone tells, or what we have added ourselves would be
-// somebody else's at the next look.
+// mark of them, the configuration alone identifies them. Else addresses that we have added
+// would count as somebody else's at the next comparison.
 func unmarked(f kernel.Features, s starter) []netip.Addr {
 	if f.AddressProtocol {
 		return nil
@@ -115,7 +115,7 @@ func discard(events <-chan speaker.Event) {
 
 // start brings the kernel to where a former run was, and starts BGP. Where that fails,
 // the kernel is left as it was found: nothing of ours after a stop, and after a crash
-// what packets still use. A start that is told to stop is a stop.
+// what packets still use. A start that is cancelled is a stop.
 func (e *engine) start(ctx context.Context, s starter, h *host) error {
 	found, err := h.devices.own()
 	if err != nil {
@@ -190,7 +190,7 @@ func (e *engine) tearDown(ctx context.Context, d *devices) error {
 	return errors.Join(err, d.remove(nil))
 }
 
-// watchLinks tells the loop of devices that went down or came up, until ctx ends; it
+// watchLinks notifies the loop of devices that went down or came up, until ctx ends. It
 // returns a channel that is closed then.
 func (e *engine) watchLinks(ctx context.Context, applier *kernel.Applier) <-chan struct{} {
 	done := make(chan struct{})
@@ -242,7 +242,7 @@ func (e *engine) linkChanged(ctx context.Context, link kernel.Link) {
 	})
 }
 
-// serve answers who asks until ctx ends.
+// serve answers requests until ctx ends.
 func (e *engine) serve(ctx context.Context, l listeners) {
 	metrics := e.metrics()
 	if l.api != nil {

@@ -22,9 +22,11 @@ type Server struct {
 	config  *config.Server
 	planner *endpoint.Planner
 	mtu     uint32 // of inner packets, in bytes
-	// telling is held while MPTCP is told: the last one to tell knows the newest.
-	telling  sync.Mutex
-	subflows subflows
+	// notifying is held while MPTCP is notified: the last notification has the newest state.
+	notifying sync.Mutex
+	subflows  subflows
+	// verdicts is guarded by the engine's lock.
+	verdicts verdicts
 }
 
 // RunServer runs the agent of a content server until ctx ends, then removes what it
@@ -61,7 +63,7 @@ func (s *Server) check(h *host) error {
 // prepare makes the device for nexthops.
 func (s *Server) prepare(h *host) error { return h.anchor(s.mtu + config.EncapOverhead) }
 
-// load makes the planner go on from what is in the kernel.
+// load makes the planner continue from the kernel's state.
 func (s *Server) load(have kernel.State, h *host) error {
 	s.planner = endpoint.New(s.config, endpoint.Options{Anchor: anchor}, have)
 	if s.opts.DryRun != nil {
@@ -106,10 +108,10 @@ func (s *Server) newSubflows(ctx context.Context) (subflows, error) {
 	return newSubflows(ctx, s.config, s, s.log)
 }
 
-// stop takes back what clients of MPTCP were told.
+// stop withdraws the addresses announced to clients of MPTCP.
 func (s *Server) stop() error { return s.subflows.close() }
 
-// borderCheck is how often the way to borders is looked at while no reflector tells.
+// borderCheck is how often the way to borders is checked while there is no reflector.
 const borderCheck = time.Second
 
 // watchBorders takes paths out of use whose SID has no route, while there is no
@@ -175,7 +177,7 @@ func (s *Server) fail(name string, err error) { s.planner.Block(name, err) }
 func (s *Server) retry(name string)           { s.planner.Block(name, nil) }
 func (s *Server) link(kernel.Link)            {}
 
-func (s *Server) tell(c api.Connection) error { return s.subflows.tell(c) }
+func (s *Server) setConnection(c api.Connection) error { return s.subflows.setConnection(c) }
 
 func (s *Server) drain(name string, drain bool) error { return s.planner.SetDrain(name, drain) }
 
@@ -195,15 +197,15 @@ func (s *Server) work(ctx context.Context, name string) error {
 	return nil
 }
 
-// told passes the state of paths and the policies on to MPTCP.
-func (s *Server) told() {
-	s.telling.Lock()
-	defer s.telling.Unlock()
+// pathsChanged passes the state of paths and the policies on to MPTCP.
+func (s *Server) pathsChanged() {
+	s.notifying.Lock()
+	defer s.notifying.Unlock()
 	var paths []api.Path
 	var policies []api.Policy
 	s.locked(func() { paths, policies = s.allPaths(), s.settings.Policies })
 	if err := s.subflows.update(paths, policies); err != nil {
-		s.log.Error("telling MPTCP of paths and policies", "error", err)
+		s.log.Error("passing paths and policies on to MPTCP", "error", err)
 	}
 }
 
@@ -230,6 +232,7 @@ func (s *Server) paths() []api.Path {
 func (s *Server) lookup(client netip.Prefix) api.Lookup {
 	reaches, best := s.planner.Lookup(client)
 	found := api.Lookup{Client: client, Best: best}
+	found.Policies = s.verdicts.of(s.settings.Policies, client, endpoint.OriginAS(reaches, best))
 	for _, r := range reaches {
 		a := r.Route.Attributes
 		reach := api.Reach{

@@ -11,7 +11,7 @@ import (
 	"hikyaku/egress/speaker"
 )
 
-// sessions is what is known of the BGP sessions.
+// sessions has the states of the BGP sessions.
 type sessions struct {
 	byName map[string]*session
 	// changed holds names whose state the watchers do not know yet.
@@ -114,7 +114,7 @@ func endsBy(ends *api.Ends, cause speaker.EndCause) *uint64 {
 	return &ends.Connection
 }
 
-// ready tells whether a session is up and all that are have sent everything once.
+// ready reports whether a session is up and all that are have sent everything once.
 func (s *sessions) ready() bool {
 	up := 0
 	for _, state := range s.byName {
@@ -128,7 +128,7 @@ func (s *sessions) ready() bool {
 	return up > 0
 }
 
-// complete tells whether every session is up and has sent everything.
+// complete reports whether every session is up and has sent everything.
 func (s *sessions) complete() bool {
 	for _, state := range s.byName {
 		if !state.EndOfRIB && !state.never {
@@ -138,7 +138,7 @@ func (s *sessions) complete() bool {
 	return true
 }
 
-// anyUp tells whether a session of the kind is up.
+// anyUp reports whether a session of the kind is up.
 func (s *sessions) anyUp(kind string) bool {
 	for _, state := range s.byName {
 		if state.Kind == kind && state.Up {

@@ -87,7 +87,7 @@ func TestEachCauseHasItsCounter(t *testing.T) {
 	}
 }
 
-func TestSessionsTellWhyThereIsNone(t *testing.T) {
+func TestSessionsShowWhyThereIsNone(t *testing.T) {
 	s := newSessions(&config.Common{}, time.Unix(0, 0))
 	s.add("a", kindPeer, netip.MustParseAddr("::1"), 64496, time.Unix(0, 0))
 	for _, step := range []struct {

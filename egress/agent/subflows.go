@@ -17,14 +17,14 @@ import (
 	"hikyaku/egress/mptcp"
 )
 
-// subflows tells clients of MPTCP which addresses there are.
+// subflows announces addresses to clients of MPTCP.
 type subflows interface {
 	// update takes the paths and policies as they are now.
 	update(paths []api.Path, policies []api.Policy) error
 	// reconsider takes note that other paths reach these clients now.
 	reconsider(prefixes []netip.Prefix)
-	// tell takes what the edge server says of a connection.
-	tell(api.Connection) error
+	// setConnection takes the edge server's report on a connection.
+	setConnection(api.Connection) error
 	// problems says what does not work at present. It is called with the lock held
 	// that [mptcp.Router] takes.
 	problems() []string
@@ -45,7 +45,7 @@ func newSubflows(ctx context.Context, c *config.Server, router mptcp.Router, log
 			err = l.noteUserspace(false)
 		}
 		if err != nil {
-			log.Error("taking back what a former run has told clients of MPTCP", "error", err)
+			log.Error("withdrawing addresses that a former run has announced to clients of MPTCP", "error", err)
 		}
 	}
 	var s subflows
@@ -93,8 +93,8 @@ func (noSubflows) update([]api.Path, []api.Policy) error { return nil }
 func (noSubflows) reconsider([]netip.Prefix)             {}
 func (noSubflows) problems() []string                    { return nil }
 func (noSubflows) close() error                          { return nil }
-func (noSubflows) tell(api.Connection) error {
-	return fmt.Errorf("telling of an MPTCP connection while mptcp.mode is not \"userspace\": %w", api.ErrUnsupported)
+func (noSubflows) setConnection(api.Connection) error {
+	return fmt.Errorf("setting an MPTCP connection while mptcp.mode is not \"userspace\": %w", api.ErrUnsupported)
 }
 
 // kernelSubflows gives all clients the same addresses.
@@ -127,12 +127,12 @@ func (k *kernelSubflows) update(paths []api.Path, _ []api.Policy) error {
 	if k.client == nil {
 		return nil
 	}
-	return k.ledger.setEndpoints(k.client, mostEndpoints(subflowPaths(paths), k.config))
+	return k.ledger.setEndpoints(k.client, maxEndpoints(subflowPaths(paths), k.config))
 }
 
-// mostEndpoints bounds the addresses of each family that clients are told of. Those
-// beyond are as if their path was down.
-func mostEndpoints(paths []mptcp.Path, c *config.Server) []mptcp.Path {
+// maxEndpoints bounds the addresses of each family that are announced to clients. Further
+// ones are treated as if their path was down.
+func maxEndpoints(paths []mptcp.Path, c *config.Server) []mptcp.Path {
 	place := func(p mptcp.Path) int {
 		i := slices.IndexFunc(c.Paths, func(o config.Path) bool { return o.Name == p.Name })
 		if i >= 0 && c.Paths[i].Backup {
@@ -142,14 +142,14 @@ func mostEndpoints(paths []mptcp.Path, c *config.Server) []mptcp.Path {
 	}
 	slices.SortStableFunc(paths, func(a, b mptcp.Path) int { return cmp.Compare(place(a), place(b)) })
 	var bounded []mptcp.Path
-	told := map[bool]int{}
+	announced := map[bool]int{}
 	for _, p := range paths {
 		beyond := mptcp.Path{Name: p.Name, State: mptcp.PathDown}
 		p.Addresses = slices.DeleteFunc(slices.Clone(p.Addresses), func(a netip.Addr) bool {
 			if p.State != mptcp.PathUp {
 				return false
 			}
-			if told[a.Is4()]++; told[a.Is4()] > int(c.MPTCP.Addresses) {
+			if announced[a.Is4()]++; announced[a.Is4()] > int(c.MPTCP.Addresses) {
 				beyond.Addresses = append(beyond.Addresses, a)
 				return true
 			}
@@ -213,7 +213,7 @@ func (u *userspaceSubflows) update(paths []api.Path, policies []api.Policy) erro
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
-		return nil // what was taken back stays so
+		return nil // withdrawn addresses stay withdrawn
 	}
 	policy, err := u.compiler.compile(policies)
 	if err != nil {
@@ -229,16 +229,16 @@ func (u *userspaceSubflows) reconsider(prefixes []netip.Prefix) {
 	}
 }
 
-func (u *userspaceSubflows) tell(c api.Connection) error {
-	told := mptcp.Told{
+func (u *userspaceSubflows) setConnection(c api.Connection) error {
+	hint := mptcp.Hint{
 		Class: c.Class,
 		Plain: c.Mode == api.Plain || c.Mode == api.Steered,
 		Avoid: slices.Clone(c.Avoid),
 	}
 	if c.Token != 0 {
-		u.manager.Tell(mptcp.Token(c.Token), told)
+		u.manager.SetHint(mptcp.Token(c.Token), hint)
 	} else {
-		u.manager.TellByAddress(c.Local, c.Remote, told)
+		u.manager.SetHintByAddress(c.Local, c.Remote, hint)
 	}
 	return nil
 }

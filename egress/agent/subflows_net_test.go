@@ -306,7 +306,7 @@ func TestConnectionsBeyondTheBoundAreAProblem(t *testing.T) {
 		}
 		t.Cleanup(func() { accepted.Close() })
 	})
-	netnstest.Eventually(t, "the bound is told of", func() bool {
+	netnstest.Eventually(t, "the bound is reported", func() bool {
 		problems := s.problems()
 		return len(problems) == 1 && strings.HasPrefix(problems[0], "MPTCP: 1 connections are managed, which is the bound")
 	})

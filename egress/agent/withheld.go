@@ -23,7 +23,7 @@ func (e *engine) sessionList() []api.Session {
 	return list
 }
 
-// withheld are sentences on the routes of peers that reflectors are not told of.
+// withheld are sentences on the routes of peers that are not announced to reflectors.
 func (b *Border) withheld() []string {
 	if b.bgp == nil {
 		return nil

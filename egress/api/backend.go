@@ -22,7 +22,7 @@ type Backend interface {
 	Status(ctx context.Context) (Status, error)
 	Paths(ctx context.Context) ([]Path, error)
 	Sessions(ctx context.Context) ([]Session, error)
-	// Lookup tells which paths reach all of a prefix, whose host bits are clear.
+	// Lookup returns the paths that reach all of a prefix, whose host bits are clear.
 	Lookup(ctx context.Context, client netip.Prefix) (Lookup, error)
 	// SetDrain drains a path, or ends that where drain is nil. It returns when
 	// the kernel has it and it would survive a crash.

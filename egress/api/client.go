@@ -62,7 +62,7 @@ func (c *Client) Sessions(ctx context.Context) ([]Session, error) {
 	return list.Sessions, err
 }
 
-// Lookup tells which paths reach a client.
+// Lookup asks for the paths that reach a client.
 func (c *Client) Lookup(ctx context.Context, client netip.Prefix) (lookup Lookup, err error) {
 	query := url.Values{"client": {client.String()}}
 	return lookup, c.ask(ctx, "GET", "/v1/lookup?"+query.Encode(), nil, &lookup)
@@ -106,7 +106,7 @@ func (c *Client) DeletePolicy(ctx context.Context, name string) error {
 	return c.ask(ctx, "DELETE", "/v1/policies/"+url.PathEscape(name), nil, nil)
 }
 
-// SetConnection tells the agent of an MPTCP connection.
+// SetConnection gives the agent what it cannot see of an MPTCP connection.
 func (c *Client) SetConnection(ctx context.Context, connection Connection) error {
 	return c.ask(ctx, "PUT", "/v1/connections", connection, nil)
 }

@@ -3,7 +3,7 @@
 // OpenAPI, docs/egress-api.md for people; tests hold both to what is served.
 //
 // The edge server reads from it which paths there are, by which mark or address
-// each is taken, which of them reach a client, and every change of that; it
-// tells the agent the content class of MPTCP connections. Operators drain paths
+// each is taken, which of them reach a client, and every change of that.
+// It sets the content class of MPTCP connections. Operators drain paths
 // and set policies.
 package api

@@ -43,7 +43,7 @@ func TestEventsBeginWithASnapshot(t *testing.T) {
 	}
 }
 
-func TestEventsTellEachChange(t *testing.T) {
+func TestEventsReportEachChange(t *testing.T) {
 	s := serve(t)
 	next := s.watch(t)
 	next()
@@ -117,7 +117,7 @@ func TestEventsKeepToTheDocument(t *testing.T) {
 	described := doc.operation(t, "GET", "/v1/events")["description"].(string)
 	for _, c := range cases {
 		if !strings.Contains(described, "`"+c.name+"`") {
-			t.Errorf("the document does not tell of the event %s", c.name)
+			t.Errorf("the document does not describe the event %s", c.name)
 		}
 	}
 }

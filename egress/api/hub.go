@@ -9,7 +9,7 @@ import (
 
 // Event is something that has happened: exactly one field is set.
 type Event struct {
-	// Snapshot replaces all that was told before, lookups included. It comes
+	// Snapshot replaces all that came before, lookups included. It comes
 	// first, and when a watcher was too slow for what happened.
 	Snapshot *Snapshot
 	// Path has changed.

@@ -26,7 +26,7 @@ func (d document) operation(t *testing.T, method, pattern string) object {
 	return operation
 }
 
-// checkAnswer tells in what an answer is not as the document says.
+// checkAnswer returns how an answer differs from the document.
 func (d document) checkAnswer(t *testing.T, operation object, response *http.Response, text []byte) []string {
 	t.Helper()
 	answers := operation["responses"].(object)
@@ -79,7 +79,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 	d := readDocument(t)
 	answers := map[string]any{
 		"Status": Status{}, "Feature": Feature{}, "Path": Path{}, "Routes": Routes{}, "Drain": Drain{},
-		"PathList": PathList{}, "Session": Session{}, "SessionList": SessionList{}, "Ends": Ends{}, "Faults": Faults{}, "Withheld": Withheld{}, "Lookup": Lookup{},
+		"PathList": PathList{}, "Session": Session{}, "SessionList": SessionList{}, "Ends": Ends{}, "Faults": Faults{}, "Withheld": Withheld{}, "Lookup": Lookup{}, "Verdict": Verdict{},
 		"Reach": Reach{}, "LookupList": LookupList{}, "Policy": Policy{}, "PolicyList": PolicyList{},
 		"Snapshot": Snapshot{}, "RouteChange": RouteChange{}, "Readiness": Readiness{}, "Failure": Failure{},
 	}

@@ -67,8 +67,7 @@ var (
 	modes      = []Mode{Adaptive, Plain, Steered, Aggregated}
 )
 
-// check tells what is wrong with a policy by itself; whether its paths exist,
-// the backend knows.
+// check returns a fault of a policy by itself. The backend checks whether its paths exist.
 func (p *Policy) check() error {
 	if !policyName.MatchString(p.Name) {
 		return fmt.Errorf("%w: `name` %q is not 1 to 64 letters, digits, `.`, `_` and `-`", ErrInvalid, p.Name)

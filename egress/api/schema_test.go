@@ -39,7 +39,7 @@ func (d document) schema(name string) object {
 	return d.resolve(object{"$ref": "#/components/schemas/" + name})
 }
 
-// validate tells where a JSON value is not as a schema says.
+// validate returns where a JSON value does not match a schema.
 func (d document) validate(schema any, value any, at string) []string {
 	s := d.resolve(schema)
 	var wrong []string

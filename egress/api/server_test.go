@@ -31,8 +31,8 @@ func TestAnswers(t *testing.T) {
 		{"drain of nothing", "PUT", "/v1/paths/{name}/drain", "/v1/paths/x/drain", `{}`, 404, "there is no path `x`"},
 		{"sessions", "GET", "/v1/sessions", "", "", 200, `"error":"connection refused"`},
 		{"lookup", "GET", "/v1/lookup", "/v1/lookup?client=2001:db9::7", "", 200, `"as_path":[64496,4200000000]`},
-		{"lookup in vain", "GET", "/v1/lookup", "/v1/lookup?client=203.0.113.9", "", 200, `{"client":"203.0.113.9/32","paths":[]}`},
-		{"lookups", "POST", "/v1/lookup", "", `{"clients": ["2001:db9::7", "203.0.113.9/24"]}`, 200, `{"client":"203.0.113.0/24","paths":[]}`},
+		{"lookup in vain", "GET", "/v1/lookup", "/v1/lookup?client=203.0.113.9", "", 200, `{"client":"203.0.113.9/32","paths":[],"policies":[]}`},
+		{"lookups", "POST", "/v1/lookup", "", `{"clients": ["2001:db9::7", "203.0.113.9/24"]}`, 200, `{"client":"203.0.113.0/24","paths":[],"policies":[]}`},
 		{"lookups of nobody", "POST", "/v1/lookup", "", `{}`, 200, `{"lookups":[]}`},
 		{"no policies", "GET", "/v1/policies", "", "", 200, `{"policies":[]}`},
 		{"new policy", "PUT", "/v1/policies/{name}", "/v1/policies/p1", policy, 200, `"name":"p1"`},
@@ -59,7 +59,7 @@ func TestAnswers(t *testing.T) {
 		Local: netip.MustParseAddrPort("[2001:db8:5::1]:443"), Remote: netip.MustParseAddrPort("[2001:db9::7]:50000"),
 	}}
 	if fmt.Sprint(s.connections) != fmt.Sprint(want) {
-		t.Errorf("the agent was told of %v, want %v", s.connections, want)
+		t.Errorf("the agent received %v, want %v", s.connections, want)
 	}
 }
 

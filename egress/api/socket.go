@@ -17,7 +17,7 @@ import (
 // Socket says where and for whom the API listens.
 type Socket struct {
 	// Path of the Unix socket, at most 107 bytes. Its directory is made if it is
-	// not there (0755). PATH.lock beside it tells whether somebody serves.
+	// not there (0755). PATH.lock beside it reports whether somebody serves.
 	Path string
 	// Mode of the socket.
 	Mode fs.FileMode
@@ -54,7 +54,7 @@ func (s Socket) listen() (net.Listener, error) {
 }
 
 // lockFile takes a lock that ends with the process, however it ends: unlike a
-// socket's file it tells the living from the dead.
+// socket's file it distinguishes a live agent from a dead one.
 func lockFile(path string) (*os.File, error) {
 	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -57,7 +57,7 @@ func (s *Server) forward(ctx context.Context, to stream, watcher *watcher) error
 	if snapshot {
 		message, err := s.snapshot(ctx)
 		if err != nil {
-			s.log.Error("telling an event stream of all", "error", err)
+			s.log.Error("sending a snapshot to an event stream", "error", err)
 			return err
 		}
 		messages = append([][]byte{message}, messages...)
@@ -65,7 +65,7 @@ func (s *Server) forward(ctx context.Context, to stream, watcher *watcher) error
 	return to.write(messages...)
 }
 
-// snapshot asks the backend for all that events tell of.
+// snapshot asks the backend for the state that events keep up to date.
 func (s *Server) snapshot(ctx context.Context) ([]byte, error) {
 	status, err := s.backend.Status(ctx)
 	if err != nil {

@@ -44,7 +44,7 @@ type Status struct {
 type Feature struct {
 	// Name is short, such as "vrf".
 	Name string `json:"name"`
-	// Available tells whether the kernel has it.
+	// Available reports whether the kernel has it.
 	Available bool `json:"available"`
 	// Effect says what is missing without it and what still works; empty where
 	// it is available.
@@ -115,7 +115,7 @@ type Drain struct {
 	Since time.Time `json:"since"`
 }
 
-// Lookup tells which paths reach a client.
+// Lookup has the paths that reach a client.
 type Lookup struct {
 	// Client as it was asked for, host bits cleared.
 	Client netip.Prefix `json:"client"`
@@ -125,6 +125,25 @@ type Lookup struct {
 	// Paths that reach the whole of Client, by name. Those that are down are not
 	// among them.
 	Paths List[Reach] `json:"paths"`
+	// Policies that match, in the order in which they count. The first one whose clients
+	// and classes fit a connection is in force for it; without one it is adaptive.
+	Policies List[Verdict] `json:"policies"`
+}
+
+// Verdict is a policy that matches the clients of a [Lookup], and what it allows them.
+type Verdict struct {
+	// Policy is its name.
+	Policy string `json:"policy"`
+	// Clients are the prefixes within that of the lookup which it holds for; empty: all
+	// of it.
+	Clients List[netip.Prefix] `json:"clients"`
+	// Classes of content that it holds for; empty: all, also where none is known.
+	Classes List[string] `json:"classes"`
+	Mode    Mode         `json:"mode"`
+	// Paths that may be used, by name; empty: all.
+	Paths List[string] `json:"paths"`
+	// Backup are those which MPTCP uses only while it has no other.
+	Backup List[string] `json:"backup"`
 }
 
 // Reach is a path's route to a client.
@@ -162,7 +181,7 @@ type Session struct {
 	Ends Ends `json:"ends"`
 	// Faults of what the neighbour has sent.
 	Faults Faults `json:"faults"`
-	// Withheld counts routes that the neighbour is not told of.
+	// Withheld counts routes that are not announced to the neighbour.
 	Withheld Withheld `json:"withheld"`
 	// Error is why it is down, a sentence; absent while it is up.
 	Error string `json:"error,omitempty"`
@@ -174,8 +193,8 @@ type Ends struct {
 	// HoldTimer: nothing came from the neighbour for the hold time (RFC 4271 §6.5), or it
 	// took nothing for that long (RFC 9687).
 	HoldTimer uint64 `json:"hold_timer"`
-	// UpdateError: we refused an UPDATE (RFC 4271 §6.3), whose routes could not be told
-	// (RFC 7606 §3), or with a well-known attribute that is not known.
+	// UpdateError: we refused an UPDATE (RFC 4271 §6.3), whose routes could not be
+	// determined (RFC 7606 §3), or with a well-known attribute that is not known.
 	UpdateError uint64 `json:"update_error"`
 	// MessageError: we refused another message (RFC 4271 §6.1, §6.6).
 	MessageError uint64 `json:"message_error"`
@@ -201,7 +220,7 @@ type Faults struct {
 // Withheld counts routes whose path attributes leave no room for them in a message to a
 // reflector: those alone are not announced (RFC 4271 §9.2). Both are 0 for egress peers.
 type Withheld struct {
-	// Routes that the reflector is not told of now.
+	// Routes that are not announced to the reflector now.
 	Routes int `json:"routes"`
 	// Total counts since the agent started how often a route has become one of them.
 	Total uint64 `json:"total"`
@@ -230,11 +249,11 @@ type Policy struct {
 	Name string `json:"name"`
 	// Order among policies; the smallest comes first. 0 where it is left out.
 	Order int32 `json:"order"`
-	// Clients and ASNs that it holds for: who is in one of the prefixes or, by BGP's
+	// Clients and ASNs that it holds for: clients in one of the prefixes or, by BGP's
 	// routes to the client, in one of the ASes. Both empty: all.
 	Clients List[netip.Prefix] `json:"clients"`
 	ASNs    List[uint32]       `json:"asns"`
-	// Classes of content that it holds for; empty: all, also where none is told.
+	// Classes of content that it holds for; empty: all, also where none is known.
 	Classes List[string] `json:"classes"`
 	Mode    Mode         `json:"mode"`
 	// Paths that may be used, by name; empty: all.
@@ -243,8 +262,8 @@ type Policy struct {
 	Backup List[string] `json:"backup"`
 }
 
-// Connection tells the agent what it can't see of an MPTCP connection. It is
-// forgotten when the connection ends.
+// Connection is what the agent can't see of an MPTCP connection. It is forgotten when the
+// connection ends.
 type Connection struct {
 	// Token of the connection (`mptcpi_token` of MPTCP_INFO); 0 where it is not
 	// known, then Local and Remote name it.
@@ -262,7 +281,7 @@ type Connection struct {
 	Avoid List[string] `json:"avoid"`
 }
 
-// Snapshot is all that events tell of.
+// Snapshot is the state that events keep up to date.
 type Snapshot struct {
 	// Ready as in [Status].
 	Ready    bool          `json:"ready"`
@@ -271,7 +290,7 @@ type Snapshot struct {
 	Policies List[Policy]  `json:"policies"`
 }
 
-// RouteChange tells that answers to lookups may have changed.
+// RouteChange says that answers to lookups may have changed.
 type RouteChange struct {
 	// Path whose routes have changed.
 	Path string `json:"path"`

@@ -50,7 +50,7 @@ func (r *yamlReader) must(ok bool, why string) {
 	}
 }
 
-// peek tells whether a line of exactly this indentation follows.
+// peek reports whether a line of exactly this indentation follows.
 func (r *yamlReader) peek(indent int) bool {
 	return r.at < len(r.lines) && r.lines[r.at].indent == indent
 }

@@ -28,7 +28,7 @@ type best struct {
 
 type bestRoute struct {
 	// nextHop is that of BGP's choice, invalid without one; peer is whose it is, nil for
-	// another border's, as reflectors tell.
+	// another border's, learned from reflectors.
 	nextHop netip.Addr
 	peer    *peer
 	want    kernel.Nexthop // without its number; the zero value for none
@@ -47,7 +47,7 @@ func (b *best) set(prefix netip.Prefix, change func(*bestRoute)) {
 	b.routes.Set(prefix, r)
 }
 
-// Best takes BGP's choice for a prefix: a peer, or another border, as reflectors tell.
+// Best takes BGP's choice for a prefix: a peer, or another border, learned from reflectors.
 // Peers that are lost meanwhile take nothing along: their packets stop at the link.
 func (p *Planner) Best(event speaker.BestPath) {
 	var nextHop netip.Addr
@@ -128,7 +128,7 @@ func (p *Planner) adoptBest(routes []kernel.Route) {
 	}
 }
 
-// expireBest removes what nobody has confirmed since the start.
+// expireBest removes routes that have not been confirmed since the start.
 func (p *Planner) expireBest() {
 	for prefix, r := range p.best.routes.All() {
 		if r.stale {

@@ -11,7 +11,7 @@ import (
 	"hikyaku/egress/srv6"
 )
 
-// dropTypes are the kernel's words for the configuration's.
+// dropTypes are the kernel's route types for the configuration's values.
 var dropTypes = map[config.Drop]kernel.RouteType{
 	config.DropBlackhole:   kernel.Blackhole,
 	config.DropUnreachable: kernel.Unreachable,
@@ -24,13 +24,13 @@ var dropTypes = map[config.Drop]kernel.RouteType{
 // know it see a route that no client is in.
 func Marker(sid netip.Addr) netip.Prefix { return host(sid) }
 
-// Drop returns the route of a peer's SID, for who must close it this moment and
+// Drop returns the route of a peer's SID, for callers that must close it this moment and
 // cannot wait for [Planner.Flush].
 func Drop(p *config.Peer) kernel.Route {
 	return kernel.Route{Prefix: host(p.SID), Table: kernel.MainTable}
 }
 
-// Pending tells whether Flush has something to do for a peer.
+// Pending reports whether Flush has something to do for a peer.
 func (p *Planner) Pending(name string) bool {
 	if name == MainTable {
 		return len(p.best.queue) > 0
@@ -43,7 +43,7 @@ func (p *Planner) Pending(name string) bool {
 		p.mayOpen(state) || p.mayClose(state) || p.mayMark(state)
 }
 
-// mayMark tells whether servers can be told that the path is there. See [Marker].
+// mayMark reports whether the path can be announced to servers. See [Marker].
 func (p *Planner) mayMark(state *peer) bool {
 	return state.usable() && state.sid == open && !state.marked
 }
@@ -59,14 +59,14 @@ func (p *Planner) mayOpen(state *peer) bool {
 	return state.usable() && state.sid != open && state.leftover == 0
 }
 
-// mayClose tells whether the blackhole of a lost peer can go: its table is empty.
+// mayClose reports whether the blackhole of a lost peer can go: its table is empty.
 func (p *Planner) mayClose(state *peer) bool {
 	return state.sid == dropped && state.local.ID != 0 && !state.usable() && len(state.queue) == 0 && len(state.clearing) == 0
 }
 
 // Flush returns the next steps for a peer, for at most limit of its prefixes, so
 // that what happens elsewhere need not wait for 200,000 of them. They count as done:
-// tell [Planner.Fail] when they were not.
+// call [Planner.Fail] when they were not.
 func (p *Planner) Flush(name string, limit int) []Step {
 	if name == MainTable {
 		return p.flushBest(limit)
@@ -125,7 +125,7 @@ func (b *batch) route(prefix netip.Prefix) {
 	case want == nil:
 		b.unwanted(prefix, &now)
 	case b.peer.sid != open && b.peer.leftover > 0 && !b.peer.isLeftover(was):
-		// What was left over goes first, then the SID opens, then this one.
+		// Leftover routes go first, then the SID opens, then this one is added.
 		b.peer.queue = append(b.peer.queue, prefix)
 		return
 	default:
@@ -135,9 +135,9 @@ func (b *batch) route(prefix netip.Prefix) {
 }
 
 func (b *batch) unwanted(prefix netip.Prefix, now *route) {
-	if now.told != nothing {
+	if now.announced != nothing {
 		b.withdraw = append(b.withdraw, prefix)
-		now.told = nothing
+		now.announced = nothing
 	}
 	if now.have == 0 || now.stale {
 		return
@@ -150,7 +150,7 @@ func (b *batch) unwanted(prefix netip.Prefix, now *route) {
 	b.peer.clearing = append(b.peer.clearing, prefix)
 }
 
-// clear removes what a lost peer left in its table.
+// clear removes a route that a lost peer left in its table.
 func (b *batch) clear(prefix netip.Prefix) {
 	was, known := b.peer.routes.Get(prefix)
 	if !known || !b.peer.isLeftover(was) {
@@ -175,9 +175,9 @@ func (b *batch) release(id kernel.NexthopID) {
 
 // unreachable plans a route whose next hop nothing leads to.
 func (b *batch) unreachable(prefix netip.Prefix, now *route) {
-	if now.told != nothing {
+	if now.announced != nothing {
 		b.withdraw = append(b.withdraw, prefix)
-		now.told = nothing
+		now.announced = nothing
 	}
 	if now.have != 0 {
 		b.removeRoute(prefix, now)
@@ -203,8 +203,8 @@ func (b *batch) wanted(prefix netip.Prefix, now *route, want *speaker.Attributes
 		b.release(now.have)
 	}
 	now.have = object.ID
-	if now.told != current {
-		now.told = current
+	if now.announced != current {
+		now.announced = current
 		if b.announce == nil {
 			b.announce = make(map[*speaker.Attributes][]netip.Prefix)
 		}
@@ -215,7 +215,7 @@ func (b *batch) wanted(prefix netip.Prefix, now *route, want *speaker.Attributes
 	}
 }
 
-// steps puts what was collected into its order.
+// steps returns the collected changes in order.
 func (b *batch) steps() []Step {
 	var steps []Step
 	if len(b.remove.Routes) > 0 {
@@ -276,11 +276,11 @@ func (p *Planner) closeSID(state *peer) Step {
 	return Step{Change: &change}
 }
 
-// announcement is what servers are told of prefixes with these attributes.
+// announcement announces prefixes with these attributes to servers.
 func (p *Planner) announcement(state *peer, a *speaker.Attributes, prefixes []netip.Prefix) Step {
-	told := *a
-	told.NextHop = netip.Addr{} // ourselves
-	communities := told.Communities()
+	sent := *a
+	sent.NextHop = netip.Addr{} // ourselves
+	communities := sent.Communities()
 	var large []speaker.LargeCommunity
 	for _, c := range state.config.Communities {
 		if c.Large {
@@ -301,7 +301,7 @@ func (p *Planner) announcement(state *peer, a *speaker.Attributes, prefixes []ne
 	}
 	return Step{Announce: &speaker.VPNAnnouncement{
 		RD:       state.config.RD,
-		Route:    speaker.NewVPNRoute(service, told.WithCommunities(communities...).WithLargeCommunities(large...), state.config.RT),
+		Route:    speaker.NewVPNRoute(service, sent.WithCommunities(communities...).WithLargeCommunities(large...), state.config.RT),
 		Prefixes: prefixes,
 	}}
 }

@@ -23,7 +23,7 @@ type peer struct {
 	local kernel.Nexthop
 	// lost asks for the drop at the next flush.
 	lost bool
-	// marked: servers were told of the path's [Marker].
+	// marked: the path's [Marker] was announced to servers.
 	marked bool
 	routes rib.Table[route]
 	hops   map[netip.Addr]resolution
@@ -47,8 +47,8 @@ type counts struct {
 	scattered  int // by next hops beyond maxNextHops
 }
 
-// maxNextHops bounds the next hops of a peer's routes: the way to each is looked for once
-// a second, and what others have to say waits meanwhile. The largest route servers have
+// maxNextHops bounds the next hops of a peer's routes: the way to each is resolved once a
+// second, and events of others wait meanwhile. The largest route servers have
 // half as many members.
 const maxNextHops = 4096
 
@@ -66,15 +66,15 @@ type resolution struct {
 	err error
 }
 
-// route is what is known of one prefix of a peer.
+// route is the state of one prefix of a peer.
 type route struct {
 	// want is what the peer advertises, nil for nothing.
 	want *speaker.Attributes
 	// have is the object that the table's route points to, 0 without one.
 	have kernel.NexthopID
-	// told is what servers were told.
-	told announcement
-	// stale: a former run put it there, and the peer has not yet said all.
+	// announced is what servers have of it.
+	announced announcement
+	// stale: a former run put it there, and the peer has not yet announced all.
 	stale  bool
 	queued bool
 }
@@ -87,10 +87,10 @@ const (
 	outdated
 )
 
-// usable tells whether the peer's routes may be in use.
+// usable reports whether the peer's routes may be in use.
 func (p *peer) usable() bool { return p.up && p.failed == nil }
 
-// wanted is what the table and the servers shall have.
+// wanted are the attributes that the table and the servers shall have.
 func (p *peer) wanted(r route) *speaker.Attributes {
 	if !p.usable() {
 		return nil
@@ -100,7 +100,7 @@ func (p *peer) wanted(r route) *speaker.Attributes {
 
 func (p *peer) isLeftover(r route) bool { return r.have != 0 && p.wanted(r) == nil && !r.stale }
 
-// store replaces what is known of a prefix; was is what [rib.Table.Get] gave.
+// store replaces the state of a prefix; was comes from [rib.Table.Get].
 func (p *peer) store(prefix netip.Prefix, was, now route) {
 	if p.isLeftover(was) {
 		p.leftover--
@@ -109,14 +109,14 @@ func (p *peer) store(prefix netip.Prefix, was, now route) {
 		p.leftover++
 	}
 	p.recount(prefix, was, now)
-	if now.want == nil && now.have == 0 && now.told == nothing && !now.queued {
+	if now.want == nil && now.have == 0 && now.announced == nothing && !now.queued {
 		p.routes.Delete(prefix)
 		return
 	}
 	p.routes.Set(prefix, now)
 }
 
-// recount counts what is known of a prefix in place of what was.
+// recount counts the new state of a prefix in place of the former.
 func (p *peer) recount(prefix netip.Prefix, was, now route) {
 	if was.want == now.want || was.want != nil && now.want != nil && was.want.NextHop == now.want.NextHop {
 		return

@@ -22,7 +22,7 @@ type Hop struct {
 type Options struct {
 	// Anchor is the device that endpoints hang on; see [kernel.Applier.EnsureAnchor].
 	Anchor string
-	// VRF tells which peers have a VRF device: their SIDs take both families.
+	// VRF reports which peers have a VRF device: their SIDs take both families.
 	VRF func(*config.Peer) bool
 	// Resolve finds the way to a peer's next hop. It is asked for each next hop of a
 	// session, and again at each [Planner.ResolveAgain]; routes with one that cannot be
@@ -148,15 +148,15 @@ func (p *Planner) Learned(event speaker.Learned) {
 		}
 		now := was
 		now.stale = false
-		if now.told == current && (now.want == nil || *now.want != *event.Attributes) {
-			now.told = outdated
+		if now.announced == current && (now.want == nil || *now.want != *event.Attributes) {
+			now.announced = outdated
 		}
 		now.want = event.Attributes
 		state.enqueue(prefix, was, now)
 	}
 }
 
-// accepts tells whether a route is taken.
+// accepts reports whether a route is taken.
 func (p *Planner) accepts(state *peer, prefix netip.Prefix, was route, nextHop netip.Addr) bool {
 	if !p.config.Import.Accepts(prefix) || (prefix.Addr().Is4() && !p.opts.VRF(state.config)) {
 		return false
@@ -186,12 +186,12 @@ func (p *Planner) resolve(state *peer, nextHop netip.Addr) resolution {
 
 var errCrowded = fmt.Errorf("the peer has more than %d next hops", maxNextHops)
 
-// crowded tells whether a next hop would be one too many.
+// crowded reports whether a next hop would be one too many.
 func (p *peer) crowded(nextHop netip.Addr) bool {
 	return p.uses[nextHop] == 0 && max(len(p.uses), len(p.hops)) >= maxNextHops
 }
 
-// ResolveAgain looks once more for the ways to all next hops, of peers and inside of the
+// ResolveAgain resolves once more all next hops, of peers and inside of the
 // AS: interior routing may lead to a peer several hops away by another one now, and an
 // address may have left a link. What is affected is planned anew.
 func (p *Planner) ResolveAgain() {
@@ -242,7 +242,7 @@ func (p *peer) withdraw(prefix netip.Prefix, was route) {
 	p.enqueue(prefix, was, now)
 }
 
-// EndOfRIB says that the peer has sent all of a family: what is stale goes.
+// EndOfRIB says that the peer has sent all of a family: stale routes go.
 func (p *Planner) EndOfRIB(name string, family speaker.Family) {
 	state := p.peers[name]
 	if state == nil {
@@ -275,7 +275,7 @@ func (p *Planner) Expire() {
 // gracefulShutdown is GRACEFUL_SHUTDOWN (RFC 8326 §5).
 const gracefulShutdown = 65535 << 16
 
-// SetDrain tells servers to begin nothing new over a peer, by the community
+// SetDrain asks servers to begin nothing new over a peer, by the community
 // GRACEFUL_SHUTDOWN (RFC 8326) on its routes, or ends that. What is in flight goes on.
 func (p *Planner) SetDrain(name string, drain bool) error {
 	state := p.peers[name]
@@ -284,10 +284,10 @@ func (p *Planner) SetDrain(name string, drain bool) error {
 	}
 	if state.drain != drain {
 		state.drain = drain
-		state.marked = false // it is told again, with the community or without
+		state.marked = false // it is announced again, with the community or without
 		state.requeue(func(r *route) {
-			if r.told == current {
-				r.told = outdated
+			if r.announced == current {
+				r.announced = outdated
 			}
 		})
 	}

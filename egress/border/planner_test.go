@@ -52,7 +52,7 @@ func TestStepsInOrder(t *testing.T) {
 			[]string{"drop 2001:db8:b1:1::/128", "withdraw [2001:db8:b1:1::/128]", "remove [2001:db8:c01::/48]",
 				"withdraw [2001:db8:c01::/48]", "put [2001:db8:b1:1::/128 ::/0]",
 				"announce [2001:db8:b1:1::/128]", "announce [2001:db8:c02::/48]"}},
-		{"a path that servers were told is lost, though it is not, is told of again",
+		{"a path whose marker was withdrawn by mistake is announced again",
 			func(w *world) { w.up("a"); w.learn("a", attributes(0), prefix(1)) },
 			func(w *world) { w.planner.MarkAgain("a") },
 			[]string{"announce [2001:db8:b1:1::/128]"}},
@@ -102,8 +102,8 @@ func TestNextHopWithoutAWay(t *testing.T) {
 	a.NextHop = nowhere
 	w.learn("a", a, prefix(1))
 	w.flush()
-	if len(w.table("a")) != 0 || len(w.told["a"]) != 0 {
-		t.Errorf("a route whose next hop nothing leads to: table %v, announced %v", w.table("a"), w.told["a"])
+	if len(w.table("a")) != 0 || len(w.announced["a"]) != 0 {
+		t.Errorf("a route whose next hop nothing leads to: table %v, announced %v", w.table("a"), w.announced["a"])
 	}
 	if v, _ := w.planner.View("a"); len(v.Problems) != 1 || !strings.Contains(v.Problems[0], nowhere.String()) {
 		t.Errorf("problems %q do not name the next hop", v.Problems)
@@ -145,8 +145,8 @@ func TestPeersAreFollowedByInteriorRouting(t *testing.T) {
 	delete(w.via, nowhere)
 	w.planner.ResolveAgain()
 	w.flush()
-	if len(w.table("a")) != 1 || len(w.told["a"]) != 1 {
-		t.Errorf("the way is lost: table %v, announced %v", w.table("a"), w.told["a"])
+	if len(w.table("a")) != 1 || len(w.announced["a"]) != 1 {
+		t.Errorf("the way is lost: table %v, announced %v", w.table("a"), w.announced["a"])
 	}
 	w.reachable = true
 	w.planner.ResolveAgain()
@@ -182,7 +182,7 @@ func TestAnnouncement(t *testing.T) {
 	w.up("a")
 	w.learn("a", attributes(0), prefix(1))
 	w.flush()
-	route := w.told["a"][prefix(1)]
+	route := w.announced["a"][prefix(1)]
 	peer := w.peer("a")
 	if route.Service.SID != peer.SID || route.Service.Structure != w.config.SRv6.SIDLocator().Structure() ||
 		!route.HasTarget(peer.RT) || route.Attributes.NextHop.IsValid() || route.Attributes.ASPath != attributes(0).ASPath {
@@ -198,7 +198,7 @@ func TestAnnouncement(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.flush()
-	if got := w.told["a"][prefix(1)].Attributes.Communities(); !slices.Contains(got, 65535<<16) {
+	if got := w.announced["a"][prefix(1)].Attributes.Communities(); !slices.Contains(got, 65535<<16) {
 		t.Errorf("a drained peer's routes have communities %v, without GRACEFUL_SHUTDOWN", got)
 	}
 	if err := w.planner.SetDrain("nobody", true); err == nil {
@@ -213,8 +213,8 @@ func TestKernelRefuses(t *testing.T) {
 	w.flush()
 	w.planner.Fail("a", errors.New("no buffer space"))
 	w.flush()
-	if w.open("a") || len(w.told["a"]) > 0 || len(w.table("a")) > 0 {
-		t.Errorf("after the kernel refused: SID open %v, announced %v, table %v", w.open("a"), w.told["a"], w.table("a"))
+	if w.open("a") || len(w.announced["a"]) > 0 || len(w.table("a")) > 0 {
+		t.Errorf("after the kernel refused: SID open %v, announced %v, table %v", w.open("a"), w.announced["a"], w.table("a"))
 	}
 	v, _ := w.planner.View("a")
 	if v.Usable || !strings.Contains(v.Reason, "no buffer space") {
@@ -444,11 +444,11 @@ func describe(steps []border.Step) []string {
 	return lines
 }
 
-// A peer has so many next hops that to look for their ways would hold up others.
+// A peer has so many next hops that resolving them would delay others.
 func TestNextHopsAreBounded(t *testing.T) {
-	const most = 4096
+	const maxHops = 4096
 	w := newWorld(t)
-	w.config.Peers[0].MaxPrefixes = 3 * most
+	w.config.Peers[0].MaxPrefixes = 3 * maxHops
 	w.start()
 	w.up("a")
 	w.reachable = true
@@ -457,20 +457,20 @@ func TestNextHopsAreBounded(t *testing.T) {
 		a.NextHop = netip.AddrFrom16([16]byte{0x20, 0x01, 14: byte(hop >> 8), 15: byte(hop)})
 		w.learn("a", a, prefix(n))
 	}
-	for n := range most + 10 {
+	for n := range maxHops + 10 {
 		learn(n, n)
 	}
 	w.flush()
 	w.planner.ResolveAgain()
 	// The first next hops have routes as ever, and one that has lost its last makes room.
-	learn(most+20, 5)
+	learn(maxHops+20, 5)
 	w.withdraw("a", prefix(7))
-	learn(most+21, most+21)
+	learn(maxHops+21, maxHops+21)
 	w.flush()
-	if n := len(w.table("a")); n != most+1 {
-		t.Errorf("the table has %d routes, want %d", n, most+1)
+	if n := len(w.table("a")); n != maxHops+1 {
+		t.Errorf("the table has %d routes, want %d", n, maxHops+1)
 	}
-	if _, ok := w.table("a")[prefix(most+21)]; !ok {
+	if _, ok := w.table("a")[prefix(maxHops+21)]; !ok {
 		t.Error("a route whose next hop took the place of another is not used")
 	}
 	v, _ := w.planner.View("a")
@@ -479,8 +479,8 @@ func TestNextHopsAreBounded(t *testing.T) {
 	}
 	asked := w.asked
 	w.planner.ResolveAgain()
-	if n := w.asked - asked; n != most {
-		t.Errorf("%d ways are looked for, want %d", n, most)
+	if n := w.asked - asked; n != maxHops {
+		t.Errorf("%d next hops are resolved, want %d", n, maxHops)
 	}
 }
 

@@ -29,7 +29,7 @@ type Withdrawal struct {
 	Prefixes []netip.Prefix
 }
 
-// String tells what the step does, for logs.
+// String describes the step, for logs.
 func (s Step) String() string {
 	switch {
 	case s.Drop != nil:

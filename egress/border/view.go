@@ -9,7 +9,7 @@ import (
 	"hikyaku/egress/speaker"
 )
 
-// View is what is known of a peer, for people.
+// View is the state of a peer, for people.
 type View struct {
 	Config *config.Peer
 	// Usable: the session is up and the kernel has the peer's routes.
@@ -27,7 +27,7 @@ type View struct {
 	Problems []string
 }
 
-// View returns what is known of a peer.
+// View returns the state of a peer.
 func (p *Planner) View(name string) (View, bool) {
 	state := p.peers[name]
 	if state == nil {

@@ -49,15 +49,15 @@ type world struct {
 	t       *testing.T
 	config  *config.Border
 	planner *border.Planner
-	// routes and nexthops are the kernel's; told is what servers have.
-	routes   map[kernel.RouteKey]kernel.Route
-	nexthops map[kernel.NexthopID]kernel.Nexthop
-	told     map[string]map[netip.Prefix]speaker.VPNRoute
+	// routes and nexthops are the kernel's; announced is what servers have.
+	routes    map[kernel.RouteKey]kernel.Route
+	nexthops  map[kernel.NexthopID]kernel.Nexthop
+	announced map[string]map[netip.Prefix]speaker.VPNRoute
 	// advertised is what each peer says now; settled is false between an event and
 	// the flush that follows from it, and for what a former run left.
 	advertised map[string]map[netip.Prefix]bool
 	stale      map[string]bool
-	// marked are the peers whose path servers were told of.
+	// marked are the peers whose path was announced to servers.
 	marked    map[string]bool
 	reachable bool
 	// isolated: nothing leads to any next hop.
@@ -73,11 +73,11 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, config: parse(t, borderTOML),
 		routes: make(map[kernel.RouteKey]kernel.Route), nexthops: make(map[kernel.NexthopID]kernel.Nexthop),
-		told: make(map[string]map[netip.Prefix]speaker.VPNRoute), advertised: make(map[string]map[netip.Prefix]bool),
+		announced: make(map[string]map[netip.Prefix]speaker.VPNRoute), advertised: make(map[string]map[netip.Prefix]bool),
 		stale: make(map[string]bool), marked: make(map[string]bool),
 	}
 	for _, name := range []string{"a", "b"} {
-		w.told[name], w.advertised[name] = map[netip.Prefix]speaker.VPNRoute{}, map[netip.Prefix]bool{}
+		w.announced[name], w.advertised[name] = map[netip.Prefix]speaker.VPNRoute{}, map[netip.Prefix]bool{}
 	}
 	w.start()
 	return w
@@ -102,7 +102,7 @@ func (w *world) start() {
 	w.put(want)
 	for name := range w.advertised {
 		clear(w.advertised[name])
-		clear(w.told[name]) // the sessions with reflectors are new, too
+		clear(w.announced[name]) // the sessions with reflectors are new, too
 		delete(w.marked, name)
 		w.stale[name] = true
 	}
@@ -192,7 +192,7 @@ func (w *world) flushSome(name string) {
 				if p == border.Marker(w.peer(name).SID) {
 					delete(w.marked, name)
 				}
-				delete(w.told[name], p)
+				delete(w.announced[name], p)
 			}
 		case step.Announce != nil:
 			for _, p := range step.Announce.Prefixes {
@@ -200,7 +200,7 @@ func (w *world) flushSome(name string) {
 					w.marked[name] = true
 					continue
 				}
-				w.told[name][p] = step.Announce.Route
+				w.announced[name][p] = step.Announce.Route
 			}
 		}
 	}
@@ -208,7 +208,7 @@ func (w *world) flushSome(name string) {
 
 func (w *world) peer(name string) *config.Peer { return w.planner.Config(name) }
 
-// open tells whether a packet to the peer's SID is looked up in its table.
+// open reports whether a packet to the peer's SID is looked up in its table.
 func (w *world) open(name string) bool {
 	r, ok := w.routes[border.Drop(w.peer(name)).Key()]
 	return ok && r.Nexthop != 0
@@ -242,13 +242,13 @@ func (w *world) check(what string) {
 		}
 		for p := range advertised {
 			_, installed := table[p]
-			_, told := w.told[name][p]
-			if !installed || !told || !w.open(name) {
+			_, announced := w.announced[name][p]
+			if !installed || !announced || !w.open(name) {
 				w.t.Fatalf("%s: %s of peer %s: in the table %v, announced %v, SID open %v; steps:\n%s",
-					what, p, name, installed, told, w.open(name), w.steps())
+					what, p, name, installed, announced, w.open(name), w.steps())
 			}
 		}
-		for p := range w.told[name] {
+		for p := range w.announced[name] {
 			if !advertised[p] {
 				w.t.Fatalf("%s: %s of peer %s is announced but not advertised; steps:\n%s", what, p, name, w.steps())
 			}

@@ -2,7 +2,7 @@
 // of the tables that it shares with user space.
 //
 // flows.o is built from flows.bpf.c by build.sh and committed, so that the
-// module builds without a C compiler; "build.sh check" tells when they differ.
+// module builds without a C compiler; "build.sh check" fails when they differ.
 package bpf
 
 import (
@@ -31,7 +31,7 @@ const (
 	VarCPUs       = "cpus"
 )
 
-// States of a table's entry: see flows.h for who may change which.
+// States of a table's entry: flows.h says which side may change which.
 const (
 	StateFree uint32 = iota
 	StateClaimed

@@ -8,7 +8,7 @@
  * reports by key, so sums stay exact. Packets are never changed in content,
  * dropped or redirected. */
 #include "flows.h"
-#include "usual.h"
+#include "fastpath.h"
 #include "batch.h"
 
 /* Packets and bytes on the wire. A GSO super-packet repeats all headers in each
@@ -32,13 +32,13 @@ INLINE void measure(struct __sk_buff *skb, struct frame *frame)
 		frame->bytes += segments * 4;
 }
 
-/* Any frame. */
-GLOBAL int count_unusual(struct __sk_buff *skb)
+/* The slow path: any frame. */
+GLOBAL int count_any(struct __sk_buff *skb)
 {
 	struct frame frame = {};
 	enum verdict verdict = parse(skb, &frame);
 
-	/* Headers usually lie in the linear part; where they do not, the kernel is
+	/* Headers mostly lie in the linear part; where they do not, the kernel is
 	 * asked once to bring them there. */
 	if (verdict == VERDICT_SHORT && skb->data_end - skb->data < skb->len &&
 	    !bpf_skb_pull_data(skb, skb->len < MAX_HEADERS ? skb->len : MAX_HEADERS))
@@ -60,8 +60,8 @@ int count_flows(struct __sk_buff *skb)
 {
 	struct frame frame;
 
-	if (!read_usual(skb, &frame))
-		return count_unusual(skb);
+	if (!read_fast(skb, &frame))
+		return count_any(skb);
 	if (!frame.tunnel && !count_plain)
 		return TC_ACT_UNSPEC;
 	measure(skb, &frame);

@@ -24,8 +24,8 @@ type Router struct {
 	// into the main table, and gives its peers' to the reflectors with itself as
 	// next hop. Default false.
 	BestPaths bool `toml:"best_paths"`
-	// Announce holds the own prefixes that peers are told; they are never told
-	// anything else. Default none.
+	// Announce holds the own prefixes to announce to peers, which get nothing else. Default
+	// none.
 	Announce []netip.Prefix `toml:"announce"`
 }
 
@@ -136,7 +136,7 @@ type Peer struct {
 	RT srv6.RouteTarget `toml:"rt"`
 }
 
-// Accepts tells whether a route for a prefix may be taken from a peer.
+// Accepts reports whether a route for a prefix may be taken from a peer.
 func (i Import) Accepts(prefix netip.Prefix) bool {
 	if prefix.Bits() == 0 {
 		return i.DefaultRoute

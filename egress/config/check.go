@@ -17,7 +17,7 @@ func (d *decoder) need(key, why string) {
 	}
 }
 
-// usable tells whether a key was given and has a value of the right form, so
+// usable reports whether a key was given and has a value of the right form, so
 // that there is something to check.
 func (d *decoder) usable(key string) bool { return d.given(key) && !d.wrong[key] }
 

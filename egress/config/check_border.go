@@ -116,7 +116,7 @@ func (c peerChecker) as(p *Peer, path, owner string) {
 	c.checkASN(key, p.ASN)
 	if p.ASN == c.border.ASN {
 		c.report(key, "%s has the own AS %d, so it is no way out of it: give the neighbour's AS "+
-			"(docs/egress-deploy.md tells how an own router hands on a peer's routes)", owner, p.ASN)
+			"(docs/egress-deploy.md shows how an own router hands on a peer's routes)", owner, p.ASN)
 	}
 	if p.Multihop == 0 {
 		c.report(path+".multihop", "`multihop` is 0: 1 is directly connected")

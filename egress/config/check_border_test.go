@@ -51,7 +51,7 @@ func TestWrongPeers(t *testing.T) {
 		{"the AS is missing", "asn = 64496\n", "", []string{"peer[0].asn: `asn` is missing: the neighbour's AS number"}},
 		{"the own AS", "asn = 64496", "asn = 64500", []string{
 			"peer[0].asn: `transit-a` has the own AS 64500, so it is no way out of it: give the neighbour's AS " +
-				"(docs/egress-deploy.md tells how an own router hands on a peer's routes)"}},
+				"(docs/egress-deploy.md shows how an own router hands on a peer's routes)"}},
 		{"TTL security over several hops", "asn = 64496", "asn = 64496\nttl_security = true\nmultihop = 2", []string{
 			"peer[0].ttl_security: `ttl_security` and `multihop` 2 exclude each other (RFC 5082 §3)"}},
 		{"TTL security", "asn = 64496", "asn = 64496\nttl_security = true", nil},

@@ -65,7 +65,7 @@ func (s sessionChecker) neighbour(session *Session, path, owner string) {
 	}
 }
 
-// listens tells whether a neighbour of this address could connect to us.
+// listens reports whether a neighbour of this address could connect to us.
 func (s sessionChecker) listens(neighbour netip.Addr) bool {
 	for _, address := range s.common.BGP.Listen {
 		// Linux takes IPv4 on [::], too.

@@ -205,7 +205,7 @@ type Tables struct {
 	Last uint32
 }
 
-// Contains tells whether a table is in the range.
+// Contains reports whether a table is in the range.
 func (t Tables) Contains(table uint32) bool { return t.First <= table && table <= t.Last }
 
 // Toggle is on, off, or as the kernel allows.

@@ -10,7 +10,7 @@ import (
 )
 
 // decoder fills structs from a document. It goes on after a mistake, so that
-// all of them are told at once, and remembers where each value stood.
+// all of them are reported at once, and remembers where each value stood.
 type decoder struct {
 	text     []byte
 	places   map[string]span
@@ -39,7 +39,7 @@ func (d *decoder) place(key string) *span {
 	return nil
 }
 
-// given tells whether the file has a key.
+// given reports whether the file has a key.
 func (d *decoder) given(key string) bool {
 	_, ok := d.places[key]
 	return ok

@@ -1,8 +1,8 @@
 // Package config reads the configuration of the egress agents: one TOML file
 // for a border router ([Border]) or a content server ([Server]).
 //
-// Everything that can be wrong with a file is told at once, each with its line
-// and a caret: unknown keys, values of a wrong kind, and keys that do not fit
+// All faults of a file are reported at once, each with its line and a caret:
+// unknown keys, values of a wrong kind, and keys that do not fit
 // together. What a file leaves out has the default that conf/egress-border.toml
 // and conf/egress-server.toml show. After [Load] every derived value (tables,
 // marks, SIDs, route distinguishers and targets, ports, hold times) is filled

@@ -82,7 +82,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q is of no role or of both", text)
 		}
 		if err != nil && err.Error() == "" {
-			t.Errorf("%q is refused without a word", text)
+			t.Errorf("%q is refused without a reason", text)
 		}
 	})
 }

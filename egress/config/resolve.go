@@ -20,7 +20,7 @@ func (b *Border) resolve() {
 			p.Table = derive(b.Kernel.Tables.First, p.Number)
 		}
 		if !p.SID.IsValid() && b.SRv6.SIDLocator().Validate() == nil {
-			// The check tells when the number does not fit.
+			// The check reports a number that does not fit.
 			p.SID, _ = b.SRv6.SIDLocator().SID(p.Number)
 		}
 		if !b.RouterID.Is4() {

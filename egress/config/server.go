@@ -62,7 +62,7 @@ type ServerKernel struct {
 	SetSysctls bool `toml:"set_sysctls"`
 }
 
-// MPTCPMode says who manages the paths of MPTCP connections.
+// MPTCPMode is the manager of MPTCP connections' paths.
 type MPTCPMode string
 
 // The modes of MPTCP.
@@ -75,18 +75,18 @@ const (
 	MPTCPUserspace MPTCPMode = "userspace"
 )
 
-// MPTCP says which addresses clients are told of.
+// MPTCP says which addresses are announced to clients.
 type MPTCP struct {
-	// Mode is who manages paths. Default "off".
+	// Mode is the manager of paths. Default "off".
 	Mode MPTCPMode `toml:"mode"`
-	// Addresses that one client is told of at a time, 1 to 8, those of draining
+	// Addresses that are announced to one client at a time, 1 to 8, those of draining
 	// paths aside; in mode "kernel" so many of each family. Default 2.
 	Addresses uint8 `toml:"addresses"`
 	// Subflows of one connection besides its first, 1 to 8; further ones are
 	// closed or refused. Default 4.
 	Subflows uint8 `toml:"subflows"`
 	// AddAddrTimeout is after how long an address that a client has not echoed is
-	// told again, at most three times; set as net.mptcp.add_addr_timeout where
+	// announced again, at most three times; set as net.mptcp.add_addr_timeout where
 	// Kernel.SetSysctls allows that. In whole seconds, 1s to 120s. Default 1s.
 	AddAddrTimeout time.Duration `toml:"add_addr_timeout"`
 	// Ports of the server whose connections are managed, in mode "userspace".
@@ -99,8 +99,8 @@ type Limits struct {
 	// RoutesPerPath from which on further ones are refused, and the log says so.
 	// Default 1500000.
 	RoutesPerPath uint32 `toml:"routes_per_path"`
-	// Connections of MPTCP that are managed at once, in mode "userspace"; clients
-	// of further ones are told of no address. Default 200000.
+	// Connections of MPTCP that are managed at once, in mode "userspace"; no
+	// address is announced to clients of further ones. Default 200000.
 	Connections uint32 `toml:"connections"`
 }
 

@@ -12,7 +12,7 @@ type Step struct {
 	Prefixes []netip.Prefix
 }
 
-// Pending tells whether Flush has something to do for a path.
+// Pending reports whether Flush has something to do for a path.
 func (p *Planner) Pending(name string) bool {
 	state := p.paths[name]
 	return state != nil && (len(state.queue) > 0 || len(state.gone) > 0 || state.entered != state.usable())

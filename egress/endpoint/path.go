@@ -34,9 +34,9 @@ type counts struct {
 	draining   int // of these, marked by the border as about to go
 }
 
-// route is what is known of one prefix of a path.
+// route is the state of one prefix of a path.
 type route struct {
-	// want is what is announced, nil for nothing.
+	// want is the announced route, nil for none.
 	want *speaker.VPNRoute
 	// have is the object that the table's route points to, 0 without one.
 	have kernel.NexthopID
@@ -47,10 +47,10 @@ type route struct {
 	queued   bool
 }
 
-// usable tells whether packets may take the path.
+// usable reports whether packets may take the path.
 func (p *path) usable() bool { return p.blocked == nil && !p.lost }
 
-// inUse tells whether packets take the path.
+// inUse reports whether packets take the path.
 func (p *path) inUse() bool { return p.usable() && p.routes.Len() > 0 }
 
 func (p *path) wanted(r route) *speaker.VPNRoute {

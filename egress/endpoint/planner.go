@@ -72,7 +72,7 @@ func (p *Planner) object(prefix netip.Prefix, sid netip.Addr, id kernel.NexthopI
 	}
 }
 
-// trusted tells whether a SID lies in one of the borders' locators.
+// trusted reports whether a SID lies in one of the borders' locators.
 func (p *Planner) trusted(sid netip.Addr) bool {
 	locators := p.config.SRv6.Locators
 	return len(locators) == 0 || slices.ContainsFunc(locators, func(l netip.Prefix) bool { return l.Contains(sid) })
@@ -116,7 +116,7 @@ func (p *Planner) Learned(event speaker.VPNLearned) {
 }
 
 // Withdrawn takes VPN routes that nobody announces any more. They carry no target,
-// so the distinguisher tells the path.
+// so the distinguisher identifies the path.
 func (p *Planner) Withdrawn(event speaker.VPNWithdrawn) {
 	if state := p.byRD[event.RD]; state != nil {
 		state.lost = state.lost || (state.sid.IsValid() && slices.Contains(event.Prefixes, marker(state.sid)))
@@ -137,7 +137,7 @@ func (p *Planner) withdraw(state *path, prefixes []netip.Prefix) {
 	}
 }
 
-// EndOfRIB says that a reflector has sent all of a family: what is stale goes.
+// EndOfRIB says that a reflector has sent all of a family: stale routes go.
 func (p *Planner) EndOfRIB(family speaker.Family) {
 	p.expire(func(prefix netip.Prefix) bool { return prefix.Addr().Is4() == (family == speaker.VPNv4) })
 }

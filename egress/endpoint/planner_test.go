@@ -270,7 +270,7 @@ func TestTableFollows(t *testing.T) {
 	}
 }
 
-// TestRefusedRoutesAreCountedWhileTheyAre tells of refused routes only as long as they
+// TestRefusedRoutesAreCountedWhileTheyAre: refused routes count only as long as they
 // are announced so.
 func TestRefusedRoutesAreCountedWhileTheyAre(t *testing.T) {
 	const client, other, sid, bad = "2001:db8:c::/48", "2001:db8:d::/48", "2001:db8:b1:1::", "2001:db8:bad::1"
@@ -284,7 +284,7 @@ func TestRefusedRoutesAreCountedWhileTheyAre(t *testing.T) {
 		events func(*endpoint.Planner)
 		want   string
 	}{
-		{"told twice", func(p *endpoint.Planner) {
+		{"announced twice", func(p *endpoint.Planner) {
 			p.Learned(learned(1, route(1, bad, plain), client, other))
 			p.Learned(learned(1, route(1, bad, plain), client))
 		}, "path a: 2 routes are refused, since their SID"},

@@ -11,7 +11,7 @@ import (
 	"hikyaku/egress/speaker"
 )
 
-// View is what is known of a path, for people.
+// View is the state of a path, for people.
 type View struct {
 	Config *config.Path
 	// Up: the path has routes and the kernel has them.
@@ -20,7 +20,7 @@ type View struct {
 	Draining, ByBorder bool
 	// Reason for the state, a sentence.
 	Reason string
-	// Blocked is what [Planner.Block] was told last.
+	// Blocked is the last argument of [Planner.Block].
 	Blocked error
 	// SID of the path; the zero address until one is announced.
 	SID netip.Addr
@@ -30,7 +30,7 @@ type View struct {
 	Problems []string
 }
 
-// View returns what is known of a path.
+// View returns the state of a path.
 func (p *Planner) View(name string) (View, bool) {
 	state := p.paths[name]
 	if state == nil {
@@ -57,7 +57,7 @@ func (p *Planner) View(name string) (View, bool) {
 	return v, true
 }
 
-// SharedSIDs tells of paths that are in use with the SID of another one, as sentences.
+// SharedSIDs describes, as sentences, paths that are in use with the SID of another one.
 // Routing leads a SID to one border and one peer, whatever else was announced.
 func (p *Planner) SharedSIDs() []string {
 	var problems []string
@@ -107,7 +107,7 @@ type Reach struct {
 }
 
 // Lookup returns the paths that reach all of a prefix, by name, each with its
-// longest route, and the one that plain packets take, where BGP's attributes tell.
+// longest route, and the one that plain packets take, where BGP's attributes decide that.
 func (p *Planner) Lookup(client netip.Prefix) (reaches []Reach, best string) {
 	for _, name := range p.Names() {
 		state := p.paths[name]

@@ -196,7 +196,7 @@ func TestFramesCutOffAnywhereAreCounted(t *testing.T) {
 	}
 }
 
-// The usual frames are read by code of their own, those with a VLAN tag never:
+// Common frames are read by code of their own, a fast path, those with a VLAN tag never:
 // both must see the same in whatever headers.
 func TestUsualFramesAreReadAsAllOthers(t *testing.T) {
 	p, table := loaded(t, Options{Plain: true, MaxFlows: 10_000}, 14)

@@ -73,7 +73,7 @@ func TestReadGivesDifferencesAndTotals(t *testing.T) {
 	}
 }
 
-// Between the looks at all places, which come each second, marks tell where to look.
+// All places are read once a second. In between, only those that marks name are read.
 func TestReadLooksAtMarkedGroups(t *testing.T) {
 	table := newTable(make([]bpf.Flow, 2*placesOfMarks), make([]bpf.Marks, 2), make([]bpf.SID, bpf.SIDSlots), time.Minute, fakeKernel{})
 	mustRead(t, table, 0)

@@ -102,7 +102,7 @@ func (w *window) add(s *Sample) {
 	w.ended, w.used, w.places = s.Time, s.Flows, s.Capacity
 }
 
-// isOver tells whether nothing follows any more: the next window should long be complete.
+// isOver reports whether nothing follows any more: the next window should long be complete.
 func (w *window) isOver(now time.Time) bool { return now.Sub(w.ended) > 3*w.took }
 
 func (w *window) rate(c Counts) rate {
@@ -181,12 +181,12 @@ func sidLines(sids map[netip.Addr]sidRate) []string {
 }
 
 // flowLines returns a header and the busiest flows.
-func flowLines(flows map[Key]rate, most int) []string {
+func flowLines(flows map[Key]rate, maxLines int) []string {
 	keys := slices.SortedFunc(maps.Keys(flows), func(a, b Key) int {
 		return cmp.Or(cmp.Compare(flows[b].bits, flows[a].bits), compareKeys(a, b))
 	})
 	lines := []string{fmt.Sprintf("%12s %12s  %-7s %s", "rate", "packets", "proto", "source > destination via SID")}
-	for _, key := range keys[:min(most, len(keys))] {
+	for _, key := range keys[:min(maxLines, len(keys))] {
 		lines = append(lines, fmt.Sprintf("%12s %12s  %-7s %s > %s via %s",
 			flows[key].bitText(), flows[key].packetText(), appendProto(nil, key.Proto),
 			netip.AddrPortFrom(key.Src, key.SrcPort), netip.AddrPortFrom(key.Dst, key.DstPort), sidName(key.SID)))

@@ -21,7 +21,7 @@ import (
 // BenchmarkThroughput sends through SRv6 over a veth pair in slices of some
 // milliseconds, in turns without a program, with an empty one, which is what the
 // hook alone costs, and counting. A share is made of two slices of one round;
-// told are the median and quartiles.
+// reported are the median and quartiles.
 //
 // Rates are by the CPU time of one thread, which other load disturbs less than the
 // clock. TCP, counted once for many packets, is written and read by it in turn. UDP
@@ -110,7 +110,7 @@ func inTurns(b *testing.B, l *lab, unit string, rate func() float64) {
 	counting.report(b, "%-counting")
 }
 
-// report tells median and quartiles.
+// report reports median and quartiles.
 func (m measured) report(b *testing.B, unit string) {
 	b.ReportMetric(m.median(), unit)
 	b.ReportMetric(m[len(m)/4], unit+"-q1")

@@ -68,7 +68,7 @@ func TestOffloadedSuperPacketsAreCountedAsOnTheWire(t *testing.T) {
 		}
 	}
 	if got, sent := book.all(), l.sent(); got.Packets <= sent.Packets {
-		t.Errorf("%d packets counted, %d given to the interface: there were no super-packets to tell apart", got.Packets, sent.Packets)
+		t.Errorf("%d packets counted, %d given to the interface: there were no super-packets to count apart", got.Packets, sent.Packets)
 	}
 }
 

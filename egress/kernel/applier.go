@@ -19,7 +19,7 @@ const batchSize = 256
 
 // Options of an [Applier].
 type Options struct {
-	// Protocol marks what is ours; [Protocol] when 0. Two agents in one network
+	// Protocol marks our state; [Protocol] when 0. Two agents in one network
 	// namespace need two numbers, or each removes what the other made.
 	Protocol uint8
 	// Addresses are ours even without the mark. A kernel without
@@ -60,7 +60,7 @@ func Open(opts Options) (_ *Applier, err error) {
 	return a, nil
 }
 
-// Close frees the sockets. What was applied stays. End [Applier.WatchLinks] and
+// Close frees the sockets. Applied state stays. End [Applier.WatchLinks] and
 // [Applier.WatchLosses] first.
 func (a *Applier) Close() error {
 	var errs []error
@@ -88,8 +88,8 @@ func (a *Applier) Apply(ctx context.Context, ops []Op) error {
 	return a.apply(ctx, a.writing, ops, plainly)
 }
 
-// sender has the kernel execute operations that may go in one system call, and tells
-// which of them failed.
+// sender has the kernel execute operations that may go in one system call, and returns
+// those that failed.
 type sender func([]Op) ([]Failure, error)
 
 func plainly(ops []Op, send sender) ([]Failure, error) { return send(ops) }
@@ -122,7 +122,7 @@ func (a *Applier) apply(ctx context.Context, conn *rtnl.Conn, ops []Op, do func(
 	return result
 }
 
-// batchLength tells how many of ops may go in one system call. The kernel goes on
+// batchLength is how many of ops may go in one system call. The kernel goes on
 // after a failure, which only routes may: nothing is built on a single one.
 func batchLength(ops []Op) int {
 	n := 1
@@ -172,7 +172,7 @@ func (a *Applier) batch(conn *rtnl.Conn, e *encoder, ops []Op, first int) ([]Fai
 	return failed, err
 }
 
-// leavesSockets tells whether sockets may go on using what op has removed. IPv4 makes
+// leavesSockets reports whether sockets may go on using what op has removed. IPv4 makes
 // them look again by itself.
 func leavesSockets(op Op) bool {
 	if op.Verb != Delete {

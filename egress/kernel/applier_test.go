@@ -112,7 +112,7 @@ func TestStoppedInsideABatchItConverges(t *testing.T) {
 	}
 }
 
-func TestFailuresAreTold(t *testing.T) {
+func TestFailuresAreReported(t *testing.T) {
 	a := open(t, netnstest.New(t, "fail"), Options{})
 	hole := Nexthop{ID: FirstNexthopID, Family: IPv6, Blackhole: true}
 	bad := Route{Prefix: prefix("2001:db8:1::/48"), Table: 700, Nexthop: 77}
@@ -125,10 +125,10 @@ func TestFailuresAreTold(t *testing.T) {
 		t.Fatalf("applying a route to a nexthop that is not there gives %v", err)
 	}
 	if failed.Attempted != 3 || len(failed.Failed) != 1 || failed.Failed[0].Index != 1 || failed.Failed[0].Op != ops[1] {
-		t.Errorf("the error tells %+v", failed)
+		t.Errorf("the error has %+v", failed)
 	}
 	if !errors.Is(err, unix.EINVAL) || !strings.Contains(err.Error(), ops[1].String()) {
-		t.Errorf("the error does not tell the command and its cause: %s", err)
+		t.Errorf("the error does not name the command and its cause: %s", err)
 	}
 	expect(t, "the other routes of the run are made, and nothing after it", a,
 		State{Nexthops: []Nexthop{hole}, Routes: []Route{good}})

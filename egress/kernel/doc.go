@@ -28,7 +28,7 @@
 // it; each batch of removals therefore ends with a route that comes and goes, which
 // makes all sockets look again.
 //
-// Two properties of the kernel matter to who chooses a [Nexthop.Device]. First, the
+// Two properties of the kernel matter for the choice of a [Nexthop.Device]. First, the
 // kernel removes nexthop objects, and with them all their routes, when their device
 // goes down or loses its carrier. For SRv6 the device is a formality, since the
 // outer packet is routed by its SID: choose one whose carrier does not follow a

@@ -15,11 +15,11 @@ type Failure struct {
 	// Index is the operation's place in the call.
 	Index int
 	Op    Op
-	// Err has the kernel's own words where it has any.
+	// Err has the kernel's own text where there is one.
 	Err error
 }
 
-// ApplyError tells how far an Apply came.
+// ApplyError says how far an Apply came.
 type ApplyError struct {
 	// Attempted is how many operations were tried, from the first on. Those of them
 	// which are not in Failed were done, unless Lost is set.

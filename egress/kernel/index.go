@@ -249,7 +249,7 @@ func (x *index) lost(removed State, up map[string]bool) State {
 	}
 	for _, r := range removed.Routes {
 		held, ok := x.route(r.Key())
-		// One that was changed since is there: its removal was told late.
+		// One that was changed since is there: its removal was reported late.
 		if ok && held == r && !gone[r.Nexthop] && (r.Nexthop == 0 || onUp(x.nexthops[r.Nexthop])) {
 			s.Routes = append(s.Routes, held)
 		}

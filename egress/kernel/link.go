@@ -84,10 +84,10 @@ func parseLink(body []byte) link {
 }
 
 // WatchLinks calls changed for each device that there is, and for each that changes,
-// until ctx is done: also for those whose changes the kernel could not tell, since too
-// many came at once. The kernel removes nexthop objects and their routes without a word
-// when their device goes down, so who uses real devices calls [Tables.Reset] when one is
-// up again.
+// until ctx is done: also for those whose changes the kernel could not report, since
+// too many came at once. The kernel removes nexthop objects and their routes silently when
+// their device goes down: callers that use real devices call [Tables.Reset] when one is up
+// again.
 func (a *Applier) WatchLinks(ctx context.Context, changed func(Link)) error {
 	w := linkWatch{known: make(map[uint32]Link), changed: changed}
 	readAll := func() error {
@@ -117,7 +117,7 @@ func (a *Applier) WatchLinks(ctx context.Context, changed func(Link)) error {
 	}
 }
 
-// linkWatch tells of devices as they are now. One that is removed, or gets another name,
+// linkWatch reports devices as they are now. One that is removed, or gets another name,
 // counts as down.
 type linkWatch struct {
 	known   map[uint32]Link // by number

@@ -57,8 +57,8 @@ func TestDevicesAreWatchedThroughAnOverrun(t *testing.T) {
 }
 
 func TestDevicesThatAreGoneAreDown(t *testing.T) {
-	var told []Link
-	w := linkWatch{known: make(map[uint32]Link), changed: func(l Link) { told = append(told, l) }}
+	var notified []Link
+	w := linkWatch{known: make(map[uint32]Link), changed: func(l Link) { notified = append(notified, l) }}
 	steps := []struct {
 		name string
 		do   func()
@@ -76,9 +76,9 @@ func TestDevicesThatAreGoneAreDown(t *testing.T) {
 			[]Link{{Device: "d", Gone: true}, {Device: "e", Up: true, New: true}}},
 	}
 	for _, step := range steps {
-		told = nil
-		if step.do(); !slices.Equal(told, step.want) {
-			t.Errorf("%s: told %v, want %v", step.name, told, step.want)
+		notified = nil
+		if step.do(); !slices.Equal(notified, step.want) {
+			t.Errorf("%s: notified %v, want %v", step.name, notified, step.want)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func watch(t *testing.T, a *Applier) <-chan Link {
 	return watchWith(t, a, func(Link) {})
 }
 
-// watchWith calls before with each event before it is told.
+// watchWith calls before with each event before it is reported.
 func watchWith(t *testing.T, a *Applier, before func(Link)) <-chan Link {
 	t.Helper()
 	events := make(chan Link, 100_000)

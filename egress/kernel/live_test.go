@@ -8,7 +8,7 @@ import (
 	"hikyaku/egress/netnstest"
 )
 
-// A connected socket keeps its route until the kernel tells it to look again.
+// A connected socket keeps its route until the kernel invalidates it.
 func TestLiveSocketsLeaveAtOnce(t *testing.T) {
 	for name, change := range map[string]Change{
 		"the prefix is withdrawn":   {Remove: State{Routes: serverState().Routes[:1]}},

@@ -13,19 +13,19 @@ import (
 	"hikyaku/egress/kernel/internal/rtnl"
 )
 
-// Loss is what others have removed of ours.
+// Loss is state of ours that others have removed.
 type Loss struct {
-	// Removed is what the kernel has told.
+	// Removed is what the kernel has reported.
 	Removed State
-	// Overrun: it could not tell all, since too much was removed at once.
+	// Overrun: it could not report all, since too much was removed at once.
 	Overrun bool
-	// Until is when the last of it was told.
+	// Until is when the last of it was reported.
 	Until time.Time
 }
 
 const (
-	// lossSettle is how long nothing more must be removed before a loss is told: who
-	// flushes a table or restarts a daemon removes much at once. lossPatience bounds the
+	// lossSettle is how long nothing more must be removed before a loss is reported: to
+	// flush a table or restart a daemon removes much at once. lossPatience bounds the
 	// wait for that.
 	lossSettle   = 100 * time.Millisecond
 	lossPatience = time.Second
@@ -38,10 +38,10 @@ type notice struct {
 	overrun bool
 }
 
-// WatchLosses calls begun once it watches, and lost with what others have removed since of
-// what carries our mark, until ctx is done: not with what this Applier has removed, but also with what the kernel
-// removes by itself, as the routes of a nexthop. While lost does not return nothing is
-// read, so that at worst an overrun is told. Give what it tells to [Tables.Restore].
+// WatchLosses calls begun once it watches, and then lost, until ctx is done, for each
+// removal of state that carries our mark. Removals by this Applier are left out, those by
+// the kernel itself, as of a nexthop's routes, are not. While lost does not return nothing
+// is read, so that at worst an overrun is reported. A loss is for [Tables.Restore].
 func (a *Applier) WatchLosses(ctx context.Context, begun func(), lost func(Loss)) error {
 	filter, err := a.lossFilter()
 	if err == nil {
@@ -75,7 +75,8 @@ func (a *Applier) WatchLosses(ctx context.Context, begun func(), lost func(Loss)
 	}
 }
 
-// lossGroups tell of everything that a [State] has, but for the tunnel source.
+// lossGroups are the notifications for everything that a [State] has, but for the tunnel
+// source.
 var lossGroups = []int{
 	unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
 	unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_NEXTHOP,
@@ -96,7 +97,7 @@ func (a *Applier) notice(ctx context.Context, begun func(), to chan<- notice) er
 				begun()
 				return nil
 			}
-			pass(notice{overrun: true}) // who reads now misses nothing
+			pass(notice{overrun: true}) // a reading from now on misses nothing
 			return nil
 		}, func(kind uint16, body []byte) { pass(notice{kind: kind, body: bytes.Clone(body)}) })
 		if ctx.Err() != nil {
@@ -108,7 +109,7 @@ func (a *Applier) notice(ctx context.Context, begun func(), to chan<- notice) er
 	}
 }
 
-// lossCollector gathers what is told until it has settled.
+// lossCollector gathers reported removals until they have settled.
 type lossCollector struct {
 	reader reader
 	// addresses name their devices by numbers.
@@ -138,7 +139,7 @@ func (c *lossCollector) add(n notice, now time.Time) time.Duration {
 	return max(0, min(lossSettle, c.first.Add(lossPatience).Sub(now)))
 }
 
-// take returns what was gathered, and begins anew.
+// take returns the gathered removals, and begins anew.
 func (c *lossCollector) take(links func() (map[uint32]Link, error)) (Loss, error) {
 	if len(c.addresses) > 0 {
 		var err error

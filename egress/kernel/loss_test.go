@@ -96,7 +96,7 @@ func TestAResetMakesFormerLossesGood(t *testing.T) {
 	}
 }
 
-func TestLossesThatTheKernelCannotTellAreAnOverrun(t *testing.T) {
+func TestLossesThatTheKernelCannotReportAreAnOverrun(t *testing.T) {
 	ns, tables := loadTables(t, "lossoverrun")
 	want := everything()
 	want.Routes = append(want.Routes, manyRoutes(60_000, 700, FirstNexthopID+7)...)
@@ -120,7 +120,7 @@ func TestLossesThatTheKernelCannotTellAreAnOverrun(t *testing.T) {
 		case loss := <-losses:
 			overrun = loss.Overrun
 		case <-time.After(netnstest.Deadline):
-			t.Fatal("no overrun is told")
+			t.Fatal("no overrun is reported")
 		}
 	}
 	reset(t, tables, want)
@@ -142,7 +142,7 @@ func removeAsOther(t *testing.T, ns *netnstest.NS, s State) {
 	apply(t, other, Diff(s, State{}))
 }
 
-// restore puts back what is told until something was.
+// restore puts reported removals back until there was one.
 func restore(t *testing.T, tables *Tables, losses <-chan Loss) State {
 	t.Helper()
 	timeout := time.After(30 * time.Second)
@@ -150,7 +150,7 @@ func restore(t *testing.T, tables *Tables, losses <-chan Loss) State {
 		select {
 		case loss := <-losses:
 			if loss.Overrun {
-				t.Fatal("an overrun is told")
+				t.Fatal("an overrun is reported")
 			}
 			back, err := tables.Restore(t.Context(), loss)
 			if err != nil {
@@ -160,12 +160,12 @@ func restore(t *testing.T, tables *Tables, losses <-chan Loss) State {
 				return back
 			}
 		case <-timeout:
-			t.Fatal("no loss is told")
+			t.Fatal("no loss is reported")
 		}
 	}
 }
 
-// watchLosses calls before with each loss before it is told. It returns when the
+// watchLosses calls before with each loss before it is reported. It returns when the
 // watcher is there.
 func watchLosses(t *testing.T, a *Applier, before func()) <-chan Loss {
 	t.Helper()

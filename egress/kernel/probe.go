@@ -80,8 +80,8 @@ func Probe(ctx context.Context) (Features, error) {
 	return r.features, nil
 }
 
-// probeHere probes in the calling thread's network namespace; isolated tells that it is
-// the probe's own.
+// probeHere probes in the calling thread's network namespace; isolated: it is the
+// probe's own.
 func probeHere(ctx context.Context, isolated bool) (Features, error) {
 	applier, err := Open(Options{})
 	if err != nil {
@@ -217,8 +217,8 @@ func (p *probe) vrfNexthop(action LocalAction) func() error {
 	try := p.nexthop(Nexthop{Local: Local{Action: action, Table: probeTable, VRF: true}})
 	return func() error {
 		err := try()
-		// Who looks for the table's device, and finds none or is not allowed to by
-		// net.vrf.strict_mode, has the behaviour.
+		// A kernel that looks for the table's device has the behaviour, also where it
+		// finds none, or where net.vrf.strict_mode forbids the lookup.
 		if !p.isolated && p.features.VRF && (errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EPERM)) {
 			return nil
 		}
@@ -306,7 +306,7 @@ func (p *probe) mptcp() error {
 	return nil
 }
 
-// there tells whether a file of the kernel is there.
+// there reports whether a file of the kernel is there.
 func there(path string) func() error {
 	return func() error {
 		_, err := os.Stat(path)

@@ -63,7 +63,7 @@ func dump(kind uint16, headerSize int) func(*rtnl.Batch) {
 	}
 }
 
-// dumpRoutes lets the kernel leave out what others made: that may be a full table.
+// dumpRoutes lets the kernel leave out routes of others: they may be a full table.
 func dumpRoutes(family Family, protocol uint8) func(*rtnl.Batch) {
 	return func(b *rtnl.Batch) {
 		b.Begin(unix.RTM_GETROUTE, unix.NLM_F_DUMP, uint8(family), 0, 0, 0, 0, protocol, 0, 0, 0, 0, 0, 0)

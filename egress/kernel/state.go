@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Protocol is the route protocol number that marks what is ours. The numbers which
+// Protocol is the route protocol number that marks our routes. The numbers which
 // others use are in iproute2's rt_protos; 200 is not among them.
 const Protocol uint8 = 200
 
@@ -93,7 +93,7 @@ type Route struct {
 	// one nexthop share what sockets remember of them: give them the same MTU and
 	// AdvMSS, or the first one's may count for all.
 	MTU uint32
-	// AdvMSS in bytes is the TCP MSS told to the other end; 0 leaves it to the kernel.
+	// AdvMSS in bytes is the TCP MSS to advertise; 0 leaves it to the kernel.
 	AdvMSS uint32
 	// Type is Unicast when 0.
 	Type RouteType
@@ -132,7 +132,7 @@ const (
 	Lookup RuleAction = unix.FR_ACT_TO_TBL
 	// RuleBlackhole drops the packet silently.
 	RuleBlackhole RuleAction = unix.FR_ACT_BLACKHOLE
-	// RuleUnreachable drops the packet and tells the sender.
+	// RuleUnreachable drops the packet and notifies the sender.
 	RuleUnreachable RuleAction = unix.FR_ACT_UNREACHABLE
 )
 

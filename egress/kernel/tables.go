@@ -12,7 +12,7 @@ import (
 // be gone. Of what is removed only the keys matter: a route's table, prefix and
 // metric, a nexthop's ID, an address's device and address; all fields of a rule.
 //
-// What is in both is put. Removing a nexthop removes its routes.
+// A route in both is put. Removing a nexthop removes its routes.
 type Change struct {
 	Put, Remove State
 }
@@ -37,7 +37,7 @@ type Tables struct {
 	resetAt time.Time
 	// shut counts the calls of Shut for a route that were not answered by Release.
 	shut map[RouteKey]int
-	// sending is held from the look at shut until what was sent is executed.
+	// sending is held from the check of shut until the batch is executed.
 	sending sync.Mutex
 }
 
@@ -79,9 +79,9 @@ func (t *Tables) Drop(ctx context.Context, route Route) error {
 	return t.execute(ctx, drop)
 }
 
-// Shut is Drop for who knows of a loss before those that make changes: until as many
-// calls of Release the route stays a blackhole, whatever changes and states say. They may
-// take it away.
+// Shut is Drop for a caller that notices a loss before those that make changes. Until as
+// many calls of Release the route stays a blackhole, whatever changes and states say. They
+// may remove it.
 func (t *Tables) Shut(ctx context.Context, route Route) error {
 	t.mu.Lock()
 	t.shut[route.Key()]++
@@ -122,7 +122,7 @@ func (t *Tables) Reset(ctx context.Context, want State) error {
 	return err
 }
 
-// Restore puts back what others have removed of what is remembered, and returns it.
+// Restore puts back remembered state that others have removed, and returns it.
 // What hangs on a device that is down is left out: the kernel would refuse it, and
 // Reset when the device is up again puts it back. An overrun needs Reset, too. No
 // change may run meanwhile but Drop and Shut.
@@ -145,7 +145,7 @@ func (t *Tables) Restore(ctx context.Context, loss Loss) (State, error) {
 	return lost, t.Apply(ctx, Change{Put: lost})
 }
 
-// Snapshot returns what is remembered, sorted.
+// Snapshot returns the remembered state, sorted.
 func (t *Tables) Snapshot() State {
 	t.mu.Lock()
 	s := t.held.state()

@@ -49,7 +49,7 @@ func TestTablesFollowRandomChanges(t *testing.T) {
 	}
 }
 
-// fits tells whether no nexthop changes its family.
+// fits reports whether no nexthop changes its family.
 func fits(have *model, put State) bool {
 	for _, n := range put.Nexthops {
 		if old, ok := have.nexthops[n.ID]; ok && old.Family != n.Family {

@@ -47,7 +47,7 @@ func (a *Applier) TunnelSource() (TunnelSource, error) { return a.seg6.get() }
 func (t *tunnelSourceConn) get() (source TunnelSource, err error) {
 	family, err := t.resolve()
 	if err != nil {
-		return TunnelSource{}, nil // no SRv6, so nothing of ours: [Probe] tells why
+		return TunnelSource{}, nil // no SRv6, so nothing of ours: [Probe] reports why
 	}
 	var b rtnl.Batch
 	b.Begin(family, unix.NLM_F_ACK, seg6CommandGetTunsrc, seg6FamilyVersion, 0, 0)

@@ -3,18 +3,24 @@ package mptcp
 import (
 	"iter"
 	"net/netip"
+
+	"hikyaku/egress/prefixmap"
 )
 
-// areas finds connections by their clients' prefixes without a look at each of them:
+// areas finds connections by their clients' prefixes without reading each of them:
 // it keeps them by the part of the address space that the client lies in.
 type areas map[netip.Prefix]map[Token]*Connection
 
 // areaBits are the sizes of areas, for IPv4 and IPv6. Most prefixes of the routing
 // table lie within one, and few areas have a great part of all clients.
-var areaBits = [2]int{16, 32}
+const areaBits4, areaBits6 = 16, 32
 
 func areaOf(client netip.Addr) netip.Prefix {
-	area, _ := client.Prefix(areaBits[familyIndex(client)]) // of an address without family: the zero one
+	bits := areaBits6
+	if client.Is4() {
+		bits = areaBits4
+	}
+	area, _ := client.Prefix(bits) // of an address without family: the zero one
 	return area
 }
 
@@ -35,11 +41,11 @@ func (a areas) remove(c *Connection) {
 }
 
 // within returns the connections whose client is in one of the prefixes.
-func (a areas) within(prefixes *prefixMap[struct{}]) iter.Seq[*Connection] {
+func (a areas) within(prefixes *prefixmap.Map[struct{}]) iter.Seq[*Connection] {
 	return func(yield func(*Connection) bool) {
 		for area := range a.touched(prefixes) {
 			for _, c := range a[area] {
-				if prefixes.contains(c.Client()) && !yield(c) {
+				if prefixes.Contains(c.Client()) && !yield(c) {
 					return
 				}
 			}
@@ -48,17 +54,17 @@ func (a areas) within(prefixes *prefixMap[struct{}]) iter.Seq[*Connection] {
 }
 
 // touched returns the areas with connections that overlap one of the prefixes.
-func (a areas) touched(prefixes *prefixMap[struct{}]) map[netip.Prefix]bool {
+func (a areas) touched(prefixes *prefixmap.Map[struct{}]) map[netip.Prefix]bool {
 	found := make(map[netip.Prefix]bool)
-	for p := range prefixes.values {
+	for p := range prefixes.Prefixes() {
 		if area := areaOf(p.Addr()); p.Bits() >= area.Bits() && a[area] != nil {
 			found[area] = true
 		}
 	}
 	for area := range a {
-		for _, bits := range prefixes.lengths[familyIndex(area.Addr())] {
+		for _, bits := range prefixes.Lengths(area.Addr()) {
 			if wide, err := area.Addr().Prefix(bits); err == nil && bits < area.Bits() {
-				if _, in := prefixes.values[wide]; in {
+				if prefixes.Has(wide) {
 					found[area] = true
 				}
 			}

@@ -53,10 +53,10 @@ func TestSilentBestPathIsLeftAtOnce(t *testing.T) {
 		c := m.Connections()[0]
 		return !c.hasInitial() && len(c.Subflows) == 1
 	})
-	told := time.Since(start)
+	hinted := time.Since(start)
 	received := s.received.Load()
 	netnstest.Eventually(t, "2 MB arrive over path b alone", func() bool { return s.received.Load() > received+2<<20 })
-	t.Logf("longest pause %v, of which %v until the Manager had been told and had acted", s.longestGap(), told)
+	t.Logf("longest pause %v, of which %v until the Manager had the hint and had acted", s.longestGap(), hinted)
 
 	l.restore("a")
 	router.avoid()

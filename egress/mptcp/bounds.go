@@ -8,30 +8,30 @@ import (
 
 // Bounds hold whatever the policy says; 0 is no bound.
 type Bounds struct {
-	// Addresses that a client is told of at a time, those of draining paths
+	// Addresses that are announced to a client at a time, those of draining paths
 	// aside.
 	Addresses int
 	// Subflows of a connection besides its first: further ones are closed, and
 	// no more addresses announced than could be joined.
 	Subflows int
-	// Connections that are known at a time. Clients of further ones are told of
-	// no address, as long as those live.
+	// Connections that are known at a time. No address is announced to clients of further
+	// ones, as long as those live.
 	Connections int
 }
 
 // announce bounds a decision. Active paths come before backup ones, and what the
 // client knows before what it does not: an exchange would cost a subflow.
 func (b Bounds) announce(c *Connection, d Decision) Decision {
-	most := len(d.Announce)
+	limit := len(d.Announce)
 	for _, bound := range []int{b.Addresses, b.Subflows} {
 		if bound > 0 {
-			most = min(most, bound)
+			limit = min(limit, bound)
 		}
 	}
-	if most == len(d.Announce) {
+	if limit == len(d.Announce) {
 		return d
 	}
-	d.Reason += fmt.Sprintf(", %d of %d addresses as bounded", most, len(d.Announce))
+	d.Reason += fmt.Sprintf(", %d of %d addresses as bounded", limit, len(d.Announce))
 	rank := func(u Use) int {
 		switch {
 		case u.Backup:
@@ -43,7 +43,7 @@ func (b Bounds) announce(c *Connection, d Decision) Decision {
 	}
 	d.Announce = slices.Clone(d.Announce)
 	slices.SortStableFunc(d.Announce, func(x, y Use) int { return cmp.Compare(rank(x), rank(y)) })
-	d.Announce = d.Announce[:most]
+	d.Announce = d.Announce[:limit]
 	return d
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestAddressesThatAClientIsToldOfAtMost(t *testing.T) {
+func TestMaxAddressesAnnouncedToAClient(t *testing.T) {
 	use := func(name string, backup bool) Use {
 		return Use{Path: name, Addr: netip.MustParseAddr("2001:db8:5::" + name), Backup: backup}
 	}
@@ -59,7 +59,7 @@ func TestManagerKeepsToTheBoundOfAddresses(t *testing.T) {
 		d, err := m.Explain(1)
 		must(t, err)
 		if !strings.Contains(d.Reason, "1 of 2 addresses") {
-			t.Errorf("the reason %q does not tell of the bound", d.Reason)
+			t.Errorf("the reason %q does not name the bound", d.Reason)
 		}
 	})
 }
@@ -113,7 +113,7 @@ func TestManagerKeepsToTheBoundOfConnections(t *testing.T) {
 			k.happen(begin(n + 1)...)
 		}
 		if got := len(k.took()); got != 20 {
-			t.Errorf("%d clients were told of an address, want 20", got)
+			t.Errorf("an address was announced to %d clients, want 20", got)
 		}
 		if got := len(m.Connections()); got != 20 {
 			t.Errorf("%d connections are kept, want 20", got)
@@ -125,7 +125,7 @@ func TestManagerKeepsToTheBoundOfConnections(t *testing.T) {
 		k.happen(Event{Kind: EventClosed, Token: 1})
 		k.happen(begin(26)...)
 		if got := len(k.took()); got != 1 {
-			t.Errorf("after one has ended, %d more were told of an address, want one", got)
+			t.Errorf("after one has ended, an address was announced to %d more, want one", got)
 		}
 		for n := range 3 {
 			k.happen(Event{Kind: EventClosed, Token: Token(n + 2)})

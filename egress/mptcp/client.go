@@ -21,9 +21,9 @@ type Client struct {
 	mu     sync.Mutex
 	conn   *genetlink.Conn
 	family genetlink.Family
-	// tellsAnnounced: the kernel knows connections in cmdGetAddr. One that does
+	// readsAnnounced: the kernel knows connections in cmdGetAddr. One that does
 	// not would ignore the token and answer with its endpoints.
-	tellsAnnounced bool
+	readsAnnounced bool
 }
 
 // Dial opens a Client for the calling thread's network namespace.
@@ -46,7 +46,7 @@ func Dial() (*Client, error) {
 	}
 	c := &Client{conn: conn, family: family}
 	_, err = c.dumpAddresses(0) // no connection has token 0
-	c.tellsAnnounced = err != nil
+	c.readsAnnounced = err != nil
 	return c, nil
 }
 
@@ -67,10 +67,10 @@ func (c *Client) Do(cmd Command) error {
 }
 
 // Announced reads the local addresses which a connection under the user-space
-// path manager has announced. Kernels before 6.10 cannot tell, and give
-// [ErrUnsupported].
+// path manager has announced. Kernels before 6.10 cannot report
+// them: the error is then [ErrUnsupported].
 func (c *Client) Announced(token Token) ([]Announcement, error) {
-	if !c.tellsAnnounced {
+	if !c.readsAnnounced {
 		return nil, fmt.Errorf("reading addresses of connection %s: %w", token, ErrUnsupported)
 	}
 	messages, err := c.dumpAddresses(token)
@@ -112,13 +112,13 @@ func (c *Client) execute(command uint8, data []byte, flags netlink.HeaderFlags) 
 	}, c.family.ID, netlink.Request|flags)
 }
 
-// IsGone tells whether an error of [Client.Do] means that the connection, the
+// IsGone reports whether an error of [Client.Do] means that the connection, the
 // subflow or the announcement does not exist any more.
 func IsGone(err error) bool {
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOTCONN) {
 		return true
 	}
-	// Other refusals share EINVAL: only the text tells them apart.
+	// Other refusals share EINVAL: only the text distinguishes them.
 	switch text := refusal(err); {
 	case text == "invalid token", text == "subflow not found":
 		return true
@@ -127,7 +127,7 @@ func IsGone(err error) bool {
 	}
 }
 
-// isUnmanaged tells whether the connection belongs to the in-kernel path
+// isUnmanaged reports whether the connection belongs to the in-kernel path
 // manager, because it began before pm_type was set.
 func isUnmanaged(err error) bool { return strings.Contains(refusal(err), "userspace PM not selected") }
 

@@ -9,7 +9,7 @@ import (
 type CommandKind uint8
 
 const (
-	// Announce tells the peer of a local address (ADD_ADDR).
+	// Announce announces a local address to the peer (ADD_ADDR).
 	Announce CommandKind = iota + 1
 	// Remove takes that back (RM_ADDR); the peer closes subflows to it.
 	Remove
@@ -18,7 +18,7 @@ const (
 	CreateSubflow
 	// DestroySubflow closes a subflow; unacknowledged data move to others.
 	DestroySubflow
-	// SetBackup changes a subflow's priority and tells the peer (MP_PRIO).
+	// SetBackup changes a subflow's priority and signals that to the peer (MP_PRIO).
 	SetBackup
 )
 
@@ -28,7 +28,7 @@ type Command struct {
 	Token Token
 	// ID is the address ID of Announce, Remove and CreateSubflow.
 	ID uint8
-	// Addr and Port are what Announce tells; port 0 means the initial one.
+	// Addr and Port are those to announce; port 0 means the initial one.
 	Addr netip.Addr
 	Port uint16
 	// Local and Remote name the subflow of CreateSubflow (local port 0),

@@ -130,16 +130,16 @@ func (c *Connection) dropSubflow(local, remote netip.AddrPort) {
 	})
 }
 
-// hasInitial tells whether a subflow to the address that the client connected
+// hasInitial reports whether a subflow to the address that the client connected
 // to remains.
 func (c *Connection) hasInitial() bool {
 	return slices.ContainsFunc(c.Subflows, func(s Subflow) bool { return s.Local.Addr() == c.Local.Addr() })
 }
 
-// keepsInitial tells whether the initial subflow is one to count on.
+// keepsInitial reports whether the initial subflow is one to count on.
 func (c *Connection) keepsInitial() bool { return c.hasInitial() && !c.initial.lost }
 
-// hasSubflow tells whether a subflow leaves from an address of ours, never
+// hasSubflow reports whether a subflow leaves from an address of ours, never
 // IPv4-mapped.
 func (c *Connection) hasSubflow(addr netip.Addr) bool {
 	return slices.ContainsFunc(c.Subflows, func(s Subflow) bool { return s.Local.Addr().Unmap() == addr })
@@ -178,8 +178,8 @@ func (c *Connection) remember(addr netip.Addr, id uint8) {
 	c.known[addr] = id
 }
 
-// inferAnnounced takes subflows' addresses for announced, where the kernel
-// cannot tell announcements. One that was never joined stays unknown.
+// inferAnnounced takes subflows' addresses for announced, where the kernel does not report
+// announcements. One that was never joined stays unknown.
 func (c *Connection) inferAnnounced() {
 	for _, s := range c.Subflows {
 		addr := s.Local.Addr().Unmap()
@@ -206,7 +206,7 @@ func (cs *connections) knownFirst(read []Connection) []Connection {
 }
 
 // replace takes over what was read from the kernel. Of connections known before
-// it keeps what the kernel cannot tell.
+// it keeps what the kernel does not report.
 func (cs *connections) replace(read []Connection, now time.Time) {
 	old := cs.byToken
 	cs.byToken = make(map[Token]*Connection, len(read))
@@ -217,7 +217,7 @@ func (cs *connections) replace(read []Connection, now time.Time) {
 		before := old[c.Token]
 		if before != nil && before.Local == c.Local && before.Remote == c.Remote {
 			c.Since, c.Adopted = before.Since, before.Adopted
-			c.Told, c.isTold = before.Told, before.isTold
+			c.Hint, c.hinted = before.Hint, before.hinted
 			c.initial, c.commands, c.renewals = before.initial, before.commands, before.renewals
 			c.Established = c.Established || before.Established
 			for addr, id := range before.known {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"hikyaku/egress/prefixmap"
 )
 
 var testTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -30,7 +32,7 @@ var applyCases = []struct {
 	{"established", []Event{created, settled}, 1, 1, true, false},
 	{"established, whose creation was lost", []Event{settled}, 1, 1, true, false},
 	{"joined", []Event{created, settled, joinB}, 1, 2, true, false},
-	{"joined, told twice", []Event{created, joinB, joinB}, 1, 2, false, false},
+	{"joined, reported twice", []Event{created, joinB, joinB}, 1, 2, false, false},
 	{"priority", []Event{created, joinB, prio}, 1, 2, false, true},
 	{"subflow closed", []Event{created, joinB, lostB}, 1, 1, false, false},
 	{"subflow closed twice", []Event{created, joinB, lostB, lostB}, 1, 1, false, false},
@@ -98,7 +100,7 @@ func TestConnectionsByTheirClientsPrefix(t *testing.T) {
 			prefixes = append(prefixes, netip.MustParsePrefix(p))
 		}
 		var got []Token
-		for found := range cs.byArea.within(newPrefixSet(prefixes)) {
+		for found := range cs.byArea.within(prefixmap.NewSet(prefixes)) {
 			got = append(got, found.Token)
 		}
 		slices.Sort(got)

@@ -13,7 +13,7 @@ import (
 // ReadConnections reads all MPTCP connections and their subflows of the calling
 // thread's network namespace from the kernel, as `ss -M` and `ss -ti` show
 // them. Announcements are not among them: see [Client.Announced]. The two
-// dumps are not atomic; who follows events should subscribe first.
+// dumps are not atomic: subscribe to events before, where those are followed.
 func ReadConnections() ([]Connection, error) {
 	d, err := dialDiag()
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *Connection) adopt(s diagSocket) {
 		confirmed:   true,
 	})
 	c.Established = c.Established || s.flags&subflowFullyEstablished != 0
-	// The kernel does not tell who opened a connection, but who asked for
+	// The kernel does not report who opened a connection, but who asked for
 	// MPTCP on its first subflow.
 	if s.flags&subflowRequestCapable != 0 {
 		c.ServerSide = false

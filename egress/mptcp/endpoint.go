@@ -10,7 +10,7 @@ import (
 // Limits are those of the in-kernel path manager, for each connection, 0 to 8.
 type Limits struct {
 	// AddAddrAccepted is how many announced addresses a client joins. Linux has
-	// 0 unless told otherwise, so announcements reach few clients.
+	// 0 by default, so announcements reach few clients.
 	AddAddrAccepted uint32
 	// Subflows is how many there may be beyond the initial one, both opened and
 	// accepted.

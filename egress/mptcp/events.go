@@ -107,9 +107,9 @@ func (l *Listener) Receive(ctx context.Context) ([]Event, error) {
 	return parseEvents(messages)
 }
 
-// drain throws away what is in the buffer. The kernel tells of a loss before that, and
-// goes on dropping events, without another word, until the buffer is empty: what is
-// read from the kernel before then is soon out of date unnoticed.
+// drain throws away what is in the buffer. The kernel reports a loss before that,
+// and goes on dropping events, without another report, until the buffer is empty. State
+// read from the kernel before then would soon be out of date unnoticed.
 func (l *Listener) drain() error {
 	raw, err := l.conn.SyscallConn()
 	if err != nil {

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// hints holds what was told of connections whose events have not been seen yet: the
-// edge server may accept and read a request before the Manager is scheduled. It may
-// also tell of plain TCP connections, and of those that have ended, for which no event
-// will ever come: once fresh is full or hintLife old, what is in old is forgotten.
+// hints holds hints for connections whose events have not been seen yet: the edge server
+// may accept and read a request before the Manager is scheduled. Hints may also be for
+// plain TCP connections, and for those that have ended, whose events will never come. What
+// is in old is forgotten once fresh is full or hintLife old.
 type hints[K comparable] struct {
-	fresh, old map[K]hint
+	fresh, old map[K]pendingHint
 	// since is when fresh was begun.
 	since time.Time
 }
 
-type hint struct {
-	told  Told
+type pendingHint struct {
+	hint  Hint
 	until time.Time
 }
 
@@ -25,80 +25,80 @@ const (
 	maxHints = 4096
 )
 
-func (h *hints[K]) keep(key K, told Told, now time.Time) {
+func (h *hints[K]) keep(key K, hint Hint, now time.Time) {
 	if h.fresh == nil || len(h.fresh) >= maxHints || now.Sub(h.since) >= hintLife {
-		h.old, h.fresh, h.since = h.fresh, make(map[K]hint), now
+		h.old, h.fresh, h.since = h.fresh, make(map[K]pendingHint), now
 	}
-	h.fresh[key] = hint{told, now.Add(hintLife)}
+	h.fresh[key] = pendingHint{hint, now.Add(hintLife)}
 }
 
-func (h *hints[K]) take(key K, now time.Time) (Told, bool) {
+func (h *hints[K]) take(key K, now time.Time) (Hint, bool) {
 	last, ok := h.fresh[key]
 	if !ok {
 		last, ok = h.old[key]
 	}
 	delete(h.fresh, key)
 	delete(h.old, key)
-	return last.told, ok && now.Before(last.until)
+	return last.hint, ok && now.Before(last.until)
 }
 
-// Tell takes what holds for a connection from now on. It also holds for one that is
-// not known yet and appears within ten seconds, unless thousands are told of before.
-func (m *Manager) Tell(token Token, told Told) {
+// SetHint sets what holds for a connection from now on. It also holds for one that is not
+// known yet and appears within ten seconds, unless thousands of other hints come before.
+func (m *Manager) SetHint(token Token, hint Hint) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	if c := m.conns.byToken[token]; c != nil {
-		m.tell(c, told, now)
+		m.setHint(c, hint, now)
 		return
 	}
-	m.byToken.keep(token, told, now)
+	m.byToken.keep(token, hint, now)
 }
 
-// TellByAddress is [Manager.Tell] for who knows the addresses of the initial
-// subflow, not the token.
-func (m *Manager) TellByAddress(local, remote netip.AddrPort, told Told) {
+// SetHintByAddress does as [Manager.SetHint] for a caller that knows the addresses of the
+// initial subflow, not the token.
+func (m *Manager) SetHintByAddress(local, remote netip.AddrPort, hint Hint) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	key := tupleOf(local, remote)
 	if token, ok := m.conns.byTuple[key]; ok {
-		m.tell(m.conns.byToken[token], told, now)
+		m.setHint(m.conns.byToken[token], hint, now)
 		return
 	}
-	m.byAddress.keep(key, told, now)
+	m.byAddress.keep(key, hint, now)
 }
 
-func (m *Manager) tell(c *Connection, told Told, now time.Time) {
-	if c.isTold && c.Told.equal(told) {
+func (m *Manager) setHint(c *Connection, hint Hint, now time.Time) {
+	if c.hinted && c.Hint.equal(hint) {
 		return
 	}
-	c.take(told)
+	c.take(hint)
 	m.settle(c, now)
 }
 
 func (m *Manager) takeHint(c *Connection, now time.Time) {
-	if told, ok := m.byAddress.take(tupleOf(c.Local, c.Remote), now); ok {
-		c.take(told)
+	if hint, ok := m.byAddress.take(tupleOf(c.Local, c.Remote), now); ok {
+		c.take(hint)
 	}
-	if told, ok := m.byToken.take(c.Token, now); ok {
-		c.take(told)
+	if hint, ok := m.byToken.take(c.Token, now); ok {
+		c.take(hint)
 	}
 }
 
-func (c *Connection) take(told Told) { c.Told, c.isTold, c.Adopted = told, true, false }
+func (c *Connection) take(hint Hint) { c.Hint, c.hinted, c.Adopted = hint, true, false }
 
-// wordWait is how long a new connection waits for what the server program decides of
-// it, where that is left to it. A path that is announced and taken back at once has
-// carried something if the client was quick, and MPTCP then sends all that is under
-// way again: it does so when a subflow is closed that has data in flight.
-const wordWait = 100 * time.Millisecond
+// hintWait is how long a new connection waits for its hint, where the rule leaves the mode
+// to the server program. A path that is announced and withdrawn at once has carried
+// something if the client was quick. MPTCP then sends all data in flight again: it does so
+// when a subflow with data in flight is closed.
+const hintWait = 100 * time.Millisecond
 
-// awaitsWord returns until when nothing is to be done for the connection; zero: not
-// any more.
-func (c *Connection) awaitsWord(d Decision, now time.Time) time.Time {
-	until := c.Since.Add(wordWait)
-	if !d.Open || c.isTold || c.Adopted || !now.Before(until) {
+// awaitsHint returns until when nothing is to be done for the connection; zero: not any
+// more.
+func (c *Connection) awaitsHint(d Decision, now time.Time) time.Time {
+	until := c.Since.Add(hintWait)
+	if !d.Open || c.hinted || c.Adopted || !now.Before(until) {
 		return time.Time{}
 	}
 	return until

@@ -38,8 +38,8 @@ type Config struct {
 // something return when the commands have been executed, but for Reconsider.
 //
 // It survives its restart: [Start] reads connections, subflows and
-// announcements back from the kernel. What is lost is what was told of
-// existing connections, see [Connection.Adopted], and when they began.
+// announcements back from the kernel. Hints for existing
+// connections are lost, see [Connection.Adopted], and so is when they began.
 type Manager struct {
 	cfg    Config
 	log    *slog.Logger
@@ -53,10 +53,10 @@ type Manager struct {
 	paths  []Path
 	ids    map[netip.Addr]uint8
 	conns  *connections
-	// What was told of connections that are not known yet.
+	// Hints for connections that are not known yet.
 	byToken   hints[Token]
 	byAddress hints[tuple]
-	// undecodable: there were events that are not understood, which is told once.
+	// undecodable: there were events that are not understood, which is logged once.
 	undecodable bool
 	// failureLogged is when a failure was logged last; unlogged were not since.
 	failureLogged time.Time
@@ -300,7 +300,7 @@ func (m *Manager) onEvent(e Event, now time.Time) {
 	m.settle(c, now)
 }
 
-// refuses tells whether an event is the beginning of a connection beyond the bound.
+// refuses reports whether an event is the beginning of a connection beyond the bound.
 func (m *Manager) refuses(e Event) bool {
 	begins := e.Kind == EventCreated || e.Kind == EventEstablished
 	bound := m.cfg.Bounds.Connections

@@ -191,7 +191,7 @@ func TestPathRemovalAndReturn(t *testing.T) {
 	t.Logf("from the path's return to 100 kB on it: median %v, longest %v", returns[2], returns[4])
 }
 
-func TestPlainClientsAreNeverToldAnAddress(t *testing.T) {
+func TestNoAddressIsAnnouncedToPlainClients(t *testing.T) {
 	l := newLab(t)
 	p := policy(t,
 		Rule{Name: "slower with MPTCP", Mode: Plain, Clients: []netip.Prefix{netip.MustParsePrefix("2001:db8:c::2/128")}},
@@ -207,12 +207,12 @@ func TestPlainClientsAreNeverToldAnAddress(t *testing.T) {
 	// All that could make the Manager think again.
 	must(t, m.SetPaths(labPaths(PathUp, PathDown, PathUp)))
 	must(t, m.SetPaths(labPaths(PathUp, PathUp, PathUp)))
-	m.TellByAddress(plain.local(), plain.remote(), Told{Class: "bulk"})
+	m.SetHintByAddress(plain.local(), plain.remote(), Hint{Class: "bulk"})
 	m.Reconsider()
 	netnstest.Eventually(t, "the other client joins again", joined)
 
 	c := find(t, m, plain)
-	if len(c.Announced) != 0 || len(c.Subflows) != 1 || c.Told.Class != "bulk" {
+	if len(c.Announced) != 0 || len(c.Subflows) != 1 || c.Hint.Class != "bulk" {
 		t.Errorf("plain connection has %+v", c)
 	}
 	for _, cmd := range seen.sent() {
@@ -222,24 +222,24 @@ func TestPlainClientsAreNeverToldAnAddress(t *testing.T) {
 	}
 	for _, e := range clientEvents.all(EventAnnounced) {
 		if e.Token != clientEvents.tokenOf(other) {
-			t.Errorf("the client was told %s on another connection than the aggregated one", e.Remote)
+			t.Errorf("%s was announced to the client on another connection than the aggregated one", e.Remote)
 		}
 	}
 }
 
-func TestClassToldLater(t *testing.T) {
+func TestClassSetLater(t *testing.T) {
 	l := newLab(t)
 	p := policy(t, Rule{Name: "bulk", Class: "bulk", Mode: Aggregated}, Rule{Name: "live alone", Mode: Plain})
 	m, _ := l.manage(Config{Policy: p, Paths: labPaths(PathUp, PathUp), Router: bestA})
 	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
 	netnstest.Eventually(t, "the connection is known", func() bool { return len(m.Connections()) == 1 })
 	if c := m.Connections()[0]; len(c.Announced) != 0 {
-		t.Fatalf("announced before the class was told: %+v", c)
+		t.Fatalf("announced before the class was set: %+v", c)
 	}
-	m.TellByAddress(s.local(), s.remote(), Told{Class: "bulk"})
+	m.SetHintByAddress(s.local(), s.remote(), Hint{Class: "bulk"})
 	netnstest.Eventually(t, "a subflow joins for the class", func() bool { return len(on(m, epeB)) == 1 })
-	m.Tell(m.Connections()[0].Token, Told{Class: "live"})
+	m.SetHint(m.Connections()[0].Token, Hint{Class: "live"})
 	if c := m.Connections()[0]; len(c.Announced) != 0 || len(c.Subflows) != 1 {
-		t.Errorf("after a plain class was told the connection still has %+v", c)
+		t.Errorf("after a plain class was set the connection still has %+v", c)
 	}
 }

@@ -69,7 +69,7 @@ func TestManagerReadsAnewAfterAnOverrun(t *testing.T) {
 		k := newFakeKernel()
 		m := k.run(t, aggregatedConfig(t))
 		k.happen(created, settled, joinB)
-		m.Tell(1, Told{Class: "bulk"})
+		m.SetHint(1, Hint{Class: "bulk"})
 		k.took()
 		c := at("2001:db8:1::1") // the same connection, whose second subflow was lost unseen
 		other := at("2001:db8:1::2")
@@ -79,7 +79,7 @@ func TestManagerReadsAnewAfterAnOverrun(t *testing.T) {
 		k.events <- batch{err: ErrOverrun}
 		expect(t, "after the overrun", k.took(), "announce 2001:db8:5::b id 3 token 00000002")
 		all := m.Connections()
-		if len(all) != 2 || all[0].Told.Class != "bulk" || all[0].Adopted || !all[1].Adopted || len(all[0].Subflows) != 1 {
+		if len(all) != 2 || all[0].Hint.Class != "bulk" || all[0].Adopted || !all[1].Adopted || len(all[0].Subflows) != 1 {
 			t.Errorf("after the overrun the connections are %+v", all)
 		}
 	})
@@ -100,7 +100,7 @@ func TestManagerGoesOnAfterItLostTheKernel(t *testing.T) {
 			k := newFakeKernel()
 			m := k.run(t, aggregatedConfig(t))
 			k.happen(created, settled, joinB)
-			m.Tell(1, Told{Class: "bulk"})
+			m.SetHint(1, Hint{Class: "bulk"})
 			k.took()
 			c := at("2001:db8:1::1") // the same connection, whose second subflow was lost unseen
 			k.connections = []Connection{*c}
@@ -113,7 +113,7 @@ func TestManagerGoesOnAfterItLostTheKernel(t *testing.T) {
 			if k.opened < 10 || k.opened > 15 {
 				t.Errorf("%s: opened %d times in a minute, want 10 to 15", name, k.opened)
 			}
-			m.Tell(1, Told{Class: "live"})
+			m.SetHint(1, Hint{Class: "live"})
 			must(t, m.SetPaths(labPaths(PathUp, PathUp, PathUp)))
 			m.Reconsider()
 			expect(t, name+", meanwhile", k.took())
@@ -125,7 +125,7 @@ func TestManagerGoesOnAfterItLostTheKernel(t *testing.T) {
 			if got := m.Problems(); len(got) != 0 {
 				t.Errorf("%s: afterwards there are the problems %q", name, got)
 			}
-			if all := m.Connections(); len(all) != 1 || all[0].Told.Class != "live" || all[0].Adopted || len(all[0].Subflows) != 1 {
+			if all := m.Connections(); len(all) != 1 || all[0].Hint.Class != "live" || all[0].Adopted || len(all[0].Subflows) != 1 {
 				t.Errorf("%s: afterwards the connections are %+v", name, all)
 			}
 			k.happen(joinB, lostB)
@@ -167,7 +167,7 @@ func TestManagerGoesOnAfterAnEventThatIsNotUnderstood(t *testing.T) {
 	})
 }
 
-func TestManagerOnAKernelThatCannotTellAnnouncements(t *testing.T) {
+func TestManagerOnAKernelThatDoesNotReportAnnouncements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newFakeKernel()
 		k.announceErr = ErrUnsupported

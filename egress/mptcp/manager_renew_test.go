@@ -98,14 +98,14 @@ func TestConnectionsLeaveAPathOnWhichTheirDataAreLost(t *testing.T) {
 		m := k.run(t, aggregatedConfig(t))
 		k.happen(created, settled, joinB)
 		k.took()
-		m.Tell(1, Told{Avoid: []string{"b"}})
+		m.SetHint(1, Hint{Avoid: []string{"b"}})
 		left := k.took()
-		expect(t, "told to avoid it", left, "remove id 3 token 00000001",
+		expect(t, "the hint avoids it", left, "remove id 3 token 00000001",
 			"destroy subflow [2001:db8:5::b]:443 to [2001:db8:1::1]:40001 token 00000001")
-		m.Tell(1, Told{Avoid: []string{"b"}})
-		expect(t, "told the same again", k.took())
-		m.Tell(1, Told{})
-		expect(t, "told that it is well again", k.took(), announceB)
+		m.SetHint(1, Hint{Avoid: []string{"b"}})
+		expect(t, "the same hint again", k.took())
+		m.SetHint(1, Hint{})
+		expect(t, "the hint avoids nothing", k.took(), announceB)
 	})
 }
 

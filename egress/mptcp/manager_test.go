@@ -23,7 +23,7 @@ func TestReconsideringLeavesTimeForOtherThings(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Second)
-		// Each look takes 10 ms; with what is waited, 20 fit into a second.
+		// Each check takes 10 ms; with the waits, 20 fit into a second.
 		if asked := routes.asked.Load() - before; asked < 15 || asked > 25 {
 			t.Errorf("a client was decided for %d times in a second, want about 20", asked)
 		}
@@ -48,36 +48,36 @@ func TestClassBeforeTheConnectionIsSeen(t *testing.T) {
 		cfg := aggregatedConfig(t)
 		cfg.Policy = policy(t, Rule{Name: "bulk", Class: "bulk", Mode: Aggregated})
 		m := k.run(t, cfg)
-		m.TellByAddress(serverAddr, clientAddr, Told{Class: "bulk"})
+		m.SetHintByAddress(serverAddr, clientAddr, Hint{Class: "bulk"})
 		k.happen(created, settled)
-		expect(t, "told just before", k.took(), announceB)
+		expect(t, "hint just before", k.took(), announceB)
 
 		k.happen(Event{Kind: EventClosed, Token: 1})
-		m.TellByAddress(serverAddr, clientAddr, Told{Class: "bulk"})
+		m.SetHintByAddress(serverAddr, clientAddr, Hint{Class: "bulk"})
 		time.Sleep(hintLife)
 		k.happen(created, settled)
-		expect(t, "told for an earlier connection of the same addresses", k.took())
+		expect(t, "hint for an earlier connection of the same addresses", k.took())
 
 		k.happen(Event{Kind: EventClosed, Token: 1})
-		m.Tell(1, Told{Class: "bulk"})
+		m.SetHint(1, Hint{Class: "bulk"})
 		k.happen(created, settled)
-		expect(t, "told by its token", k.took(), announceB)
+		expect(t, "hint by its token", k.took(), announceB)
 
 		k.happen(Event{Kind: EventClosed, Token: 1})
-		m.Tell(1, Told{Class: "bulk"})
+		m.SetHint(1, Hint{Class: "bulk"})
 		for i := range maxHints {
-			m.Tell(Token(i+2), Told{Class: "live"})
+			m.SetHint(Token(i+2), Hint{Class: "live"})
 		}
 		k.happen(created, settled)
-		expect(t, "told before as many others as are kept", k.took(), announceB)
+		expect(t, "hint before as many others as are kept", k.took(), announceB)
 
 		k.happen(Event{Kind: EventClosed, Token: 1})
-		m.Tell(1, Told{Class: "bulk"})
+		m.SetHint(1, Hint{Class: "bulk"})
 		for i := range 2 * maxHints {
-			m.Tell(Token(i+2), Told{Class: "live"})
+			m.SetHint(Token(i+2), Hint{Class: "live"})
 		}
 		k.happen(created, settled)
-		expect(t, "told before twice as many", k.took())
+		expect(t, "hint before twice as many", k.took())
 	})
 }
 
@@ -91,27 +91,27 @@ func TestNewConnectionAwaitsTheWord(t *testing.T) {
 		begin := func() {
 			t.Helper()
 			k.happen(created, settled)
-			expect(t, "nothing was told", k.took())
+			expect(t, "no hint", k.took())
 		}
 		end := func() {
 			k.happen(Event{Kind: EventClosed, Token: 1})
 			k.took()
 		}
 		begin()
-		m.Tell(1, Told{Plain: true})
+		m.SetHint(1, Hint{Plain: true})
 		time.Sleep(time.Second)
 		expect(t, "plain", k.took())
 		end()
 
 		begin()
-		m.Tell(1, Told{})
+		m.SetHint(1, Hint{})
 		expect(t, "several paths", k.took(), announceB)
 		end()
 
 		begin()
-		time.Sleep(wordWait + retryApart)
-		expect(t, "no word for a while", k.took(), announceB)
-		m.Tell(1, Told{Plain: true})
+		time.Sleep(hintWait + retryApart)
+		expect(t, "no hint for a while", k.took(), announceB)
+		m.SetHint(1, Hint{Plain: true})
 		expect(t, "plain after all", k.took(), "remove id 3 token 00000001")
 	})
 }

@@ -49,7 +49,7 @@ func wantedBackup(c *Connection, s Subflow, d Decision, wanted []Use) (backup, m
 		return false, false
 	}
 	// While nothing else is active the kernel would use the initial subflow
-	// all the same; the client need not be told.
+	// all the same; the client need not be notified.
 	return d.InitialBackup && hasActive(c, s, wanted), true
 }
 
@@ -98,7 +98,7 @@ func chooseID(c *Connection, addr netip.Addr, prefer map[netip.Addr]uint8, taken
 		return id
 	}
 	// An address can be in use without having been announced: by a subflow
-	// from before a restart, on a kernel which cannot tell announcements.
+	// from before a restart, on a kernel which does not report announcements.
 	for _, s := range c.Subflows {
 		if s.Local.Addr().Unmap() == addr && s.LocalID != 0 {
 			return s.LocalID

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"hikyaku/egress/policies"
 )
 
 // Mode is how a connection is delivered.
@@ -36,15 +38,15 @@ type PathUse struct {
 type Rule struct {
 	// Name is for logs and for explaining a decision.
 	Name string
-	// Clients and ASes are whom it is for: who is in one of the prefixes, or in one
-	// of the ASes by [Routes.AS]. Without either it is for all clients of both
+	// Clients and ASes are the clients that it is for: those in one of the prefixes, or in
+	// one of the ASes by [Routes.AS]. Without either it is for all clients of both
 	// families.
 	Clients []netip.Prefix
 	ASes    []uint32
 	// Class is the content class it is for; "" is every one.
 	Class string
 	Mode  Mode
-	// Open: a connection of which [Told.Plain] says so is Plain after all.
+	// Open: a connection whose hint sets [Hint.Plain] is Plain after all.
 	Open bool
 	// Paths are those to use, in order of announcement; none means all, none
 	// of them backup. Ignored for Plain.
@@ -61,45 +63,26 @@ type Rule struct {
 type Policy struct {
 	ports []uint16
 	rules []Rule
-	// The places in rules of those for a prefix, for an AS, and for everybody.
-	byPrefix  prefixMap[[]int]
-	byAS      map[uint32][]int
-	everybody []int
+	// matcher knows rules by their places.
+	matcher *policies.Matcher
 }
 
 // NewPolicy compiles rules, of which the first that matches a connection decides.
 // Connections to other local ports than those given are Plain; without ports all are
 // decided by the rules. It refuses unmasked prefixes.
 func NewPolicy(ports []uint16, rules []Rule) (*Policy, error) {
-	p := &Policy{ports: slices.Clone(ports), rules: slices.Clone(rules), byAS: make(map[uint32][]int)}
+	p := &Policy{ports: slices.Clone(ports), rules: slices.Clone(rules)}
+	scopes := make([]policies.Scope, len(rules))
 	for i, rule := range p.rules {
-		if len(rule.Clients)+len(rule.ASes) == 0 {
-			p.everybody = append(p.everybody, i)
-		}
 		for _, prefix := range rule.Clients {
 			if !prefix.IsValid() || prefix != prefix.Masked() || prefix.Addr().Is4In6() {
 				return nil, fmt.Errorf("rule %q: %s is no network prefix; write it with its host bits zero", rule.Name, prefix)
 			}
-			p.byPrefix.set(prefix, append(p.byPrefix.get(prefix), i))
 		}
-		for _, as := range rule.ASes {
-			p.byAS[as] = append(p.byAS[as], i)
-		}
+		scopes[i] = policies.Scope{Prefixes: rule.Clients, ASes: rule.ASes}
 	}
+	p.matcher = policies.New(scopes)
 	return p, nil
-}
-
-// concerning returns the places of the rules for a client, in order.
-func (p *Policy) concerning(client netip.Addr, as uint32) []int {
-	places := slices.Clone(p.everybody)
-	if as != 0 {
-		places = append(places, p.byAS[as]...)
-	}
-	for some := range p.byPrefix.matches(client) {
-		places = append(places, some...)
-	}
-	slices.Sort(places)
-	return slices.Compact(places)
 }
 
 // Use is one EPE address which a connection shall have.
@@ -109,11 +92,11 @@ type Use struct {
 	Backup bool
 }
 
-// Decision is what a connection shall have. What is neither in Announce nor in
-// Keep is taken back and its subflows destroyed.
+// Decision is what a connection shall have. Addresses neither in Announce nor in Keep are
+// withdrawn and their subflows destroyed.
 type Decision struct {
 	Mode Mode
-	// Open: what [Manager.Tell] says counts, see [Rule.Open].
+	// Open: the connection's hint counts, see [Rule.Open].
 	Open bool
 	// Rule is the name of the rule which decided, "" for none.
 	Rule string
@@ -130,8 +113,7 @@ type Decision struct {
 	InitialBackup, InitialDown bool
 }
 
-// Decide says what a connection shall have, given the paths and what BGP knows
-// of its client.
+// Decide decides what a connection shall have, given the paths and the client's routes.
 func (p *Policy) Decide(c *Connection, paths []Path, routes Routes) Decision {
 	if !c.ServerSide {
 		return Decision{Reason: "opened by this host"}
@@ -157,8 +139,8 @@ func (p *Policy) Decide(c *Connection, paths []Path, routes Routes) Decision {
 
 // match finds the first rule for the client and the class.
 func (p *Policy) match(c *Connection, as uint32) (Rule, bool) {
-	for _, i := range p.concerning(c.Client(), as) {
-		if rule := p.rules[i]; rule.Class == "" || rule.Class == c.Told.Class {
+	for _, i := range p.matcher.Client(c.Client(), as) {
+		if rule := p.rules[i]; rule.Class == "" || rule.Class == c.Hint.Class {
 			return rule, true
 		}
 	}
@@ -167,7 +149,7 @@ func (p *Policy) match(c *Connection, as uint32) (Rule, bool) {
 
 func decideByRule(c *Connection, rule Rule, paths []Path, routes Routes) Decision {
 	d := Decision{Mode: rule.Mode, Open: rule.Open, Rule: rule.Name, Reason: fmt.Sprintf("rule %q", rule.Name)}
-	if rule.Open && c.Told.Plain {
+	if rule.Open && c.Hint.Plain {
 		d.Mode, d.Reason = Plain, d.Reason+", plain as the server program decided"
 	}
 	if d.Mode == Plain {
@@ -245,12 +227,12 @@ func initialState(c *Connection, paths []Path, routes Routes) PathState {
 }
 
 // keepAdopted returns what some class of this client may use beyond the
-// decision. The class of an adopted connection may have been told to an earlier
-// Manager; until it is told again, nothing that a class may use is torn down.
+// decision. The class of an adopted connection may have been set in an earlier
+// Manager. Until it is set again, nothing that a class may use is torn down.
 func (p *Policy) keepAdopted(c *Connection, d Decision, paths []Path, routes Routes) []Use {
 	var keep []Use
 	decided := slices.Concat(d.Announce, d.Keep)
-	for _, i := range p.concerning(c.Client(), routes.AS) {
+	for _, i := range p.matcher.Client(c.Client(), routes.AS) {
 		other := decideByRule(c, p.rules[i], paths, routes)
 		for _, use := range slices.Concat(other.Announce, other.Keep) {
 			same := func(u Use) bool { return u.Addr == use.Addr }

@@ -2,7 +2,6 @@ package mptcp
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -57,8 +56,8 @@ var (
 	}
 	toEPE       = func(c *Connection) { c.Local = netip.AddrPortFrom(epeB, 443); c.Subflows[0].Local = c.Local }
 	adopted     = func(c *Connection) { c.Adopted = true }
-	told        = func(c *Connection) { c.Told.Plain = true }
-	bulk        = func(c *Connection) { c.Told.Class = "bulk" }
+	hintPlain   = func(c *Connection) { c.Hint.Plain = true }
+	bulk        = func(c *Connection) { c.Hint.Class = "bulk" }
 	decideCases = []struct {
 		name           string
 		conn           *Connection
@@ -100,8 +99,8 @@ var (
 			rule: "poor best path", announce: "2001:db8:5::a 2001:db8:5::b 2001:db8:5::c", initialBackup: true},
 		{name: "a rule that leaves the mode open", conn: at("2001:db8:d::1"), paths: allUp, routes: toAllBestA,
 			rule: "open", announce: "2001:db8:5::b 2001:db8:5::c"},
-		{name: "what was told counts where the mode is open", conn: change(at("2001:db8:d::1"), told), paths: allUp, routes: toAllBestA, rule: "open"},
-		{name: "what was told does not count where the mode is fixed", conn: change(at("2001:db8:1::1"), told), paths: allUp, routes: toAllBestA,
+		{name: "a hint counts where the mode is open", conn: change(at("2001:db8:d::1"), hintPlain), paths: allUp, routes: toAllBestA, rule: "open"},
+		{name: "a hint does not count where the mode is fixed", conn: change(at("2001:db8:1::1"), hintPlain), paths: allUp, routes: toAllBestA,
 			rule: "default", announce: "2001:db8:5::b 2001:db8:5::c"},
 		{name: "draining is kept as backup, down is not", conn: at("2001:db8:1::1"), paths: labPaths(PathUp, PathDraining, PathDown), routes: toAllBestA,
 			rule: "default", keep: "2001:db8:5::b/backup"},
@@ -165,27 +164,6 @@ func TestNewPolicyRefuses(t *testing.T) {
 		if _, err := NewPolicy(nil, c.rules); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
 		}
-	}
-}
-
-func TestPrefixSet(t *testing.T) {
-	set := newPrefixSet(prefixes("2001:db8::/32", "2001:db8:1::/48", "192.0.2.0/24", "203.0.113.7/32"))
-	for _, c := range []struct {
-		addr string
-		want bool
-	}{
-		{"2001:db8:1::1", true}, {"2001:db8:ffff::1", true}, {"2001:db9::1", false},
-		{"192.0.2.255", true}, {"192.0.3.0", false}, {"203.0.113.7", true}, {"203.0.113.8", false}, {"::", false},
-	} {
-		if got := set.contains(netip.MustParseAddr(c.addr)); got != c.want {
-			t.Errorf("%s in the set: %t, want %t", c.addr, got, c.want)
-		}
-	}
-	if set.contains(netip.Addr{}) {
-		t.Error("the zero address is in the set")
-	}
-	if !slices.Equal(set.lengths[1], []int{48, 32}) {
-		t.Errorf("lengths %v, want the longest first", set.lengths[1])
 	}
 }
 

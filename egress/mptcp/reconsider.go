@@ -4,10 +4,12 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"hikyaku/egress/prefixmap"
 )
 
-// reconsidering is for which clients the Router's answers have changed. It has a lock
-// of its own, so that who says so never waits for the Manager.
+// reconsidering has the clients for which the Router's answers have changed. It has a lock
+// of its own, so that its callers never wait for the Manager.
 type reconsidering struct {
 	mu       sync.Mutex
 	prefixes []netip.Prefix
@@ -50,7 +52,7 @@ func (r *reconsidering) wait() time.Duration {
 }
 
 // take returns what is to be reconsidered, with a nil set for all.
-func (r *reconsidering) take() (clients *prefixMap[struct{}], due bool) {
+func (r *reconsidering) take() (clients *prefixmap.Map[struct{}], due bool) {
 	if r.wait() > 0 {
 		return nil, false
 	}
@@ -59,7 +61,7 @@ func (r *reconsidering) take() (clients *prefixMap[struct{}], due bool) {
 	r.prefixes, r.all = nil, false
 	r.mu.Unlock()
 	if !all {
-		clients = newPrefixSet(prefixes)
+		clients = prefixmap.NewSet(prefixes)
 	}
 	return clients, true
 }

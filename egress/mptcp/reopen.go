@@ -21,7 +21,7 @@ const (
 // last is not what connections have. See [TakeBack].
 var ErrLost = errors.New("MPTCP connections could not be managed to the end")
 
-// namespaceID tells network namespaces apart while they live.
+// namespaceID identifies a network namespace while it lives.
 type namespaceID struct{ device, inode uint64 }
 
 func namespaceOfThread() (namespaceID, error) {
@@ -73,8 +73,9 @@ func openKernel(home namespaceID) (eventSource, commander, error) {
 	return listener, kernel, nil
 }
 
-// lose ends what is not to be relied on any more. Until it is opened anew,
-// connections are left as they are, and what is told and set is only remembered.
+// lose closes the kernel's connections to the Manager, which are not reliable any more.
+// Until they are opened anew, MPTCP connections are left as they are, and settings and
+// hints are only remembered.
 func (m *Manager) lose(cause error) {
 	m.log.Error("MPTCP connections are not managed for now", "error", cause)
 	m.troubles.lose(cause)
@@ -84,7 +85,7 @@ func (m *Manager) lose(cause error) {
 	m.kernel = nil
 }
 
-// reopen tries to go on, and tells whether it does.
+// reopen tries to go on, and reports whether it does.
 func (m *Manager) reopen() bool {
 	source, kernel, err := m.open()
 	if err == nil {

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"hikyaku/egress/prefixmap"
 )
 
 // This file is the Manager's hands: all of it runs with m.mu held.
@@ -15,7 +17,7 @@ func (m *Manager) decide(c *Connection, routes Routes) Decision {
 	if m.policy == nil {
 		return Decision{Reason: "no policy"}
 	}
-	routes.Avoid = slices.Concat(routes.Avoid, c.Told.Avoid)
+	routes.Avoid = slices.Concat(routes.Avoid, c.Hint.Avoid)
 	return m.cfg.Bounds.announce(c, m.policy.Decide(c, m.paths, routes))
 }
 
@@ -38,7 +40,7 @@ func (m *Manager) settle(c *Connection, now time.Time) {
 	routes := m.routes(c.Client())
 	c.initial.follow(routes.Best, m.paths, now)
 	d := m.decide(c, routes)
-	if until := c.awaitsWord(d, now); !until.IsZero() {
+	if until := c.awaitsHint(d, now); !until.IsZero() {
 		c.commands.due = until
 		m.noteDue(c)
 		return
@@ -80,7 +82,7 @@ func (m *Manager) logFailure(cmd Command, c *Connection, err error, now time.Tim
 }
 
 // settleAll settles all connections, or those whose client is in the set.
-func (m *Manager) settleAll(clients *prefixMap[struct{}]) {
+func (m *Manager) settleAll(clients *prefixmap.Map[struct{}]) {
 	now := time.Now()
 	which := maps.Values(m.conns.byToken)
 	if clients != nil {
@@ -126,7 +128,7 @@ func (m *Manager) readAnnounced(c *Connection) error {
 	return nil
 }
 
-// retryApart is how far apart connections are looked at of which something is due.
+// retryApart is the time between checks of connections with something due.
 // Where thousands close in a second, each has its own time, and all are walked.
 const retryApart = 50 * time.Millisecond
 

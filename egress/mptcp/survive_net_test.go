@@ -24,7 +24,7 @@ func TestManagerSurvivesItsRestart(t *testing.T) {
 	m, stop := l.manage(cfg)
 	listener := l.listen()
 	s := l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
-	m.TellByAddress(s.local(), s.remote(), Told{Class: "bulk"})
+	m.SetHintByAddress(s.local(), s.remote(), Hint{Class: "bulk"})
 	netnstest.Eventually(t, "both paths are joined", func() bool { return len(on(m, epeB)) == 1 && len(on(m, epeC)) == 1 })
 	before := m.Connections()[0]
 	stop()
@@ -42,8 +42,8 @@ func TestManagerSurvivesItsRestart(t *testing.T) {
 		t.Errorf("a restart with nothing changed gave commands: %v", commands)
 	}
 
-	m.TellByAddress(s.local(), s.remote(), Told{Class: "bulk"})
-	m.Tell(find(t, m, alone).Token, Told{Class: "bulk"})
+	m.SetHintByAddress(s.local(), s.remote(), Hint{Class: "bulk"})
+	m.SetHint(find(t, m, alone).Token, Hint{Class: "bulk"})
 	netnstest.Eventually(t, "a connection from the time without a Manager is joined", func() bool { return len(find(t, m, alone).Subflows) == 3 })
 	must(t, m.SetPaths(labPaths(PathUp, PathDown, PathUp)))
 	if got := find(t, m, s); len(got.Subflows) != 2 || len(got.Announced) != 1 {
@@ -167,7 +167,7 @@ func TestSubflowThatTheClientLostComesBack(t *testing.T) {
 }
 
 // The client's side of the user-space path manager: it opens a subflow to an
-// address that it was told.
+// address that was announced to it.
 func TestCreateSubflow(t *testing.T) {
 	l := newLab(t)
 	m, _ := l.manage(Config{
@@ -176,16 +176,16 @@ func TestCreateSubflow(t *testing.T) {
 	l.client.Do(func() { must(t, Settings{PathManager: UserSpace, AddAddrTimeout: 1}.Apply()) })
 	events := l.observe(l.client)
 	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
-	netnstest.Eventually(t, "the client was told", func() bool { return len(events.all(EventAnnounced)) == 1 })
-	told := events.all(EventAnnounced)[0]
-	if told.Remote.Addr() != epeB || told.Token != events.tokenOf(s) {
-		t.Fatalf("the client was told %+v, want %s", told.Event, epeB)
+	netnstest.Eventually(t, "an address was announced to the client", func() bool { return len(events.all(EventAnnounced)) == 1 })
+	announced := events.all(EventAnnounced)[0]
+	if announced.Remote.Addr() != epeB || announced.Token != events.tokenOf(s) {
+		t.Fatalf("%+v was announced to the client, want %s", announced.Event, epeB)
 	}
 	if len(on(m, epeB)) != 0 {
 		t.Fatal("the client joined of itself; the test proves nothing")
 	}
 	cmd := Command{
-		Kind: CreateSubflow, Token: told.Token, ID: 1,
+		Kind: CreateSubflow, Token: announced.Token, ID: 1,
 		Local: netip.AddrPortFrom(netip.MustParseAddr("2001:db8:c::1"), 0), Remote: netip.AddrPortFrom(epeB, 8080),
 	}
 	l.client.Do(func() {
@@ -254,7 +254,7 @@ func TestInitialSubflowOnAPathThatGoesDown(t *testing.T) {
 	netnstest.Eventually(t, "path b carries data", func() bool { return l.sent("b")-before > 100<<10 })
 }
 
-// After a crash nobody may be left to manage connections: what they were told of the
+// After a crash nobody may be left to manage connections: what was announced to them of the
 // paths must not outlive these.
 func TestTakeBack(t *testing.T) {
 	l := newLab(t)
@@ -269,10 +269,12 @@ func TestTakeBack(t *testing.T) {
 		must(t, SysctlPathManager.Write(int(InKernel)))
 		must(t, TakeBack(nil))
 	})
-	if left := l.subflows(); len(left) != 1 || left[0].Local.Addr() != m.Connections()[0].Local.Addr() {
-		t.Errorf("the connection has %+v, want its initial subflow alone", left)
-	}
-	netnstest.Eventually(t, "the client was told", func() bool { return len(clientEvents.all(EventRemoved)) == 2 })
+	// The kernel reports closed subflows for a moment still.
+	netnstest.Eventually(t, "the connection has its initial subflow alone", func() bool {
+		left := l.subflows()
+		return len(left) == 1 && left[0].Local.Addr() == m.Connections()[0].Local.Addr()
+	})
+	netnstest.Eventually(t, "the addresses were withdrawn at the client", func() bool { return len(clientEvents.all(EventRemoved)) == 2 })
 	s.flow()
 	netnstest.Eventually(t, "data arrive", func() bool { return s.received.Load() > 1<<20 })
 }
@@ -314,7 +316,7 @@ func TestManagerOpensTheKernelAnew(t *testing.T) {
 	netnstest.Eventually(t, "the loss is a problem", func() bool { return len(m.Problems()) == 1 })
 	netnstest.Eventually(t, "the kernel is followed again", func() bool { return len(m.Problems()) == 0 })
 	after := find(t, m, s)
-	before.Adopted = true // for compareAdopted; what was told is known still
+	before.Adopted = true // for compareAdopted; its hint is known still
 	after.Adopted = true
 	compareAdopted(t, after, before)
 	other := l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")

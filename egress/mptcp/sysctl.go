@@ -34,7 +34,7 @@ type Settings struct {
 	// stuck for more than 30 s when its path went silent (6.18), for the kernel
 	// then finds no alternative: it counts the idle subflow's time-outs, too.
 	// A silent loss costs 200 to 860 ms, as MPTCP's own timer never waits less
-	// than 200 ms; to be faster, tell the Manager by [Routes].Avoid.
+	// than 200 ms; to be faster, set [Routes].Avoid.
 	StaleLossCount int
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // troubles are what a Manager cannot do at present. They have a lock of their own:
-// who asks may hold what the [Router] needs, while the Manager asks that.
+// a caller may hold a lock that the [Router] needs, while the Manager asks the Router.
 type troubles struct {
 	mu sync.Mutex
 	// full: connections were refused for the bound, and there has not been room since.
@@ -24,7 +24,7 @@ func (t *troubles) lose(cause error) {
 	t.lost = cause
 }
 
-// refuse notes a connection beyond the bound, and tells whether it is the first.
+// refuse notes a connection beyond the bound, and reports whether it is the first.
 func (t *troubles) refuse(bound, connections int) (first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -47,7 +47,7 @@ func (t *troubles) room(connections int) {
 	}
 }
 
-// Problems says in words what the Manager cannot do at present. Unlike other
+// Problems describes what the Manager cannot do at present. Unlike other
 // methods it may be called with a lock held that the Router takes.
 func (m *Manager) Problems() []string {
 	t := &m.troubles

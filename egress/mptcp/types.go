@@ -15,7 +15,7 @@ type Token uint32
 // String formats the token as `ss` and `ip mptcp monitor` do.
 func (t Token) String() string { return fmt.Sprintf("%08x", uint32(t)) }
 
-// Announcement is an address which the peer was told of by ADD_ADDR
+// Announcement is an address that was announced to the peer by ADD_ADDR
 // (RFC 8684 §3.4.1).
 type Announcement struct {
 	// ID is the address ID, 1 to 255; 0 is the initial subflow's address.
@@ -47,7 +47,7 @@ type Subflow struct {
 	confirmed bool
 }
 
-// Connection is what is known of one MPTCP connection.
+// Connection is the state of one MPTCP connection.
 type Connection struct {
 	Token Token
 	// Local and Remote are those of the initial subflow, which may be gone.
@@ -57,30 +57,30 @@ type Connection struct {
 	// Established: the fourth packet of the handshake or data were seen, so
 	// that the peer can join (RFC 8684 §3.1).
 	Established bool
-	// Told is what [Manager.Tell] was told last.
-	Told Told
-	// Adopted: it was there before this Manager, so what an earlier one was told
-	// is unknown. Ends when something is told.
+	// Hint is the last one of [Manager.SetHint].
+	Hint Hint
+	// Adopted: it was there before this Manager, so the hint that an earlier one had is
+	// unknown. Ends with the first hint.
 	Adopted  bool
 	Since    time.Time
 	Subflows []Subflow
-	// Announced holds what the peer was told and has not been taken back.
+	// Announced holds the addresses announced to the peer and not withdrawn since.
 	Announced []Announcement
 
 	// known keeps IDs of addresses that were taken back: RM_ADDR is not
 	// reliable (RFC 8684 §3.4.2), so an ID must not come to mean another address.
 	known   map[netip.Addr]uint8
 	initial initialWay
-	// isTold: something was told of it, by [Manager.Tell].
-	isTold bool
+	// hinted: a hint was set, by [Manager.SetHint].
+	hinted bool
 	// unmanaged: it began under the in-kernel path manager, which keeps it.
 	unmanaged bool
 	commands  retryState
 	renewals  map[netip.Addr]*retryState
 }
 
-// Told is what the server program knows of a connection and the kernel does not.
-type Told struct {
+// Hint is what the server program knows of a connection, and the kernel does not.
+type Hint struct {
 	// Class is that of its content, or "".
 	Class string
 	// Plain: it gains nothing by several paths. Only a rule that leaves the mode
@@ -90,8 +90,8 @@ type Told struct {
 	Avoid []string
 }
 
-func (t Told) equal(other Told) bool {
-	return t.Class == other.Class && t.Plain == other.Plain && slices.Equal(t.Avoid, other.Avoid)
+func (h Hint) equal(other Hint) bool {
+	return h.Class == other.Class && h.Plain == other.Plain && slices.Equal(h.Avoid, other.Avoid)
 }
 
 // Client is the client's address, never IPv4-mapped.
@@ -130,7 +130,7 @@ type Path struct {
 	Addresses []netip.Addr
 	State     PathState
 	// Backup: the in-kernel path manager uses it only while there is no other. A
-	// [Policy] has its own word on that, see [PathUse].
+	// [Policy] decides that itself, see [PathUse].
 	Backup bool
 }
 

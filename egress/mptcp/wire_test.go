@@ -78,8 +78,8 @@ func TestParseEvent(t *testing.T) {
 	}
 }
 
-// Whatever comes, the state must hold together: this is all that the kernel
-// tells the Manager.
+// Whatever comes, the state must hold together: events are all that the
+// Manager gets from the kernel.
 func FuzzParseEvent(f *testing.F) {
 	for _, e := range []Event{created, settled, joinB, lostB, {Kind: EventClosed, Token: 1}} {
 		f.Add(uint8(e.Kind), encodeEvent(f, e))

@@ -20,7 +20,7 @@ type Pool struct {
 type entry struct {
 	nexthop kernel.Nexthop
 	users   int
-	// placed is set once the caller was told to put it into the kernel.
+	// placed is set once the caller has been asked to put it into the kernel.
 	placed bool
 }
 
@@ -64,7 +64,7 @@ func (p *Pool) Acquire(n kernel.Nexthop) (object kernel.Nexthop, placed bool) {
 // Find returns the number of the object with this content, 0 when there is none.
 func (p *Pool) Find(n kernel.Nexthop) kernel.NexthopID { return p.byContent[content(n)] }
 
-// Use adds a user to a known object, and tells whether it is one.
+// Use adds a user to a known object, and reports whether it is one.
 func (p *Pool) Use(id kernel.NexthopID) bool {
 	e, ok := p.byID[id]
 	if ok {
@@ -74,7 +74,7 @@ func (p *Pool) Use(id kernel.NexthopID) bool {
 }
 
 // Release takes a user away. When it was the last one the object is forgotten, and
-// gone tells to remove it from the kernel.
+// gone asks for its removal from the kernel.
 func (p *Pool) Release(id kernel.NexthopID) (n kernel.Nexthop, gone bool) {
 	e, ok := p.byID[id]
 	if !ok {

@@ -9,27 +9,30 @@ import (
 
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
+	"hikyaku/egress/speaker/session"
+	"hikyaku/egress/speaker/vpn"
+	"hikyaku/egress/speaker/wire"
 )
 
-// dispatcher turns what GoBGP reports into events. One goroutine alone touches
-// sessions and the VPN table, so neither has a lock; others post work to it.
+// dispatcher turns reports of sessions into events. One goroutine alone touches
+// neighbours' states and the VPN table, so neither has a lock; others post work to it.
 //
 // GoBGP reports a lost session only after it has withdrawn all its routes, a
-// second later for 200,000. The dispatcher hears of the loss at once through the
-// log hook, says so, and drops what still comes of the dead session.
+// second later for 200,000. The dispatcher learns of the loss at once through the
+// log hook, reports it, and drops later reports of the dead session.
 type dispatcher struct {
 	config  Config
 	events  chan Event
 	reports chan report // from GoBGP's watcher, in order
 	inbox   *inbox      // everything else, goes before reports
 
-	sessions map[netip.Addr]*session
-	vpn      *vpnTable
+	sessions map[netip.Addr]*peerState
+	vpn      *vpn.Table
 	// lastRoute is lastHandle's in the last event, nil at the beginning.
 	lastHandle unique.Handle[VPNRoute]
 	lastRoute  *VPNRoute
-	// patience numbers the waits for a lost reflector; waiting tells whether the
-	// last one still runs.
+	// patience numbers the waits for a lost reflector; waiting: the last one still runs.
 	patience int
 	waiting  bool
 }
@@ -40,42 +43,42 @@ type report struct {
 	best  []*apiutil.Path
 	eor   *apiutil.Path
 	peer  *apiutil.WatchEventMessage_PeerEvent
-	// session is from a session of ours.
+	// session is from a session of package session.
 	session *sessionReport
 }
 
-// sessionReport is what a session of ours says; exactly one field is set besides the
-// address.
+// sessionReport is a report of a session of package session; exactly one field is set
+// besides the address.
 type sessionReport struct {
 	address netip.Addr
 	up      *PeerUp
-	update  *routeUpdate
+	update  *wire.Update
 	// none is why there was no session.
 	none string
 	// down is why the session ended.
-	down ending
+	down session.End
 }
 
-// session is what is known of one neighbour.
-type session struct {
+// peerState is the state of one neighbour.
+type peerState struct {
 	neighbor Neighbor
-	// up is what the reader of events was told.
+	// up is the state that the last event reported.
 	up bool
-	// established is what GoBGP's reports said last.
+	// established is the state in GoBGP's last report.
 	established bool
-	// hookLead is how many ends of sessions the hook told of before GoBGP's
-	// reports did. Above zero the reports still concern a dead session.
+	// hookLead is how many ends of sessions the hook has reported ahead of GoBGP's
+	// watcher. Above zero the watcher's reports still concern a dead session.
 	hookLead int
 	// number counts sessions, so that a deadline knows its own.
 	number   int
 	families []Family
-	ended    []Family // families whose End-of-RIB was reported
-	end      ending   // of the last session
+	ended    []Family    // families whose End-of-RIB was reported
+	end      session.End // of the last session
 	faults   faultLog
 }
 
-func newSession(n Neighbor, c Config) *session {
-	return &session{neighbor: n, faults: faultLog{log: n.logger(c)}}
+func newPeerState(n Neighbor, c Config) *peerState {
+	return &peerState{neighbor: n, faults: faultLog{log: c.loggerOf(n)}}
 }
 
 func newDispatcher(config Config) *dispatcher {
@@ -84,8 +87,8 @@ func newDispatcher(config Config) *dispatcher {
 		events:   make(chan Event, 64),
 		reports:  make(chan report),
 		inbox:    newInbox(),
-		sessions: make(map[netip.Addr]*session),
-		vpn:      newVPNTable(),
+		sessions: make(map[netip.Addr]*peerState),
+		vpn:      vpn.NewTable(),
 	}
 }
 
@@ -140,8 +143,8 @@ func (d *dispatcher) sessionReported(ctx context.Context, r *sessionReport) {
 		d.emit(ctx, NoSession{Peer: s.neighbor.Name, Reason: r.none})
 	case r.update != nil && !s.up: // of a session that has just ended
 	case r.update != nil:
-		if len(r.update.faults) > 0 {
-			d.faulty(ctx, s, r.update.faults)
+		if len(r.update.Faults) > 0 {
+			d.faulty(ctx, s, r.update.Faults)
 		}
 		if s.reflects(d.config.AS) {
 			d.updated(ctx, s, r.update)
@@ -154,8 +157,8 @@ func (d *dispatcher) sessionReported(ctx context.Context, r *sessionReport) {
 	}
 }
 
-// sessionEnded is the hook's news.
-func (d *dispatcher) sessionEnded(ctx context.Context, address netip.Addr, why ending) {
+// sessionEnded takes the hook's report of an end.
+func (d *dispatcher) sessionEnded(ctx context.Context, address netip.Addr, why session.End) {
 	s := d.sessions[address]
 	if s == nil {
 		return
@@ -182,7 +185,7 @@ func (d *dispatcher) stateChanged(ctx context.Context, e *apiutil.WatchEventMess
 				AS:           e.Peer.State.PeerASN,
 				RouterID:     e.Peer.State.RouterID,
 				LocalAddress: e.Peer.Transport.LocalAddress,
-				Families:     sharedFamilies(s.neighbor.Families, e.Peer.State.RemoteCap),
+				Families:     wire.SharedFamilies(s.neighbor.Families, e.Peer.State.RemoteCap),
 			})
 		}
 		return
@@ -197,13 +200,13 @@ func (d *dispatcher) stateChanged(ctx context.Context, e *apiutil.WatchEventMess
 	}
 }
 
-func (d *dispatcher) up(ctx context.Context, s *session, up PeerUp) {
+func (d *dispatcher) up(ctx context.Context, s *peerState, up PeerUp) {
 	s.up = true
 	s.number++
 	s.ended = nil
 	s.families = up.Families
 	if s.reflects(d.config.AS) {
-		d.vpn.up(s.neighbor.Name)
+		d.vpn.Up(s.neighbor.Name)
 	}
 	d.emit(ctx, up)
 	number := s.number
@@ -216,14 +219,14 @@ func (d *dispatcher) up(ctx context.Context, s *session, up PeerUp) {
 	})
 }
 
-func (d *dispatcher) down(ctx context.Context, s *session) {
+func (d *dispatcher) down(ctx context.Context, s *peerState) {
 	if !s.up {
 		return
 	}
 	s.up = false
-	d.emit(ctx, PeerDown{Peer: s.neighbor.Name, Cause: s.end.cause, Reason: s.end.reason})
+	d.emit(ctx, PeerDown{Peer: s.neighbor.Name, Cause: s.end.Cause, Reason: s.end.Reason})
 	if s.reflects(d.config.AS) {
-		d.emitVPN(ctx, d.vpn.down(s.neighbor.Name))
+		d.emitVPN(ctx, d.vpn.Down(s.neighbor.Name))
 		d.waitForReflectors(ctx)
 	}
 }
@@ -231,7 +234,7 @@ func (d *dispatcher) down(ctx context.Context, s *session) {
 // waitForReflectors starts the time for which stale routes stay. A reflector
 // that comes and goes without ever being in sync does not prolong it.
 func (d *dispatcher) waitForReflectors(ctx context.Context) {
-	if d.waiting || !d.vpn.hasStale() {
+	if d.waiting || !d.vpn.HasStale() {
 		return
 	}
 	d.waiting = true
@@ -240,36 +243,36 @@ func (d *dispatcher) waitForReflectors(ctx context.Context) {
 	d.after(d.config.StaleTime, func(ctx context.Context) {
 		if d.waiting && d.patience == number {
 			d.waiting = false
-			d.emitVPN(ctx, d.vpn.expire())
+			d.emitVPN(ctx, d.vpn.Expire())
 		}
 	})
 }
 
-// reflects tells whether the neighbour is in our own AS.
-func (s *session) reflects(ownAS uint32) bool { return s.neighbor.AS == ownAS }
+// reflects reports whether the neighbour is in our own AS.
+func (s *peerState) reflects(ownAS uint32) bool { return s.neighbor.AS == ownAS }
 
-// alive tells whether a report of this address is of a session that still lives.
-func (d *dispatcher) alive(address netip.Addr) (*session, bool) {
+// alive reports whether a report of this address is of a session that still lives.
+func (d *dispatcher) alive(address netip.Addr) (*peerState, bool) {
 	s := d.sessions[address]
 	return s, s != nil && s.up && s.hookLead <= 0
 }
 
 func (d *dispatcher) endOfRIB(ctx context.Context, eor *apiutil.Path) {
 	if s, ok := d.alive(eor.PeerAddress); ok {
-		if f, known := familyFromGoBGP(eor.Family); known {
+		if f, known := wire.FamilyFromGoBGP(eor.Family); known {
 			d.familyEnded(ctx, s, f, false)
 		}
 	}
 }
 
-func (d *dispatcher) familyEnded(ctx context.Context, s *session, f Family, implied bool) {
+func (d *dispatcher) familyEnded(ctx context.Context, s *peerState, f Family, implied bool) {
 	if slices.Contains(s.ended, f) {
 		return
 	}
 	s.ended = append(s.ended, f)
 	if f.VPN() && !slices.ContainsFunc(s.families, func(f Family) bool { return f.VPN() && !slices.Contains(s.ended, f) }) {
 		d.waiting = false
-		d.emitVPN(ctx, d.vpn.synced(s.neighbor.Name))
+		d.emitVPN(ctx, d.vpn.Synced(s.neighbor.Name))
 	}
 	d.emit(ctx, EndOfRIB{Peer: s.neighbor.Name, Family: f, Implied: implied})
 }
@@ -279,7 +282,7 @@ func (d *dispatcher) after(wait time.Duration, f func(context.Context)) {
 	time.AfterFunc(wait, func() { d.inbox.post(f) })
 }
 
-// forget ends what a removed neighbour had.
+// forget removes a neighbour's state and routes.
 func (d *dispatcher) forget(ctx context.Context, address netip.Addr) {
 	s := d.sessions[address]
 	if s == nil {
@@ -288,30 +291,7 @@ func (d *dispatcher) forget(ctx context.Context, address netip.Addr) {
 	s.end = endRemoved
 	d.down(ctx, s)
 	if s.reflects(d.config.AS) {
-		d.emitVPN(ctx, d.vpn.forget(s.neighbor.Name))
+		d.emitVPN(ctx, d.vpn.Forget(s.neighbor.Name))
 	}
 	delete(d.sessions, address)
-}
-
-// sharedFamilies are those of ours that the neighbour offered, too. A neighbour
-// without any multiprotocol capability speaks IPv4 unicast (RFC 4760 §8).
-func sharedFamilies(ours []Family, capabilities []bgp.ParameterCapabilityInterface) []Family {
-	var theirs []Family
-	for _, c := range capabilities {
-		if mp, ok := c.(*bgp.CapMultiProtocol); ok {
-			if f, known := familyFromGoBGP(mp.CapValue); known {
-				theirs = append(theirs, f)
-			}
-		}
-	}
-	if len(theirs) == 0 {
-		theirs = []Family{IPv4Unicast}
-	}
-	var shared []Family
-	for _, f := range ours {
-		if slices.Contains(theirs, f) {
-			shared = append(shared, f)
-		}
-	}
-	return shared
 }

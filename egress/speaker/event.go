@@ -1,19 +1,18 @@
 package speaker
 
 import (
-	"encoding/binary"
 	"net/netip"
 
 	"hikyaku/egress/srv6"
 )
 
 // Event is one of the types below. Events of one neighbour come in the order in
-// which they happened, except that [PeerDown] overtakes what is still waiting
-// from the session that ended; that is then dropped.
+// which they happened, except that [PeerDown] overtakes events of the ended session that
+// still wait; those are then dropped.
 type Event interface{ event() }
 
-// PeerUp says that a session is established. Nothing is known of the peer's
-// routes yet; what an earlier session announced is void.
+// PeerUp says that a session is established. None of the peer's routes are known yet; those
+// of an earlier session are void.
 type PeerUp struct {
 	Peer     string
 	Address  netip.Addr
@@ -58,8 +57,8 @@ type Withdrawn struct {
 }
 
 // Faulty says that path attributes of an UPDATE were malformed (RFC 7606). It comes
-// before what becomes of the UPDATE's routes, and for sessions of our own alone. Of an
-// UPDATE that ends its session there is none: see [EndUpdateError].
+// before the events of the UPDATE's routes, and only for sessions that we open. An UPDATE
+// that ends its session has none: see [EndUpdateError].
 type Faulty struct {
 	Peer string
 	// Withdrawn and Discarded count the attributes for which routes are taken as
@@ -77,7 +76,7 @@ type EndOfRIB struct {
 }
 
 // VPNLearned says that VPN routes are new or changed. It is the merged view of
-// all reflectors, and comes once however many of them say the same.
+// all reflectors, and comes once however many of them announce the same.
 type VPNLearned struct {
 	RD       srv6.RouteDistinguisher
 	Prefixes []netip.Prefix
@@ -102,8 +101,8 @@ type BestPath struct {
 	Attributes *Attributes
 }
 
-// NoSession says why an attempt to open a session has failed. It comes when that is not
-// what the attempt before has failed for, and only for sessions that are ours.
+// NoSession says why an attempt to open a session has failed. It comes when the reason is
+// another one than that of the attempt before, and only for sessions that we open.
 type NoSession struct {
 	Peer   string
 	Reason string
@@ -120,41 +119,3 @@ func (EndOfRIB) event()       {}
 func (VPNLearned) event()     {}
 func (VPNWithdrawn) event()   {}
 func (BestPath) event()       {}
-
-// VPNRoute is what is announced about a VPN prefix. Two can be compared with ==.
-type VPNRoute struct {
-	// Service is the SID to send to.
-	Service srv6.Service
-	// Attributes are the BGP attributes, as the border's peer gave them.
-	Attributes Attributes
-	targets    string
-}
-
-// NewVPNRoute returns a route with the given targets.
-func NewVPNRoute(service srv6.Service, attributes Attributes, targets ...srv6.RouteTarget) VPNRoute {
-	b := make([]byte, 0, 8*len(targets))
-	for _, t := range targets {
-		b = append(b, t[:]...)
-	}
-	return VPNRoute{Service: service, Attributes: attributes, targets: string(b)}
-}
-
-// Targets returns the route targets in the order of the attribute.
-func (r VPNRoute) Targets() []srv6.RouteTarget {
-	targets := make([]srv6.RouteTarget, 0, len(r.targets)/8)
-	for t := r.targets; len(t) >= 8; t = t[8:] {
-		targets = append(targets, srv6.RouteTarget([]byte(t[:8])))
-	}
-	return targets
-}
-
-// HasTarget tells whether rt is among the route's targets.
-func (r VPNRoute) HasTarget(rt srv6.RouteTarget) bool {
-	want := binary.BigEndian.Uint64(rt[:])
-	for t := r.targets; len(t) >= 8; t = t[8:] {
-		if binary.BigEndian.Uint64([]byte(t[:8])) == want {
-			return true
-		}
-	}
-	return false
-}

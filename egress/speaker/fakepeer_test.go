@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"hikyaku/egress/speaker/bgptest"
+
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 )
 
@@ -25,7 +27,7 @@ type fakePeer struct {
 
 	// observe, when set, gets the updates instead of the list.
 	observe func(*bgp.BGPUpdate)
-	// capabilities are offered besides the usual ones.
+	// capabilities are offered besides multiprotocol and AS numbers of four bytes.
 	capabilities []bgp.ParameterCapabilityInterface
 	// opened is the speaker's OPEN.
 	opened *bgp.BGPOpen
@@ -33,9 +35,9 @@ type fakePeer struct {
 	mu      sync.Mutex
 	updates []*bgp.BGPUpdate
 	closed  bool
-	// lastWord is the NOTIFICATION that came, if any.
-	lastWord *bgp.BGPNotification
-	changed  chan struct{} // has a value when updates or closed changed
+	// notification is the NOTIFICATION that came, if any.
+	notification *bgp.BGPNotification
+	changed      chan struct{} // has a value when updates or closed changed
 }
 
 // dialPeer connects from local to a passive speaker until it is accepted.
@@ -152,7 +154,7 @@ func (p *fakePeer) receive() {
 		} else if u, ok := m.Body.(*bgp.BGPUpdate); ok {
 			p.updates = append(p.updates, u)
 		} else if n, ok := m.Body.(*bgp.BGPNotification); ok {
-			p.lastWord = n
+			p.notification = n
 		}
 		p.mu.Unlock()
 		select {
@@ -233,74 +235,9 @@ func (p *fakePeer) received() map[netip.Prefix]bool {
 	defer p.mu.Unlock()
 	got := make(map[netip.Prefix]bool)
 	for _, u := range p.updates {
-		for _, prefix := range announcedPrefixes(u) {
+		for _, prefix := range bgptest.Announced(u) {
 			got[prefix] = true
 		}
 	}
 	return got
-}
-
-func announcedPrefixes(u *bgp.BGPUpdate) []netip.Prefix {
-	nlris := u.NLRI
-	for _, a := range u.PathAttributes {
-		if mp, ok := a.(*bgp.PathAttributeMpReachNLRI); ok {
-			nlris = append(nlris, mp.Value...)
-		}
-	}
-	return prefixesOf(nlris)
-}
-
-func withdrawnPrefixes(u *bgp.BGPUpdate) []netip.Prefix {
-	nlris := u.WithdrawnRoutes
-	for _, a := range u.PathAttributes {
-		if mp, ok := a.(*bgp.PathAttributeMpUnreachNLRI); ok {
-			nlris = append(nlris, mp.Value...)
-		}
-	}
-	return prefixesOf(nlris)
-}
-
-func prefixesOf(nlris []bgp.PathNLRI) []netip.Prefix {
-	var prefixes []netip.Prefix
-	for _, n := range nlris {
-		if prefix, ok := unicastPrefix(n.NLRI); ok {
-			prefixes = append(prefixes, prefix)
-		} else if _, prefix, ok := vpnNLRI(n.NLRI); ok {
-			prefixes = append(prefixes, prefix)
-		}
-	}
-	return prefixes
-}
-
-// announce6 is an UPDATE for IPv6 prefixes, with further attributes if given.
-func announce6(t testing.TB, path []uint32, prefixes []netip.Prefix, more ...bgp.PathAttributeInterface) *bgp.BGPMessage {
-	t.Helper()
-	reach, err := bgp.NewPathAttributeMpReachNLRI(bgp.RF_IPv6_UC, pathNLRIs(t, prefixes), netip.MustParseAddr("2001:db8:ffff::1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	attrs := append(Attributes{ASPath: NewASPath(path...)}.gobgp(), more...)
-	return bgp.NewBGPUpdateMessage(nil, append(attrs, reach), nil)
-}
-
-func withdraw6(t testing.TB, prefixes ...netip.Prefix) *bgp.BGPMessage {
-	t.Helper()
-	unreach, err := bgp.NewPathAttributeMpUnreachNLRI(bgp.RF_IPv6_UC, pathNLRIs(t, prefixes))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bgp.NewBGPUpdateMessage(nil, []bgp.PathAttributeInterface{unreach}, nil)
-}
-
-func pathNLRIs(t testing.TB, prefixes []netip.Prefix) []bgp.PathNLRI {
-	t.Helper()
-	list := make([]bgp.PathNLRI, 0, len(prefixes))
-	for _, p := range prefixes {
-		nlri, err := bgp.NewIPAddrPrefix(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, bgp.PathNLRI{NLRI: nlri})
-	}
-	return list
 }

@@ -16,7 +16,7 @@ type fakeReflector struct {
 	as       uint32
 	listener net.Listener
 	at       netip.AddrPort
-	// capabilities are offered besides the usual ones.
+	// capabilities are offered besides multiprotocol and AS numbers of four bytes.
 	capabilities []bgp.ParameterCapabilityInterface
 }
 

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
-	"time"
 
 	"github.com/osrg/gobgp/v4/api"
+
+	"hikyaku/egress/speaker/wire"
 )
 
 // Names of GoBGP's policy objects.
@@ -46,17 +47,17 @@ func peerConfig(n Neighbor) *api.Peer {
 		},
 		Transport: &api.Transport{PassiveMode: n.Passive, RemotePort: uint32(n.Port)},
 		Timers: &api.Timers{Config: &api.TimersConfig{
-			ConnectRetry:           seconds(n.ConnectRetry),
-			HoldTime:               seconds(n.HoldTime),
-			KeepaliveInterval:      max(seconds(n.HoldTime)/3, 1),
+			ConnectRetry:           wire.Seconds(n.ConnectRetry),
+			HoldTime:               wire.Seconds(n.HoldTime),
+			KeepaliveInterval:      max(wire.Seconds(n.HoldTime)/3, 1),
 			IdleHoldTimeAfterReset: 5,
 		}},
 		// A capability without families asks for the End-of-RIB only (RFC 4724 §4).
 		GracefulRestart: &api.GracefulRestart{
 			Enabled:         true,
-			RestartTime:     uint32(seconds(n.GracefulRestart)),
+			RestartTime:     uint32(wire.Seconds(n.GracefulRestart)),
 			HelperOnly:      n.GracefulRestart == 0,
-			DeferralTime:    uint32(max(seconds(n.GracefulRestart)/2, 1)),
+			DeferralTime:    uint32(max(wire.Seconds(n.GracefulRestart)/2, 1)),
 			LocalRestarting: n.Restarting && n.GracefulRestart > 0,
 		},
 	}
@@ -71,17 +72,15 @@ func peerConfig(n Neighbor) *api.Peer {
 	}
 	for _, f := range n.Families {
 		peer.AfiSafis = append(peer.AfiSafis, &api.AfiSafi{
-			Config:            &api.AfiSafiConfig{Family: f.api(), Enabled: true},
+			Config:            &api.AfiSafiConfig{Family: familyAPI(f), Enabled: true},
 			MpGracefulRestart: &api.MpGracefulRestart{Config: &api.MpGracefulRestartConfig{Enabled: n.GracefulRestart > 0}},
 		})
 	}
 	return peer
 }
 
-func seconds(d time.Duration) uint64 { return uint64((d + time.Second - 1) / time.Second) }
-
-func (f Family) api() *api.Family {
-	g := f.gobgp()
+func familyAPI(f Family) *api.Family {
+	g := f.GoBGP()
 	return &api.Family{Afi: api.Family_Afi(g.Afi()), Safi: api.Family_Safi(g.Safi())}
 }
 
@@ -167,4 +166,4 @@ func action(a api.RouteAction) *api.Actions { return &api.Actions{RouteAction: a
 
 func matchAny(set string) *api.MatchSet { return &api.MatchSet{Type: api.MatchSet_TYPE_ANY, Name: set} }
 
-func unicast() []*api.Family { return []*api.Family{IPv4Unicast.api(), IPv6Unicast.api()} }
+func unicast() []*api.Family { return []*api.Family{familyAPI(IPv4Unicast), familyAPI(IPv6Unicast)} }

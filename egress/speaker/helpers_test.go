@@ -2,7 +2,6 @@ package speaker
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,12 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"hikyaku/egress/speaker/bgptest"
+	"hikyaku/egress/speaker/wire"
+
 	"github.com/osrg/gobgp/v4/api"
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 	"github.com/osrg/gobgp/v4/pkg/server"
-
-	"hikyaku/egress/srv6"
 )
 
 const ownAS = 64500
@@ -161,7 +161,7 @@ func (r *router) accept(address netip.Addr, as uint32, reflect bool, families ..
 	r.t.Helper()
 	peer := peerConfig(Neighbor{
 		Address: address, AS: as, Families: families, Passive: true, GracefulRestart: 30 * time.Second,
-	}.withDefaults())
+	}.WithDefaults())
 	peer.Conf.AllowOwnAsn = 0
 	if reflect {
 		peer.RouteReflector = &api.RouteReflector{RouteReflectorClient: true, RouteReflectorClusterId: r.at.Addr().String()}
@@ -189,16 +189,16 @@ func (r *router) withdraw(prefixes ...netip.Prefix) {
 func (r *router) paths(a Attributes, prefixes []netip.Prefix) []*apiutil.Path {
 	r.t.Helper()
 	var paths []*apiutil.Path
-	for _, n := range pathNLRIs(r.t, prefixes) {
+	for _, n := range bgptest.NLRIs(r.t, prefixes) {
 		family, nextHop := bgp.RF_IPv6_UC, netip.MustParseAddr("2001:db8:ffff::1")
-		if prefix, _ := unicastPrefix(n.NLRI); prefix.Addr().Is4() {
+		if prefix, _ := wire.UnicastPrefix(n.NLRI); prefix.Addr().Is4() {
 			family, nextHop = bgp.RF_IPv4_UC, netip.MustParseAddr("192.0.2.1")
 		}
 		reach, err := bgp.NewPathAttributeMpReachNLRI(family, []bgp.PathNLRI{n}, nextHop)
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		paths = append(paths, &apiutil.Path{Family: family, Nlri: n.NLRI, Attrs: append(a.gobgp(), reach)})
+		paths = append(paths, &apiutil.Path{Family: family, Nlri: n.NLRI, Attrs: append(a.GoBGP(), reach)})
 	}
 	return paths
 }
@@ -218,38 +218,6 @@ func multihop(as uint32) uint8 {
 	return 2
 }
 
-// prefixes6 returns n IPv6 prefixes /48, distinct for each first.
-func prefixes6(first, n int) []netip.Prefix {
-	list := make([]netip.Prefix, n)
-	for i := range list {
-		a := [16]byte{0x2a, 0x10}
-		binary.BigEndian.PutUint32(a[2:], uint32(first+i))
-		list[i] = netip.PrefixFrom(netip.AddrFrom16(a), 48)
-	}
-	return list
-}
-
-func identity(t testing.TB, router netip.Addr, peer string) srv6.Identity {
-	t.Helper()
-	locator, err := srv6.NewLocator(netip.MustParsePrefix("2001:db8:100::/48"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	allocator, err := srv6.NewAllocator(locator, router)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := allocator.Allocate(peer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
-}
-
-func service(id srv6.Identity, b srv6.Behavior) srv6.Service {
-	return srv6.Service{SID: id.SID, Behavior: b, Structure: srv6.Structure{BlockBits: 32, NodeBits: 16, FunctionBits: 16}}
-}
-
 func show(prefixes []netip.Prefix) string { return fmt.Sprint(prefixes) }
 
 // waitForRoute returns when the router has the prefix with that next hop.
@@ -261,7 +229,7 @@ func waitForRoute(t testing.TB, r *router, prefix netip.Prefix, nextHop netip.Ad
 		err := r.ListPath(apiutil.ListPathRequest{TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: bgp.RF_IPv6_UC},
 			func(nlri bgp.NLRI, paths []*apiutil.Path) {
 				for _, p := range paths {
-					a := attributesFromGoBGP(p.Attrs)
+					a := wire.AttributesFromGoBGP(p.Attrs)
 					last = fmt.Sprint(nlri, a)
 					found = found || nlri.String() == prefix.String() && a.NextHop.Unmap() == nextHop
 				}

@@ -5,26 +5,28 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync/atomic"
+
+	"hikyaku/egress/speaker/session"
 )
 
-// downHook is a slog.Handler that passes GoBGP's log on, and listens for the one
-// line that GoBGP writes the moment a session ends. Its watcher says so only when
+// downHook is a slog.Handler that passes GoBGP's log on, and waits for the one
+// line that GoBGP writes the moment a session ends. Its watcher reports that only when
 // all routes of the peer have gone through its tables, a second later for
 // 200,000 of them: far too late to stop packets to a dead peer.
 //
-// Should a future GoBGP word the line otherwise, the watcher's report still
+// Should a future GoBGP write the line otherwise, the watcher's report still
 // comes; TestPeerDownIsAheadOfWithdrawals then fails.
 type downHook struct {
 	next slog.Handler
-	down func(peer netip.Addr, fsm *fsmIdentity, why ending)
-	// made hears of each state machine that GoBGP makes: it gives every one a
+	down func(peer netip.Addr, fsm *fsmIdentity, why session.End)
+	// made is called for each state machine that GoBGP makes, which gives every one a
 	// logger of its own.
 	made func(peer netip.Addr, fsm *fsmIdentity)
 	peer netip.Addr
 	fsm  *fsmIdentity
 }
 
-// fsmIdentity tells a state machine from an earlier one of the same neighbour,
+// fsmIdentity distinguishes a state machine from an earlier one of the same neighbour,
 // which may still be ending when the neighbour is added again.
 type fsmIdentity struct {
 	// silent: the hold timer has expired, which the reason leaves out where a graceful

@@ -14,10 +14,11 @@ import (
 	"time"
 
 	"hikyaku/egress/netnstest"
+	"hikyaku/egress/speaker/bgptest"
 	"hikyaku/egress/srv6"
 )
 
-// insideVariable tells the test binary that it already runs in the namespace.
+// insideVariable is set where the test binary already runs in the namespace.
 const insideVariable = "HIKYAKU_INSIDE_NETNS"
 
 // inNamespace runs the calling test once more, inside a namespace of its own,
@@ -172,7 +173,7 @@ func testReflector(t *testing.T, d daemon) {
 			t.Errorf("%s sent no End-of-RIB for %s", d.name, e.Family)
 		}
 	}
-	six, four := prefixes6(1, 300), []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
+	six, four := bgptest.Prefixes6(1, 300), []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
 	nextHop := netip.MustParseAddr("2001:db8::1")
 	for peer, prefixes := range map[string][]netip.Prefix{"six": six, "four": four} {
 		id, route := testRoute(t, borderAt, peer, srv6.EndDT6, 64601, 64700)

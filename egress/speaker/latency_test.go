@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"hikyaku/egress/speaker/bgptest"
 	"hikyaku/egress/srv6"
 )
 
@@ -44,7 +45,7 @@ func measureLatency(t *testing.T, reflector netip.AddrPort, borderAt, serverAt n
 	for trial := range latencyTrials {
 		// Every trial has its own prefix and origin, and no event but its own two
 		// may come: a left-over one would make the next trial look instant.
-		prefix, origin := prefixes6(1+trial, 1), uint32(65000+trial)
+		prefix, origin := bgptest.Prefixes6(1+trial, 1), uint32(65000+trial)
 		begin := time.Now()
 		transit.announce(Attributes{ASPath: NewASPath(origin)}, prefix...)
 		l := expect[VPNLearned](server)
@@ -64,9 +65,8 @@ func measureLatency(t *testing.T, reflector netip.AddrPort, borderAt, serverAt n
 		percentile(adds, 50), percentile(adds, 99), percentile(withdraws, 50), percentile(withdraws, 99))
 }
 
-// ready returns when a GoBGP has said all that it had to say. Until then it may not
-// have noticed that the session is up, and what it is told in that moment, here or
-// by its own API, goes to nobody.
+// ready returns when a GoBGP has sent all its routes. Before, it may not have noticed that
+// the session is up: routes that it gets then, here or by its own API, go to nobody.
 func ready(client *testSpeaker, peer string, family Family) {
 	client.t.Helper()
 	skipTo(client, func(e EndOfRIB) bool { return e.Peer == peer && e.Family == family })

@@ -14,6 +14,8 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 	"golang.org/x/sys/unix"
 
+	"hikyaku/egress/speaker/bgptest"
+	"hikyaku/egress/speaker/wire"
 	"hikyaku/egress/srv6"
 )
 
@@ -52,7 +54,7 @@ func BenchmarkBorderLoad(b *testing.B) {
 		before := liveHeap()
 		var reflected, gone atomic.Int64
 		reflector.accept(func(u *bgp.BGPUpdate) {
-			reflected.Add(int64(len(announcedPrefixes(u))))
+			reflected.Add(int64(len(bgptest.Announced(u))))
 			for _, a := range u.PathAttributes {
 				if mp, ok := a.(*bgp.PathAttributeMpUnreachNLRI); ok {
 					gone.Add(int64(len(mp.Value)))
@@ -100,7 +102,7 @@ func announceAll(b *testing.B, s *testSpeaker, learned *atomic.Int64) {
 			}
 			learned.Add(int64(len(e.Prefixes)))
 		case PeerDown:
-			id := identity(b, s.at.Addr(), e.Peer)
+			id := bgptest.Identity(b, s.at.Addr(), e.Peer)
 			for _, l := range kept[e.Peer] {
 				if err := s.WithdrawVPN(id.RD, l.Prefixes); err != nil {
 					return // the speaker was closed
@@ -183,33 +185,33 @@ func BenchmarkReflectedToBorder(b *testing.B) {
 // encodeVPNTables is what sendVPNTables sends, in bytes.
 func encodeVPNTables(b *testing.B) (table []byte) {
 	for peer := range loadPeers {
-		id := identity(b, loopback(), fmt.Sprint("t", peer))
+		id := bgptest.Identity(b, loopback(), fmt.Sprint("t", peer))
 		for first := 0; first < loadRoutes(); first += loadPerMsg {
 			attributes := Attributes{ASPath: NewASPath(uint32(64601+peer), uint32(100_000+first), 64700)}
-			wire, err := NewVPNRoute(service(id, srv6.EndDT6), attributes, id.RT).wire()
+			encoded, err := NewVPNRoute(bgptest.Service(id, srv6.EndDT6), attributes, id.RT).Encode()
 			if err != nil {
 				b.Fatal(err)
 			}
-			u := announcement(wire, netip.MustParseAddr("2001:db8::1"), VPNv6, maxMessage)
-			table = u.append(table, id.RD, prefixes6(first, loadPerMsg))
+			u := wire.Announcement(encoded, netip.MustParseAddr("2001:db8::1"), VPNv6, wire.MaxMessage)
+			table = u.Append(table, id.RD, bgptest.Prefixes6(first, loadPerMsg))
 		}
 	}
-	return appendEndOfRIB(table, VPNv6)
+	return wire.AppendEndOfRIB(table, VPNv6)
 }
 
 func sendTable(p *fakePeer, as uint32) {
 	for first := 0; first < loadRoutes(); first += loadPerMsg {
-		p.send(announce6(p.t, []uint32{as, uint32(100_000 + first), 64700}, prefixes6(first, loadPerMsg)))
+		p.send(bgptest.Announce6(p.t, []uint32{as, uint32(100_000 + first), 64700}, bgptest.Prefixes6(first, loadPerMsg)))
 	}
 }
 
 func sendVPNTables(p *fakePeer, b *testing.B, s *testSpeaker) {
 	for peer := range loadPeers {
-		id := identity(b, s.at.Addr(), fmt.Sprint("t", peer))
+		id := bgptest.Identity(b, s.at.Addr(), fmt.Sprint("t", peer))
 		for first := 0; first < loadRoutes(); first += loadPerMsg {
 			attributes := Attributes{ASPath: NewASPath(uint32(64601+peer), uint32(100_000+first), 64700)}
-			route := NewVPNRoute(service(id, srv6.EndDT6), attributes, id.RT)
-			p.send(vpnMessage(b, id.RD, route, prefixes6(first, loadPerMsg)))
+			route := NewVPNRoute(bgptest.Service(id, srv6.EndDT6), attributes, id.RT)
+			p.send(vpnMessage(b, id.RD, route, bgptest.Prefixes6(first, loadPerMsg)))
 		}
 	}
 	p.send(bgp.NewEndOfRib(bgp.RF_IPv6_VPN))
@@ -265,6 +267,6 @@ func residentPeak(b *testing.B) int64 {
 			return kib << 10
 		}
 	}
-	b.Fatal("the kernel does not tell the resident size")
+	b.Fatal("the kernel does not report the resident size")
 	return 0
 }

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"testing"
 
+	"hikyaku/egress/speaker/bgptest"
+	"hikyaku/egress/speaker/wire"
 	"hikyaku/egress/srv6"
 )
 
@@ -12,7 +14,7 @@ func TestLongRoutesThroughGoBGPDaemon(t *testing.T) { testLongRoutes(t, gobgpd, 
 func TestLongRoutesThroughFRR(t *testing.T) { testLongRoutes(t, frr, true) }
 
 // testLongRoutes has a daemon reflect routes whose attributes nearly fill a message, or more
-// than fill it, with others before and behind them. extended tells whether it takes
+// than fill it, with others before and behind them. extended reports whether it takes
 // extended messages.
 func testLongRoutes(t *testing.T, d daemon, extended bool) {
 	if !inNamespace(t) {
@@ -52,15 +54,15 @@ func testLongRoutes(t *testing.T, d daemon, extended bool) {
 			}
 		}
 	}
-	routes := prefixes6(0, 400)
+	routes := bgptest.Prefixes6(0, 400)
 	announce(2, routes...)
 	await(routes[399])
 	longest := longestPath(t, id, plain)
 	for i, ases := range []int{longest, longest + 1, 990, 1200} {
 		announce(ases, routes[i])
 	}
-	announce(3, prefixes6(500, 1)...)
-	await(prefixes6(500, 1)[0])
+	announce(3, bgptest.Prefixes6(500, 1)...)
+	await(bgptest.Prefixes6(500, 1)[0])
 	for i, ases := range []int{longest, longest + 1, 990, 1200} {
 		want := ases
 		if i > 0 && !extended {
@@ -83,11 +85,11 @@ func testLongRoutes(t *testing.T, d daemon, extended bool) {
 func longestPath(t *testing.T, id srv6.Identity, plain VPNRoute) (n int) {
 	t.Helper()
 	for fits := true; fits; n++ {
-		b, err := NewVPNRoute(plain.Service, longPath(n+1), id.RT).wire()
+		b, err := NewVPNRoute(plain.Service, longPath(n+1), id.RT).Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, tooLong := announcement(b, netip.MustParseAddr("2001:db8::1"), VPNv6, maxMessage).split(prefixes6(0, 1))
+		_, tooLong := wire.Announcement(b, netip.MustParseAddr("2001:db8::1"), VPNv6, wire.MaxMessage).Split(bgptest.Prefixes6(0, 1))
 		fits = len(tooLong) == 0
 	}
 	return n - 1

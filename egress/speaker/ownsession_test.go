@@ -1,8 +1,6 @@
 package speaker
 
 import (
-	"io"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -11,6 +9,8 @@ import (
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
+	"hikyaku/egress/speaker/bgptest"
+	"hikyaku/egress/speaker/wire"
 	"hikyaku/egress/srv6"
 )
 
@@ -70,13 +70,13 @@ func TestNewSessionGetsWhatHoldsNow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	announce(prefixes6(0, 500))
+	announce(bgptest.Prefixes6(0, 500))
 	p.waitFor("the last route", func(u *bgp.BGPUpdate) bool {
-		return slices.Contains(announcedPrefixes(u), prefixes6(499, 1)[0])
+		return slices.Contains(bgptest.Announced(u), bgptest.Prefixes6(499, 1)[0])
 	})
 	p.conn.Close()
 	expect[PeerDown](s)
-	if err := s.WithdrawVPN(id.RD, prefixes6(0, 100)); err != nil {
+	if err := s.WithdrawVPN(id.RD, bgptest.Prefixes6(0, 100)); err != nil {
 		t.Fatal(err)
 	}
 	announce([]netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")})
@@ -84,7 +84,7 @@ func TestNewSessionGetsWhatHoldsNow(t *testing.T) {
 	p = r.accept(nil, bgp.RF_IPv6_VPN, bgp.RF_IPv4_VPN)
 	p.waitFor("End-of-RIB", isEndOfRIB)
 	got := p.received()
-	if len(got) != 401 || got[prefixes6(99, 1)[0]] || !got[prefixes6(100, 1)[0]] {
+	if len(got) != 401 || got[bgptest.Prefixes6(99, 1)[0]] || !got[bgptest.Prefixes6(100, 1)[0]] {
 		t.Errorf("the new session got %d routes, want the 401 that hold", len(got))
 	}
 }
@@ -93,7 +93,7 @@ func TestRouteRefresh(t *testing.T) {
 	s, _, p := startWithOwnSession(t, nil)
 	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
 	p.waitFor("End-of-RIB", isEndOfRIB)
-	if err := s.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: prefixes6(0, 1)}); err != nil {
+	if err := s.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: bgptest.Prefixes6(0, 1)}); err != nil {
 		t.Fatal(err)
 	}
 	p.waitFor("the route", func(*bgp.BGPUpdate) bool { return announcements(p.updates) == 1 })
@@ -104,7 +104,7 @@ func TestRouteRefresh(t *testing.T) {
 // announcements counts the routes of the updates, with mu held as in waitFor.
 func announcements(updates []*bgp.BGPUpdate) (n int) {
 	for _, u := range updates {
-		n += len(announcedPrefixes(u))
+		n += len(bgptest.Announced(u))
 	}
 	return n
 }
@@ -112,10 +112,10 @@ func announcements(updates []*bgp.BGPUpdate) (n int) {
 func TestEndOfRIBWaitsForTheRestart(t *testing.T) {
 	s, _, p := startWithOwnSession(t, func(n *Neighbor) { n.Restarting, n.GracefulRestart = true, time.Hour })
 	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
-	if err := s.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: prefixes6(0, 1)}); err != nil {
+	if err := s.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: bgptest.Prefixes6(0, 1)}); err != nil {
 		t.Fatal(err)
 	}
-	p.waitFor("the route", func(u *bgp.BGPUpdate) bool { return len(announcedPrefixes(u)) > 0 })
+	p.waitFor("the route", func(u *bgp.BGPUpdate) bool { return len(bgptest.Announced(u)) > 0 })
 	p.mu.Lock()
 	early := slices.ContainsFunc(p.updates, isEndOfRIB)
 	p.mu.Unlock()
@@ -126,7 +126,7 @@ func TestEndOfRIBWaitsForTheRestart(t *testing.T) {
 	p.waitFor("End-of-RIB", isEndOfRIB)
 }
 
-// keepsForwarding tells whether an OPEN asks to keep routes, and says that their
+// keepsForwarding reports whether an OPEN asks to keep routes, and says that their
 // forwarding state was kept.
 func keepsForwarding(t *testing.T, open *bgp.BGPOpen) (restarted, forwarding bool) {
 	t.Helper()
@@ -159,46 +159,9 @@ func TestForwardingStateOutlivesTheSession(t *testing.T) {
 	}
 }
 
-func TestReflectorMayReadATableForLongerThanTheHoldTime(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	conn, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	reader, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
-	// Neither buffer holds it all.
-	const size, hold = 64 << 20, 2 * time.Second
-	read := make(chan int64)
-	go func() {
-		var total int64
-		for range 8 {
-			n, _ := io.CopyN(io.Discard, reader, size/8)
-			total += n
-			time.Sleep(hold / 4)
-		}
-		read <- total
-	}()
-	begin := time.Now()
-	if n, err := (patientWriter{conn, hold}).Write(make([]byte, size)); err != nil || n != size {
-		t.Errorf("%d of %d bytes were written: %v", n, size, err)
-	}
-	if total := <-read; total != size || time.Since(begin) < hold {
-		t.Errorf("%d bytes were read in %s", total, time.Since(begin))
-	}
-}
-
 func TestMalformedUpdateEndsTheSession(t *testing.T) {
 	s, _, p := startWithOwnSession(t, nil)
-	m := appendHeader(nil, bgp.BGP_MSG_UPDATE)
+	m := wire.AppendHeader(nil, bgp.BGP_MSG_UPDATE)
 	m = append(m, 0, 0, 0, 6, 0x80, 15, 3, 0, 2) // cut within its only attribute
 	m[17] = byte(len(m))
 	if _, err := p.conn.Write(m); err != nil {
@@ -218,11 +181,11 @@ func TestAnnounceOnlySkipsRoutes(t *testing.T) {
 	p := r.accept(nil, bgp.RF_IPv6_VPN, bgp.RF_IPv4_VPN)
 	expect[PeerUp](s)
 	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
-	p.send(vpnMessage(t, id.RD, route, prefixes6(0, 10)))
-	// A second MP_REACH_NLRI would end the session of who looks.
-	messages := updateMessage(goodReach, goodReach, goodOrigin, goodPath)
-	messages = appendEndOfRIB(messages, VPNv6)
-	messages = append(messages, updateMessage([]byte{extended, unreachKind, 0, 3, 0, 1, 128})...) // with a long length
+	p.send(vpnMessage(t, id.RD, route, bgptest.Prefixes6(0, 10)))
+	// A second MP_REACH_NLRI would end the session if it were parsed.
+	messages := bgptest.UpdateMessage(bgptest.GoodReach, bgptest.GoodReach, bgptest.GoodOrigin, bgptest.GoodPath)
+	messages = wire.AppendEndOfRIB(messages, VPNv6)
+	messages = append(messages, bgptest.UpdateMessage([]byte{bgptest.Extended, bgptest.UnreachKind, 0, 3, 0, 1, 128})...) // with a long length
 	if _, err := p.conn.Write(messages); err != nil {
 		t.Fatal(err)
 	}
@@ -231,31 +194,19 @@ func TestAnnounceOnlySkipsRoutes(t *testing.T) {
 			t.Errorf("End-of-RIB is %+v, want that of %s", e, family)
 		}
 	}
-	if err := s.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: prefixes6(20, 1)}); err != nil {
+	if err := s.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: bgptest.Prefixes6(20, 1)}); err != nil {
 		t.Fatal(err)
 	}
-	p.waitFor("the route", func(u *bgp.BGPUpdate) bool { return slices.Equal(announcedPrefixes(u), prefixes6(20, 1)) })
+	p.waitFor("the route", func(u *bgp.BGPUpdate) bool { return slices.Equal(bgptest.Announced(u), bgptest.Prefixes6(20, 1)) })
 	p.conn.Close()
 	expect[PeerDown](s)
-}
-
-func TestNoRouteHasRoomInAnEndOfRIB(t *testing.T) {
-	for family, shortest := range map[Family]string{VPNv4: "0.0.0.0/0", VPNv6: "::/0"} {
-		m := withdrawal(family).append(nil, srv6.RouteDistinguisher{}, []netip.Prefix{netip.MustParsePrefix(shortest)})
-		if n := len(m) - headerLength; n <= longestEndOfRIB {
-			t.Errorf("a withdrawal of %s has %d bytes, an End-of-RIB up to %d", family, n, longestEndOfRIB)
-		}
-		if n := len(appendEndOfRIB(nil, family)) - headerLength; n > longestEndOfRIB {
-			t.Errorf("End-of-RIB of %s has %d bytes, want at most %d", family, n, longestEndOfRIB)
-		}
-	}
 }
 
 // A message may be as long as its type and what was agreed on allow (RFC 4271 §6.1, RFC
 // 8654 §4): egress peers are not offered extended messages.
 func TestMessagesThatAreTooLong(t *testing.T) {
 	message := func(kind byte, length int) []byte {
-		m := append(appendHeader(nil, kind), make([]byte, length-headerLength)...)
+		m := append(wire.AppendHeader(nil, kind), make([]byte, length-wire.HeaderLength)...)
 		m[16], m[17] = byte(length>>8), byte(length)
 		return m
 	}
@@ -264,9 +215,9 @@ func TestMessagesThatAreTooLong(t *testing.T) {
 		as      uint32
 		message []byte
 	}{
-		{"UPDATE of an egress peer", 64601, message(bgp.BGP_MSG_UPDATE, maxMessage+1)},
-		{"KEEPALIVE of an egress peer", 64601, message(bgp.BGP_MSG_KEEPALIVE, headerLength+1)},
-		{"KEEPALIVE of a reflector", ownAS, message(bgp.BGP_MSG_KEEPALIVE, maxMessage+1)},
+		{"UPDATE of an egress peer", 64601, message(bgp.BGP_MSG_UPDATE, wire.MaxMessage+1)},
+		{"KEEPALIVE of an egress peer", 64601, message(bgp.BGP_MSG_KEEPALIVE, wire.HeaderLength+1)},
+		{"KEEPALIVE of a reflector", ownAS, message(bgp.BGP_MSG_KEEPALIVE, wire.MaxMessage+1)},
 	} {
 		r := listenAs(t, c.as)
 		family, offered := IPv6Unicast, bgp.RF_IPv6_UC
@@ -284,8 +235,8 @@ func TestMessagesThatAreTooLong(t *testing.T) {
 		}
 		p.waitForEnd()
 		p.mu.Lock()
-		if n := p.lastWord; n == nil || n.ErrorCode != bgp.BGP_ERROR_MESSAGE_HEADER_ERROR || n.ErrorSubcode != bgp.BGP_ERROR_SUB_BAD_MESSAGE_LENGTH {
-			t.Errorf("%s: the neighbour was told %+v", c.name, n)
+		if n := p.notification; n == nil || n.ErrorCode != bgp.BGP_ERROR_MESSAGE_HEADER_ERROR || n.ErrorSubcode != bgp.BGP_ERROR_SUB_BAD_MESSAGE_LENGTH {
+			t.Errorf("%s: the neighbour got NOTIFICATION %+v", c.name, n)
 		}
 		p.mu.Unlock()
 	}

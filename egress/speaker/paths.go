@@ -2,7 +2,6 @@ package speaker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -11,7 +10,8 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
-	"hikyaku/egress/srv6"
+	"hikyaku/egress/speaker/vpn"
+	"hikyaku/egress/speaker/wire"
 )
 
 // pathsChanged takes the paths of one UPDATE message.
@@ -36,7 +36,7 @@ func (d *dispatcher) pathsChanged(ctx context.Context, paths []*apiutil.Path) {
 		learned = nil
 	}
 	for _, p := range paths {
-		prefix, ok := unicastPrefix(p.Nlri)
+		prefix, ok := wire.UnicastPrefix(p.Nlri)
 		if !ok {
 			continue
 		}
@@ -62,60 +62,63 @@ func (d *dispatcher) pathsChanged(ctx context.Context, paths []*apiutil.Path) {
 }
 
 // vpnChanged takes the VPN paths of a reflector whose session is GoBGP's.
-func (d *dispatcher) vpnChanged(ctx context.Context, s *session, paths []*apiutil.Path) {
-	var changes []vpnChange
+func (d *dispatcher) vpnChanged(ctx context.Context, s *peerState, paths []*apiutil.Path) {
+	var changes []vpn.Change
 	cache := attributeCache{}
 	var route unique.Handle[VPNRoute]
 	var usable bool
 	for _, p := range paths {
-		rd, prefix, ok := vpnNLRI(p.Nlri)
+		key, ok := wire.VPNNLRI(p.Nlri)
 		if !ok {
 			continue
 		}
 		if !p.Withdrawal {
 			if a, changed := cache.read(p.Attrs); changed {
-				route, usable = d.vpnRoute(s, p.Nlri, p.Attrs, *a)
+				var unusable error
+				route, usable, unusable = d.router().Route(p.Attrs, *a)
+				d.logUnusable(s, p.Nlri, unusable)
 			}
 		}
-		changes = d.vpnOne(changes, s, rdPrefix{rd, prefix}, route, usable && !p.Withdrawal)
+		changes = d.vpn.Set(changes, s.neighbor.Name, key, route, usable && !p.Withdrawal)
 	}
 	d.emitVPN(ctx, changes)
 }
 
-// updated takes an UPDATE of a reflector whose session is ours.
-func (d *dispatcher) updated(ctx context.Context, s *session, u *routeUpdate) {
-	changes := make([]vpnChange, 0, len(u.unreach)+len(u.reach))
-	var route unique.Handle[VPNRoute]
-	for _, p := range u.unreach {
-		changes = d.vpnOne(changes, s, p, route, false)
-	}
-	usable := false
-	if len(u.reach) > 0 && !u.unusable && !d.originated(u.attributes) {
-		a := attributesFromGoBGP(u.attributes)
-		a.NextHop = u.nextHop
-		route, usable = d.vpnRoute(s, u.reach[0].prefix, u.attributes, a)
-	}
-	for _, p := range u.reach {
-		changes = d.vpnOne(changes, s, p, route, usable)
-	}
-	d.emitVPN(ctx, changes)
-	if u.endOfRIB != 0 {
-		d.familyEnded(ctx, s, u.endOfRIB, false)
+// router is our own router.
+func (d *dispatcher) router() vpn.Router { return vpn.Router{AS: d.config.AS, ID: d.config.RouterID} }
+
+// logUnusable logs now and then that packets cannot be sent by the VPN routes of a message.
+// example is one of them.
+func (d *dispatcher) logUnusable(s *peerState, example fmt.Stringer, unusable error) {
+	if unusable != nil {
+		d.logSeldom(&s.faults.routes, s.faults.countUnusable(example, unusable))
 	}
 }
 
-// peerUpdated takes an UPDATE of an egress peer whose session is ours. Routes that
+// updated takes an UPDATE of a reflector from a session of package session.
+func (d *dispatcher) updated(ctx context.Context, s *peerState, u *wire.Update) {
+	changes, unusable := d.vpn.Receive(s.neighbor.Name, u, d.router())
+	if unusable != nil {
+		d.logUnusable(s, u.Reach[0].Prefix, unusable)
+	}
+	d.emitVPN(ctx, changes)
+	if u.EndOfRIB != 0 {
+		d.familyEnded(ctx, s, u.EndOfRIB, false)
+	}
+}
+
+// peerUpdated takes an UPDATE of an egress peer from a session of package session. Routes that
 // are withdrawn and announced in one are announced (RFC 4271 §4.3).
-func (d *dispatcher) peerUpdated(ctx context.Context, s *session, u *routeUpdate) {
-	a := attributesFromGoBGP(u.attributes)
-	withdrawn := ofFamilies(u.unreach, s.families)
+func (d *dispatcher) peerUpdated(ctx context.Context, s *peerState, u *wire.Update) {
+	a := wire.AttributesFromGoBGP(u.Attributes)
+	withdrawn := wire.OfFamilies(u.Unreach, s.families)
 	var learned []Learned
 	for _, part := range []struct {
-		routes  []rdPrefix
+		routes  []wire.NLRI
 		nextHop netip.Addr
-	}{{u.reach, u.nextHop}, {u.plain, u.plainHop}} {
-		list := ofFamilies(part.routes, s.families)
-		if u.unusable || a.ASPath.Contains(d.config.AS) {
+	}{{u.Reach, u.NextHop}, {u.Plain, u.PlainHop}} {
+		list := wire.OfFamilies(part.routes, s.families)
+		if u.Unusable || a.ASPath.Contains(d.config.AS) {
 			withdrawn = append(withdrawn, list...)
 		} else if len(list) > 0 {
 			of := a
@@ -129,71 +132,20 @@ func (d *dispatcher) peerUpdated(ctx context.Context, s *session, u *routeUpdate
 	for _, l := range learned {
 		d.emit(ctx, l)
 	}
-	if slices.Contains(s.families, u.endOfRIB) {
-		d.familyEnded(ctx, s, u.endOfRIB, false)
+	if slices.Contains(s.families, u.EndOfRIB) {
+		d.familyEnded(ctx, s, u.EndOfRIB, false)
 	}
 }
 
-// originated tells whether a route is our own, which a reflector has sent back
-// (RFC 4456 §8).
-func (d *dispatcher) originated(attributes []bgp.PathAttributeInterface) bool {
-	return slices.ContainsFunc(attributes, func(a bgp.PathAttributeInterface) bool {
-		id, ok := a.(*bgp.PathAttributeOriginatorId)
-		return ok && id.Value == d.config.RouterID
-	})
-}
-
-// vpnOne takes a route of a reflector, and appends what thereby changes. One that
-// cannot be used counts as withdrawn: it must not stay as it was before.
-func (d *dispatcher) vpnOne(changes []vpnChange, s *session, p rdPrefix, route unique.Handle[VPNRoute], usable bool) []vpnChange {
-	if !usable {
-		if change, ok := d.vpn.withdraw(s.neighbor.Name, p.rd, p.prefix); ok {
-			changes = append(changes, change)
-		}
-		return changes
-	}
-	if d.vpn.learn(s.neighbor.Name, p.rd, p.prefix, route) {
-		merged, _ := d.vpn.lookup(p.rd, compact(p.prefix))
-		changes = append(changes, vpnChange{rd: p.rd, prefix: p.prefix, route: merged})
-	}
-	return changes
-}
-
-// vpnRoute reads what a VPN path says, and whether packets can be sent by it.
-// example is one of its routes, for the log.
-func (d *dispatcher) vpnRoute(s *session, example fmt.Stringer, attributes []bgp.PathAttributeInterface, a Attributes) (unique.Handle[VPNRoute], bool) {
-	service, err := srv6.ServiceFromGoBGP(attributes)
-	if err != nil {
-		// Ordinary MPLS VPNs of the operator come along from the same reflector.
-		if !errors.Is(err, srv6.ErrNoService) {
-			d.logSeldom(&s.faults.routes, s.faults.countUnusable(example, err))
-		}
-		return unique.Handle[VPNRoute]{}, false
-	}
-	if a.ASPath.Contains(d.config.AS) {
-		return unique.Handle[VPNRoute]{}, false
-	}
-	return unique.Make(NewVPNRoute(service, a, srv6.TargetsFromGoBGP(attributes)...)), true
-}
-
-// emitVPN sends changes as few events: neighbours in the list that share RD and
-// route go together.
-func (d *dispatcher) emitVPN(ctx context.Context, changes []vpnChange) {
-	for len(changes) > 0 {
-		first, same := changes[0], 1
-		for same < len(changes) && changes[same].rd == first.rd && changes[same].route == first.route {
-			same++
-		}
-		prefixes := make([]netip.Prefix, same)
-		for i, c := range changes[:same] {
-			prefixes[i] = c.prefix
-		}
-		changes = changes[same:]
-		if first.route == (unique.Handle[VPNRoute]{}) {
-			d.emit(ctx, VPNWithdrawn{RD: first.rd, Prefixes: prefixes})
+// emitVPN sends changes as few events: consecutive ones that share distinguisher and route
+// go together.
+func (d *dispatcher) emitVPN(ctx context.Context, changes []vpn.Change) {
+	for g := range vpn.Runs(changes) {
+		if g.Route == (unique.Handle[VPNRoute]{}) {
+			d.emit(ctx, VPNWithdrawn{RD: g.RD, Prefixes: g.Prefixes})
 			continue
 		}
-		d.emit(ctx, VPNLearned{RD: first.rd, Prefixes: prefixes, Route: d.sharedRoute(first.route)})
+		d.emit(ctx, VPNLearned{RD: g.RD, Prefixes: g.Prefixes, Route: d.sharedRoute(g.Route)})
 	}
 }
 
@@ -209,13 +161,13 @@ func (d *dispatcher) sharedRoute(of unique.Handle[VPNRoute]) *VPNRoute {
 
 func (d *dispatcher) bestChanged(ctx context.Context, paths []*apiutil.Path) {
 	for _, p := range paths {
-		prefix, ok := unicastPrefix(p.Nlri)
+		prefix, ok := wire.UnicastPrefix(p.Nlri)
 		if !ok {
 			continue
 		}
 		e := BestPath{Prefix: prefix}
 		if !p.Withdrawal {
-			a := attributesFromGoBGP(p.Attrs)
+			a := wire.AttributesFromGoBGP(p.Attrs)
 			e.Attributes = &a
 			if s := d.sessions[p.PeerAddress]; s != nil {
 				e.Peer = s.neighbor.Name
@@ -236,12 +188,12 @@ func (c *attributeCache) read(attrs []bgp.PathAttributeInterface) (*Attributes, 
 	if c.last != nil && sameAttributes(c.attrs, attrs) {
 		return c.last, false
 	}
-	a := attributesFromGoBGP(attrs)
+	a := wire.AttributesFromGoBGP(attrs)
 	c.attrs, c.last = attrs, &a
 	return c.last, true
 }
 
-// sameAttributes tells whether both lists hold the very same objects. GoBGP
+// sameAttributes reports whether both lists hold the very same objects. GoBGP
 // shares them between the paths of a message, but for MP_REACH_NLRI.
 func sameAttributes(a, b []bgp.PathAttributeInterface) bool {
 	if len(a) != len(b) {
@@ -258,21 +210,4 @@ func sameAttributes(a, b []bgp.PathAttributeInterface) bool {
 		}
 	}
 	return true
-}
-
-func unicastPrefix(nlri bgp.NLRI) (netip.Prefix, bool) {
-	p, ok := nlri.(*bgp.IPAddrPrefix)
-	if !ok {
-		return netip.Prefix{}, false
-	}
-	return p.Prefix, p.Prefix.IsValid()
-}
-
-func vpnNLRI(nlri bgp.NLRI) (srv6.RouteDistinguisher, netip.Prefix, bool) {
-	p, ok := nlri.(*bgp.LabeledVPNIPAddrPrefix)
-	if !ok {
-		return srv6.RouteDistinguisher{}, netip.Prefix{}, false
-	}
-	rd, err := srv6.DistinguisherFromGoBGP(p.RD)
-	return rd, p.Prefix, err == nil && p.Prefix.IsValid()
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// seldomInterval is how often lines of one kind are logged: what a reflector does wrong it
-// may do with each of its routes.
+// seldomInterval is how often lines of one kind are logged: a reflector may make the same
+// mistake with each of its routes.
 const seldomInterval = 10 * time.Second
 
 // seldom logs the first line of a kind at once, then at most one an interval: the first
@@ -18,7 +18,7 @@ type seldom struct {
 	unlogged func()
 }
 
-// log logs a line, now or at the end of the interval. It tells whether an interval begins.
+// log logs a line, now or at the end of the interval. It reports whether an interval begins.
 func (l *seldom) log(line func()) bool {
 	if l.quiet {
 		if l.unlogged == nil {
@@ -31,7 +31,7 @@ func (l *seldom) log(line func()) bool {
 	return true
 }
 
-// resume ends an interval. It tells whether it has logged what came in it, so that
+// resume ends an interval. It reports whether it has logged what came in it, so that
 // another one begins.
 func (l *seldom) resume() bool {
 	line := l.unlogged

@@ -7,12 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"hikyaku/egress/speaker/bgptest"
+	"hikyaku/egress/speaker/session"
+
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 )
 
 // The reader of events is stuck here, so that nothing of GoBGP's own reports
-// gets through: only the log line can have told.
+// gets through: only the log line can have been the source.
 func TestPeerDownIsAheadOfWithdrawals(t *testing.T) {
 	for kind, start := range peerStarts {
 		t.Run(kind, func(t *testing.T) { testPeerDownIsAhead(t, start) })
@@ -23,7 +26,7 @@ func testPeerDownIsAhead(t *testing.T, start func(*testing.T, Config, int) (*tes
 	urgent := make(chan PeerDown, 1)
 	s, peers := start(t, Config{OnPeerDown: func(d PeerDown) { urgent <- d }}, 1)
 	for first := 0; first < 200*100; first += 100 {
-		peers[0].send(announce6(t, []uint32{64601, uint32(first + 1)}, prefixes6(first, 100)))
+		peers[0].send(bgptest.Announce6(t, []uint32{64601, uint32(first + 1)}, bgptest.Prefixes6(first, 100)))
 	}
 	first := expect[Learned](s)
 	for len(s.Events()) < cap(s.Events()) {
@@ -33,7 +36,7 @@ func testPeerDownIsAhead(t *testing.T, start func(*testing.T, Config, int) (*tes
 	select {
 	case down := <-urgent:
 		if down.Peer != "a" || !strings.Contains(down.Reason, "read") && !strings.Contains(down.Reason, "closed") {
-			t.Errorf("told %+v", down)
+			t.Errorf("the session ended with %+v", down)
 		}
 	case <-time.After(patience):
 		t.Fatal("OnPeerDown was not called while events were waiting")
@@ -63,14 +66,14 @@ func testPeerDownIsAhead(t *testing.T, start func(*testing.T, Config, int) (*tes
 func TestPeerComesBack(t *testing.T) {
 	s, peers := startWithPeers(t, Config{}, 1)
 	local := peers[0].conn.LocalAddr().String()
-	peers[0].send(announce6(t, []uint32{64601}, prefixes6(1, 5)))
+	peers[0].send(bgptest.Announce6(t, []uint32{64601}, bgptest.Prefixes6(1, 5)))
 	expect[Learned](s)
 	peers[0].conn.Close()
 	expect[PeerDown](s)
 	again := dialPeer(t, netip.MustParseAddrPort(local).Addr(), s.at, 64601, bgp.RF_IPv6_UC)
 	expect[PeerUp](s)
-	again.send(announce6(t, []uint32{64601}, prefixes6(1, 2)))
-	if l := expect[Learned](s); show(l.Prefixes) != show(prefixes6(1, 2)) {
+	again.send(bgptest.Announce6(t, []uint32{64601}, bgptest.Prefixes6(1, 2)))
+	if l := expect[Learned](s); show(l.Prefixes) != show(bgptest.Prefixes6(1, 2)) {
 		t.Errorf("learned %v after the session came back", l.Prefixes)
 	}
 }
@@ -80,7 +83,7 @@ func TestNeighborAddedAndRemoved(t *testing.T) {
 	s := startSpeaker(t, us, Config{})
 	transit := startRouter(t, loopback(), 64601)
 	transit.accept(us, ownAS, false, IPv6Unicast)
-	transit.announce(Attributes{}, prefixes6(1, 1)...)
+	transit.announce(Attributes{}, bgptest.Prefixes6(1, 1)...)
 	n := transit.neighbor("late", 64601, us, IPv6Unicast)
 	for range 2 {
 		if err := s.AddNeighbor(n); err != nil {
@@ -116,8 +119,8 @@ func TestEventsEndWithTheSpeaker(t *testing.T) {
 	s.Close()
 }
 
-// An agent that restarts leaves its kernel state in place; were it told that its
-// peers are lost, it would drop their packets on its way out.
+// An agent that restarts leaves its kernel state in place; if it were
+// notified of lost peers, it would drop their packets on its way out.
 func TestClosingIsNoLossOfPeers(t *testing.T) {
 	for kind, start := range peerStarts {
 		for name, end := range map[string]func(*testSpeaker){
@@ -125,7 +128,7 @@ func TestClosingIsNoLossOfPeers(t *testing.T) {
 			"CloseForRestart": func(s *testSpeaker) { s.CloseForRestart() },
 		} {
 			t.Run(kind+" "+name, func(t *testing.T) {
-				s, peers := start(t, Config{OnPeerDown: func(d PeerDown) { t.Errorf("told of %+v", d) }}, 2)
+				s, peers := start(t, Config{OnPeerDown: func(d PeerDown) { t.Errorf("OnPeerDown was called with %+v", d) }}, 2)
 				end(s)
 				for e := range s.Events() {
 					t.Errorf("closing reported %#v", e)
@@ -169,7 +172,7 @@ func TestLineAndReportsInAnyOrder(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDispatcher(Config{AS: ownAS, EndOfRIBTime: time.Hour})
-			d.sessions[address] = &session{neighbor: Neighbor{Name: "p", Address: address, AS: 64601}}
+			d.sessions[address] = &peerState{neighbor: Neighbor{Name: "p", Address: address, AS: 64601}}
 			for _, step := range strings.Fields(c.input) {
 				switch step {
 				case "u":
@@ -177,7 +180,7 @@ func TestLineAndReportsInAnyOrder(t *testing.T) {
 				case "d":
 					d.report(t.Context(), stateReport(address, bgp.BGP_FSM_IDLE))
 				case "h":
-					d.sessionEnded(t.Context(), address, ending{EndConnection, "line"})
+					d.sessionEnded(t.Context(), address, session.End{Cause: EndConnection, Reason: "line"})
 				case "r":
 					d.report(t.Context(), report{paths: []*apiutil.Path{{PeerAddress: address, Nlri: nlri}}})
 				}

@@ -1,16 +1,15 @@
 package speaker
 
 import (
-	"fmt"
 	"net"
-	"net/netip"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
-	"hikyaku/egress/srv6"
+	"hikyaku/egress/speaker/bgptest"
+	"hikyaku/egress/speaker/session"
+	"hikyaku/egress/speaker/wire"
 )
 
 // How the far end has a session end, and what counts, whoever keeps our end.
@@ -33,9 +32,9 @@ var sessionEnds = []struct {
 		p.send(bgp.NewBGPNotificationMessage(bgp.BGP_ERROR_UPDATE_MESSAGE_ERROR, bgp.BGP_ERROR_SUB_MALFORMED_ATTRIBUTE_LIST, nil))
 	}, EndNotification},
 	{"malformed UPDATE", func(t *testing.T, p *fakePeer) {
-		sendRaw(t, p, updateMessage(attribute(optional, unreachKind, 0, 2, 1, 200))) // a prefix of 200 bits
+		sendRaw(t, p, bgptest.UpdateMessage(bgptest.Attribute(bgptest.Optional, bgptest.UnreachKind, 0, 2, 1, 200))) // a prefix of 200 bits
 	}, EndUpdateError},
-	{"malformed header", func(t *testing.T, p *fakePeer) { sendRaw(t, p, make([]byte, headerLength)) }, EndMessageError},
+	{"malformed header", func(t *testing.T, p *fakePeer) { sendRaw(t, p, make([]byte, wire.HeaderLength)) }, EndMessageError},
 }
 
 func sendRaw(t *testing.T, p *fakePeer, b []byte) {
@@ -57,7 +56,7 @@ func TestCauseOfAnEnd(t *testing.T) {
 					t.Errorf("the session ended with %+v, want %s", down, c.want)
 				}
 				if first := <-called; first != down {
-					t.Errorf("OnPeerDown was told %+v, the event is %+v", first, down)
+					t.Errorf("OnPeerDown was called with %+v, the event is %+v", first, down)
 				}
 			})
 		}
@@ -99,51 +98,19 @@ func TestCauseOfARemovedNeighbor(t *testing.T) {
 	}
 }
 
-func TestReflectorThatDoesNotReadIsLeft(t *testing.T) {
-	s, _, p := startWithOwnSession(t, nil)
-	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
-	s.announcing.Lock()
-	s.ownSessions["rr"].outbox.keys += maxWaiting // as if that many waited
-	s.announcing.Unlock()
-	if err := s.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: prefixes6(0, 1)}); err != nil {
-		t.Fatal(err)
-	}
-	if down := expect[PeerDown](s); down.Cause != EndLocal || down.Reason != fmt.Sprintf("the reflector does not read: %d routes wait for it", maxWaiting+1) {
-		t.Errorf("the session ended with %+v", down)
-	}
-	p.waitForEnd()
-}
-
-func TestEndings(t *testing.T) {
-	timeout := func(err error) error { return fmt.Errorf("sending: %w", &net.OpError{Op: "write", Err: err}) }
+func TestEndsByGoBGP(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		got  ending
+		got  session.End
 		want EndCause
 	}{
-		{"TCP's own timeout", endingBy(timeout(syscall.ETIMEDOUT)), EndConnection},
-		{"a neighbour that takes nothing", endingBy(fmt.Errorf("sending routes: %w", errUntaken)), EndHoldTimer},
-		{"a message of the wrong type", endingBy(bgp.NewMessageError(bgp.BGP_ERROR_FSM_ERROR, 0, nil, "")), EndMessageError},
 		{"GoBGP's write that failed", endingByGoBGP("write-failed"), EndConnection},
 		{"GoBGP's hold timer", endingByGoBGP("notification-sent " + bgp.NewNotificationErrorCode(4, 0).String()), EndHoldTimer},
 		{"GoBGP's limit of prefixes", endingByGoBGP("notification-sent " + bgp.NewNotificationErrorCode(6, 1).String()), EndLocal},
 		{"GoBGP's hard reset", endingByGoBGP("hard-reset"), EndNotification},
 	} {
-		if c.got.cause != c.want {
-			t.Errorf("%s: %s, want %s", c.name, c.got.cause, c.want)
+		if c.got.Cause != c.want {
+			t.Errorf("%s: %s, want %s", c.name, c.got.Cause, c.want)
 		}
-	}
-}
-
-func TestWriterWhoseNeighbourTakesNothing(t *testing.T) {
-	r := listenAsReflector(t)
-	conn, err := net.Dial("tcp", netip.AddrPort(r.at).String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_, err = (patientWriter{conn, 50 * time.Millisecond}).Write(make([]byte, 64<<20)) // more than buffers hold
-	if got := endingBy(err); got.cause != EndHoldTimer {
-		t.Errorf("the write ended with %+v", got)
 	}
 }

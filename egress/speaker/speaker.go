@@ -13,6 +13,9 @@ import (
 	"github.com/osrg/gobgp/v4/api"
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	"github.com/osrg/gobgp/v4/pkg/server"
+
+	"hikyaku/egress/speaker/session"
+	"hikyaku/egress/speaker/vpn"
 )
 
 // Speaker is a running BGP speaker. Its methods may be called from any goroutine.
@@ -24,7 +27,7 @@ type Speaker struct {
 	machines   sync.Map // netip.Addr to *fsmIdentity of GoBGP's present state machine
 
 	ctx    context.Context
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	done   sync.WaitGroup
 	stop   sync.Once
 
@@ -33,17 +36,11 @@ type Speaker struct {
 	names     sync.Map     // netip.Addr to the neighbour's name, read without mu
 	announced atomic.Int64 // since GoBGP's list of identifiers was last emptied
 
-	// announcing guards what is announced as VPN routes, and to whom.
-	announcing  sync.Mutex
-	out         outTable
-	ownSessions map[string]*ownSession
-	mirrored    bool // to GoBGP, see mirror
-	// mirrors are the reflectors whose sessions are GoBGP's, and mirrorWithheld is what
-	// none of them is told of.
-	mirrors        map[string]netip.Addr
-	mirrorWithheld withheld
-	restart        restartPhase
-	leaving        atomic.Bool // for a restart
+	announcer *vpn.Announcer
+	// announcing guards the neighbours that VPN routes go to, and orders announcements.
+	announcing sync.Mutex
+	opened     map[string]*openedSession
+	mirror     mirror
 }
 
 // Start starts a speaker. It ends when ctx does, as by [Speaker.Close]. A process
@@ -63,11 +60,11 @@ func Start(ctx context.Context, config Config) (*Speaker, error) {
 		urgent:     newInbox(),
 		neighbors:  make(map[string]Neighbor),
 
-		out:         make(outTable),
-		ownSessions: make(map[string]*ownSession),
-		mirrors:     make(map[string]netip.Addr),
+		announcer: vpn.NewAnnouncer(),
+		opened:    make(map[string]*openedSession),
+		mirror:    mirror{reflectors: make(map[string]netip.Addr)},
 	}
-	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	hook := downHook{
 		next: config.Logger.Handler().WithAttrs([]slog.Attr{slog.String("component", "gobgp")}),
 		down: s.sessionEnded,
@@ -114,8 +111,8 @@ func (s *Speaker) Events() <-chan Event { return s.dispatcher.events }
 
 // AddNeighbor starts a further session.
 func (s *Speaker) AddNeighbor(n Neighbor) error {
-	n = n.withDefaults()
-	if err := n.validate(s.config.AS); err != nil {
+	n = n.WithDefaults()
+	if err := n.Validate(s.config.AS); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -128,7 +125,7 @@ func (s *Speaker) AddNeighbor(n Neighbor) error {
 	switch {
 	case s.config.ownSession(n):
 	case n.AS == s.config.AS:
-		if err := s.mirror(n); err != nil {
+		if err := s.mirrorTo(n); err != nil {
 			return fmt.Errorf("announcing VPN routes to neighbour %q: %w", n.Name, err)
 		}
 	default:
@@ -139,7 +136,7 @@ func (s *Speaker) AddNeighbor(n Neighbor) error {
 	s.names.Store(n.Address, n.Name)
 	// The dispatcher must know it before the first report comes.
 	d := s.dispatcher
-	d.inbox.post(func(context.Context) { d.sessions[n.Address] = newSession(n, s.config) })
+	d.inbox.post(func(context.Context) { d.sessions[n.Address] = newPeerState(n, s.config) })
 	if s.config.ownSession(n) {
 		s.startSession(n)
 	} else if err := s.gobgp.AddPeer(s.ctx, &api.AddPeerRequest{Peer: peerConfig(n)}); err != nil {
@@ -164,7 +161,7 @@ func (s *Speaker) RemoveNeighbor(name string) error {
 		return fmt.Errorf("removing neighbour %q (%s): %w", name, n.Address, err)
 	}
 	s.announcing.Lock()
-	delete(s.mirrors, name)
+	delete(s.mirror.reflectors, name)
 	s.announcing.Unlock()
 	s.machines.Delete(n.Address)
 	s.names.Delete(n.Address)
@@ -178,14 +175,13 @@ func (s *Speaker) RemoveNeighbor(name string) error {
 //
 // The sessions that it ends are not reported: an agent that goes down on purpose
 // must not take that for the loss of its peers and drop their packets.
-func (s *Speaker) Close() { s.shutDown(s.gobgp.Stop) }
+func (s *Speaker) Close() { s.shutDown(nil, s.gobgp.Stop) }
 
 // CloseForRestart ends all sessions as a crash would, so that neighbours with
 // graceful restart keep our routes for [Neighbor.GracefulRestart]. As with
 // [Speaker.Close] nothing is reported.
 func (s *Speaker) CloseForRestart() {
-	s.leaving.Store(true)
-	s.shutDown(func() {
+	s.shutDown(session.ErrRestart, func() {
 		request := &api.StopBgpRequest{AllowGracefulRestart: true}
 		if err := s.gobgp.StopBgp(context.WithoutCancel(s.ctx), request); err != nil {
 			s.config.Logger.Warn("ending BGP sessions for a restart", slog.Any("error", err))
@@ -193,10 +189,11 @@ func (s *Speaker) CloseForRestart() {
 	})
 }
 
-// shutDown stops reporting before it ends the sessions.
-func (s *Speaker) shutDown(endSessions func()) {
+// shutDown stops reporting before it ends the sessions. cause is that of the end of their
+// contexts.
+func (s *Speaker) shutDown(cause error, endSessions func()) {
 	s.stop.Do(func() {
-		s.cancel()
+		s.cancel(cause)
 		s.done.Wait()
 		endSessions()
 	})
@@ -211,7 +208,7 @@ func (s *Speaker) run(f func(context.Context)) {
 }
 
 // sessionEnded is called from GoBGP's session, which must not wait.
-func (s *Speaker) sessionEnded(address netip.Addr, fsm *fsmIdentity, why ending) {
+func (s *Speaker) sessionEnded(address netip.Addr, fsm *fsmIdentity, why session.End) {
 	if present, ok := s.machines.Load(address); !ok || present != fsm {
 		return
 	}
@@ -220,9 +217,9 @@ func (s *Speaker) sessionEnded(address netip.Addr, fsm *fsmIdentity, why ending)
 	s.callPeerDown(address, why)
 }
 
-// callPeerDown has OnPeerDown called. The dispatcher must have been told of the
-// session's end.
-func (s *Speaker) callPeerDown(address netip.Addr, why ending) {
+// callPeerDown has OnPeerDown called. The session's end must have been posted to the
+// dispatcher before.
+func (s *Speaker) callPeerDown(address netip.Addr, why session.End) {
 	if s.config.OnPeerDown == nil {
 		return
 	}
@@ -231,7 +228,7 @@ func (s *Speaker) callPeerDown(address netip.Addr, why ending) {
 		if !ok {
 			return
 		}
-		s.config.OnPeerDown(PeerDown{Peer: name.(string), Cause: why.cause, Reason: why.reason})
+		s.config.OnPeerDown(PeerDown{Peer: name.(string), Cause: why.Cause, Reason: why.Reason})
 		d := s.dispatcher
 		d.inbox.post(func(ctx context.Context) { d.emit(ctx, PeerDownCalled{Peer: name.(string)}) })
 	})

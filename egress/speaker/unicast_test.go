@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"hikyaku/egress/speaker/bgptest"
+
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 )
 
@@ -61,7 +63,7 @@ var peerStarts = map[string]func(*testing.T, Config, int) (*testSpeaker, []*fake
 func TestRoutesOfTransit(t *testing.T) {
 	us, transit := loopback(), startRouter(t, loopback(), 64601)
 	transit.accept(us, ownAS, false, IPv6Unicast, IPv4Unicast)
-	six, four := prefixes6(1, 2), netip.MustParsePrefix("198.51.100.0/24")
+	six, four := bgptest.Prefixes6(1, 2), netip.MustParsePrefix("198.51.100.0/24")
 	transit.announce(Attributes{ASPath: NewASPath(64700), MED: 7, HasMED: true}.WithCommunities(64601<<16|5), six...)
 	s := startSpeaker(t, us, Config{Neighbors: []Neighbor{transit.neighbor("transit", 64601, us, IPv6Unicast, IPv4Unicast)}})
 
@@ -131,20 +133,20 @@ func firstTable(s *testSpeaker) (learned Learned, ended []Family) {
 
 func TestWhatCountsAsWithdrawal(t *testing.T) {
 	s, peers := startWithPeers(t, Config{BestPaths: true}, 1)
-	p := prefixes6(1, 1)
+	p := bgptest.Prefixes6(1, 1)
 	cases := []struct {
 		name    string
 		message *bgp.BGPMessage
 	}{
-		{"own AS in the path", announce6(t, []uint32{64601, ownAS, 64700}, p)},
-		{"own AS as origin", announce6(t, []uint32{64601, ownAS}, p)},
-		{"own AS often", announce6(t, append([]uint32{64601}, slices.Repeat([]uint32{ownAS}, 200)...), p)},
-		{"explicit", withdraw6(t, p...)},
-		{"malformed ORIGIN (RFC 7606 §7.1)", replaceOrigin(announce6(t, []uint32{64601}, p), bgp.NewPathAttributeOrigin(7))},
+		{"own AS in the path", bgptest.Announce6(t, []uint32{64601, ownAS, 64700}, p)},
+		{"own AS as origin", bgptest.Announce6(t, []uint32{64601, ownAS}, p)},
+		{"own AS often", bgptest.Announce6(t, append([]uint32{64601}, slices.Repeat([]uint32{ownAS}, 200)...), p)},
+		{"explicit", bgptest.Withdraw6(t, p...)},
+		{"malformed ORIGIN (RFC 7606 §7.1)", replaceOrigin(bgptest.Announce6(t, []uint32{64601}, p), bgp.NewPathAttributeOrigin(7))},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			peers[0].send(announce6(t, []uint32{64601, 64700}, p))
+			peers[0].send(bgptest.Announce6(t, []uint32{64601, 64700}, p))
 			skipTo(s, func(l Learned) bool { return l.Prefixes[0] == p[0] })
 			skipTo(s, func(b BestPath) bool { return b.Prefix == p[0] && b.Peer == "a" })
 			peers[0].send(c.message)
@@ -170,7 +172,7 @@ func TestNeverTransit(t *testing.T) {
 	for name, best := range map[string]bool{"per peer only": false, "best paths": true} {
 		t.Run(name, func(t *testing.T) {
 			s, peers := startWithPeers(t, Config{Originate: []netip.Prefix{own}, BestPaths: best}, 2)
-			peers[0].send(announce6(t, []uint32{64601, 64700}, prefixes6(1, 3)))
+			peers[0].send(bgptest.Announce6(t, []uint32{64601, 64700}, bgptest.Prefixes6(1, 3)))
 			skipTo[Learned](s, nil)
 			// A later own prefix shows that what went before has arrived, too.
 			second := netip.MustParsePrefix("2001:db8:600::/40")
@@ -178,7 +180,7 @@ func TestNeverTransit(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, p := range peers {
-				p.waitFor("own prefix", func(u *bgp.BGPUpdate) bool { return slices.Contains(announcedPrefixes(u), second) })
+				p.waitFor("own prefix", func(u *bgp.BGPUpdate) bool { return slices.Contains(bgptest.Announced(u), second) })
 				if got := p.received(); len(got) != 2 || !got[own] {
 					t.Errorf("peer was sent %v, only our own prefixes may go out", got)
 				}

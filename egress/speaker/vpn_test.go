@@ -8,6 +8,7 @@ import (
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
+	"hikyaku/egress/speaker/bgptest"
 	"hikyaku/egress/srv6"
 )
 
@@ -31,13 +32,13 @@ func startReflected(t *testing.T) (border, server *testSpeaker) {
 
 // testRoute is what the border announces for a peer.
 func testRoute(t testing.TB, border netip.Addr, peer string, behavior srv6.Behavior, path ...uint32) (srv6.Identity, VPNRoute) {
-	id := identity(t, border, peer)
-	return id, NewVPNRoute(service(id, behavior), Attributes{ASPath: NewASPath(path...), MED: 3, HasMED: true}, id.RT)
+	id := bgptest.Identity(t, border, peer)
+	return id, NewVPNRoute(bgptest.Service(id, behavior), Attributes{ASPath: NewASPath(path...), MED: 3, HasMED: true}, id.RT)
 }
 
 func TestVPNThroughReflector(t *testing.T) {
 	border, server := startReflected(t)
-	six, four := prefixes6(1, 600), []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
+	six, four := bgptest.Prefixes6(1, 600), []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
 	for _, c := range []struct {
 		name     string
 		peer     string
@@ -102,7 +103,7 @@ func collect(s *testSpeaker, n int) VPNLearned {
 func TestBorderGone(t *testing.T) {
 	border, server := startReflected(t)
 	id, route := testRoute(t, border.at.Addr(), "transit", srv6.EndDT6, 64601)
-	if err := border.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: prefixes6(1, 3)}); err != nil {
+	if err := border.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: route, Prefixes: bgptest.Prefixes6(1, 3)}); err != nil {
 		t.Fatal(err)
 	}
 	collect(server, 3)
@@ -118,17 +119,17 @@ func TestUnusableVPNRouteIsNotAnnounced(t *testing.T) {
 	withoutTarget := NewVPNRoute(route.Service, route.Attributes)
 	withoutSID := NewVPNRoute(srv6.Service{}, route.Attributes, id.RT)
 	for name, bad := range map[string]VPNRoute{"no target": withoutTarget, "no SID": withoutSID} {
-		if err := s.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: bad, Prefixes: prefixes6(1, 1)}); err == nil {
+		if err := s.AnnounceVPN(VPNAnnouncement{RD: id.RD, Route: bad, Prefixes: bgptest.Prefixes6(1, 1)}); err == nil {
 			t.Errorf("%s: was announced", name)
 		}
 	}
-	if err := s.WithdrawVPN(id.RD, prefixes6(1, 1)); err != nil {
+	if err := s.WithdrawVPN(id.RD, bgptest.Prefixes6(1, 1)); err != nil {
 		t.Errorf("withdrawing what was never announced: %v", err)
 	}
 }
 
 // startWithReflectors starts a server whose reflectors are fakes, so that they
-// can break off without a word, as a crash does.
+// can break off without a NOTIFICATION, as in a crash.
 func startWithReflectors(t *testing.T, config Config) (*testSpeaker, func(i int) *fakePeer) {
 	t.Helper()
 	locals := []netip.Addr{loopback(), loopback()}
@@ -149,7 +150,7 @@ func startWithReflectors(t *testing.T, config Config) (*testSpeaker, func(i int)
 // vpnMessage is what a reflector sends for a route.
 func vpnMessage(t testing.TB, rd srv6.RouteDistinguisher, route VPNRoute, prefixes []netip.Prefix) *bgp.BGPMessage {
 	t.Helper()
-	attrs, err := route.gobgp()
+	attrs, err := route.GoBGP()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func TestReflectorsCrashAndComeBack(t *testing.T) {
 	s, dial := startWithReflectors(t, Config{StaleTime: time.Hour})
 	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
 	first, second := dial(0), dial(1)
-	prefixes := prefixes6(1, 10)
+	prefixes := bgptest.Prefixes6(1, 10)
 	for _, p := range []*fakePeer{first, second} {
 		p.send(vpnMessage(t, id.RD, route, prefixes))
 		p.send(bgp.NewEndOfRib(bgp.RF_IPv6_VPN))
@@ -208,7 +209,7 @@ func TestStaleRoutesGo(t *testing.T) {
 	s, dial := startWithReflectors(t, Config{StaleTime: time.Second})
 	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
 	reflector := dial(0)
-	reflector.send(vpnMessage(t, id.RD, route, prefixes6(1, 10)))
+	reflector.send(vpnMessage(t, id.RD, route, bgptest.Prefixes6(1, 10)))
 	collect(s, 10)
 	lost := time.Now()
 	reflector.conn.Close()
@@ -225,7 +226,7 @@ func TestVPNRouteThatCannotBeUsedIsWithdrawn(t *testing.T) {
 	s, dial := startWithReflectors(t, Config{})
 	reflector := dial(0)
 	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
-	prefix := prefixes6(1, 1)
+	prefix := bgptest.Prefixes6(1, 1)
 	_, looped := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601, ownAS)
 	plain := vpnMessage(t, id.RD, route, prefix)
 	u := plain.Body.(*bgp.BGPUpdate)
@@ -258,13 +259,13 @@ func TestBestPathsThroughReflector(t *testing.T) {
 	reflector.accept(borderAt, ownAS, true, IPv6Unicast)
 	transits := []*router{startRouter(t, loopback(), 64601), startRouter(t, loopback(), 64602)}
 	config := Config{BestPaths: true, Neighbors: []Neighbor{reflector.neighbor("rr", ownAS, borderAt, IPv6Unicast)}}
-	prefix := prefixes6(1, 1)
+	prefix := bgptest.Prefixes6(1, 1)
 	for i, transit := range transits {
 		transit.accept(borderAt, ownAS, false, IPv6Unicast)
 		config.Neighbors = append(config.Neighbors, transit.neighbor("t"+string(rune('1'+i)), uint32(64601+i), borderAt, IPv6Unicast))
 	}
 	border := startSpeaker(t, borderAt, config) // the last to start
-	for range 3 {                               // a transit that is told of a route before then may keep it to itself
+	for range 3 {                               // a transit that gets a route before then may not announce it
 		skipTo[EndOfRIB](border, nil)
 	}
 	transits[0].announce(Attributes{ASPath: NewASPath(64700, 64701)}, prefix...)
@@ -282,7 +283,7 @@ func TestAnnounceOnlySkipsRoutesOfGoBGPSessions(t *testing.T) {
 	s, dial := startWithReflectors(t, Config{AnnounceOnly: true})
 	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
 	p := dial(0)
-	p.send(vpnMessage(t, id.RD, route, prefixes6(1, 10)))
+	p.send(vpnMessage(t, id.RD, route, bgptest.Prefixes6(1, 10)))
 	p.send(bgp.NewEndOfRib(bgp.RF_IPv6_VPN))
 	if e := expect[EndOfRIB](s); e.Family != VPNv6 || e.Implied {
 		t.Errorf("End-of-RIB is %+v", e)

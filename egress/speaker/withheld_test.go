@@ -9,6 +9,7 @@ import (
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
+	"hikyaku/egress/speaker/bgptest"
 	"hikyaku/egress/srv6"
 )
 
@@ -21,55 +22,17 @@ func longCommunities(n int) Attributes {
 	return Attributes{ASPath: NewASPath(64601)}.WithCommunities(slices.Repeat([]uint32{64601<<16 | 1}, n)...)
 }
 
-// A route whose attributes leave no room is not announced, a shorter one is (RFC 4271
-// §9.2), and there is room for what reflectors add.
-func TestWhatFitsIntoAMessage(t *testing.T) {
-	host, short := netip.MustParsePrefix("2001:db8::7/128"), netip.MustParsePrefix("2001:db8::/32")
-	const fixed = headerLength + 2 + 2 + 4 + (2 + 1 + 1 + 24 + 1) // with MP_REACH_NLRI by an IPv6 next hop
-	const route = 1 + labelLength + rdLength + 4                  // short
-	for _, c := range []struct {
-		name        string
-		longest     int
-		attributes  int
-		want        []netip.Prefix
-		wantTooLong []netip.Prefix
-	}{
-		{"few attributes", maxMessage, 100, []netip.Prefix{host, short}, nil},
-		{"room for both", maxMessage, maxMessage - fixed - reflected - route - 12, []netip.Prefix{host, short}, nil},
-		{"a byte less", maxMessage, maxMessage - fixed - reflected - route - 11, []netip.Prefix{short}, []netip.Prefix{host}},
-		{"room for the shorter one", maxMessage, maxMessage - fixed - reflected - route, []netip.Prefix{short}, []netip.Prefix{host}},
-		{"room for none", maxMessage, maxMessage - fixed - reflected - route + 1, nil, []netip.Prefix{host, short}},
-		{"attributes longer than a message", maxMessage, maxMessage + 1, nil, []netip.Prefix{host, short}},
-		{"likewise, in extended messages", maxExtended, maxMessage + 1, []netip.Prefix{host, short}, nil},
-		{"room for none in an extended message", maxExtended, maxExtended - fixed - reflected - route + 1, nil, []netip.Prefix{host, short}},
-	} {
-		u := announcement(make([]byte, c.attributes), netip.MustParseAddr("2001:db8::1"), VPNv6, c.longest)
-		fitting, tooLong := u.split([]netip.Prefix{host, short})
-		if !slices.Equal(fitting, c.want) || !slices.Equal(tooLong, c.wantTooLong) {
-			t.Errorf("%s: %v fit, %v do not; want %v and %v", c.name, fitting, tooLong, c.want, c.wantTooLong)
-		}
-		b := u.append(nil, srv6.RouteDistinguisher{}, slices.Repeat(fitting, 200))
-		for total := 0; len(b) > 0; {
-			n := int(b[16])<<8 | int(b[17])
-			if total += n; n > c.longest || n > len(b) {
-				t.Fatalf("%s: a message of %d bytes", c.name, n)
-			}
-			b = b[n:]
-		}
-	}
-}
-
-// heard is what a reflector has been told of one route, and how many UPDATEs there were in
-// all.
-func (p *fakePeer) heard(prefix netip.Prefix) (told string, updates int) {
+// changesOf are the announcements (+) and withdrawals (-) of one route, and how many UPDATEs
+// there were in all.
+func (p *fakePeer) changesOf(prefix netip.Prefix) (changes string, updates int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var words []string
 	for _, u := range p.updates {
-		if slices.Contains(announcedPrefixes(u), prefix) {
+		if slices.Contains(bgptest.Announced(u), prefix) {
 			words = append(words, "+")
 		}
-		if slices.Contains(withdrawnPrefixes(u), prefix) {
+		if slices.Contains(bgptest.Withdrawn(u), prefix) {
 			words = append(words, "-")
 		}
 	}
@@ -114,16 +77,16 @@ func TestRouteWithoutRoomIsWithheldAlone(t *testing.T) {
 			marker := 1000
 			flush := func() {
 				t.Helper()
-				one := prefixes6(marker, 1)[0]
+				one := bgptest.Prefixes6(marker, 1)[0]
 				marker++
 				announce(longPath(1), one)
-				p.waitFor("what comes behind", func(u *bgp.BGPUpdate) bool { return slices.Contains(announcedPrefixes(u), one) })
+				p.waitFor("what comes behind", func(u *bgp.BGPUpdate) bool { return slices.Contains(bgptest.Announced(u), one) })
 			}
-			routes := prefixes6(0, 300)
+			routes := bgptest.Prefixes6(0, 300)
 			one := routes[7]
 			announce(longPath(2), routes...)
 			flush()
-			_, before := p.heard(one)
+			_, before := p.changesOf(one)
 			announce(c.attributes, one)
 			flush()
 			announce(c.attributes.WithCommunities(append(c.attributes.Communities(), 1)...), one)
@@ -132,9 +95,9 @@ func TestRouteWithoutRoomIsWithheldAlone(t *testing.T) {
 			if c.withheld {
 				want, now = "+-", 1
 			}
-			told, after := p.heard(one)
-			if told != want {
-				t.Errorf("of the route it is told %q, want %q", told, want)
+			changes, after := p.changesOf(one)
+			if changes != want {
+				t.Errorf("changes of the route: %q, want %q", changes, want)
 			}
 			if n := after - before - (len(want) - 1) - 2; n != 0 {
 				t.Errorf("%d UPDATEs more than for this route", n)
@@ -144,8 +107,8 @@ func TestRouteWithoutRoomIsWithheldAlone(t *testing.T) {
 			}
 			announce(longPath(3), one)
 			flush()
-			if told, _ := p.heard(one); told != want+"+" {
-				t.Errorf("of the route that has room again it is told %q, want %q", told, want+"+")
+			if changes, _ := p.changesOf(one); changes != want+"+" {
+				t.Errorf("changes of the route that has room again: %q, want %q", changes, want+"+")
 			}
 			if got := s.Withheld("rr"); len(got.Routes) != 0 || got.Total != uint64(now) {
 				t.Errorf("withheld %+v of routes that all have room", got)
@@ -159,13 +122,13 @@ func TestRouteWithoutRoomIsWithheldAlone(t *testing.T) {
 			if got := s.Withheld("rr"); len(got.Routes) != 0 {
 				t.Errorf("withheld %+v after the withdrawal", got)
 			}
-			told, _ = p.heard(one)
-			if want += "+" + map[bool]string{true: "-", false: "+-"}[c.withheld]; told != want {
-				t.Errorf("of the route it is told %q at the end, want %q", told, want)
+			changes, _ = p.changesOf(one)
+			if want += "+" + map[bool]string{true: "-", false: "+-"}[c.withheld]; changes != want {
+				t.Errorf("changes of the route at the end: %q, want %q", changes, want)
 			}
 			for _, other := range routes {
-				if told, _ := p.heard(other); other != one && told != "+" {
-					t.Errorf("of another route it is told %q", told)
+				if changes, _ := p.changesOf(other); other != one && changes != "+" {
+					t.Errorf("changes of another route: %q", changes)
 					break
 				}
 			}

@@ -20,7 +20,7 @@ type Identity struct {
 	SID netip.Addr
 	// RD makes the peer's routes different from the same prefixes of other peers.
 	RD RouteDistinguisher
-	// RT tells receivers which peer a route belongs to.
+	// RT identifies to receivers the peer that a route belongs to.
 	RT RouteTarget
 }
 

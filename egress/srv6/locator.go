@@ -21,9 +21,9 @@ type Locator struct {
 	Prefix netip.Prefix
 	// BlockBits is the length of the part common to the whole SRv6 domain.
 	BlockBits uint8
-	// NodeBits is the length of the part that tells one node from another.
+	// NodeBits is the length of the part that identifies a node.
 	NodeBits uint8
-	// FunctionBits is the length of the part that tells peers apart, 8 to 32.
+	// FunctionBits is the length of the part that identifies a peer, 8 to 32.
 	FunctionBits uint8
 }
 
@@ -35,7 +35,7 @@ const (
 )
 
 // NewLocator returns the locator for prefix with 16 function bits, and the
-// usual split into a block of 32 bits (or all, when the prefix is shorter) and
+// common split into a block of 32 bits (or all, when the prefix is shorter) and
 // the node in the rest.
 //
 // Errors are those of [Locator.Validate].
@@ -48,7 +48,7 @@ func NewLocator(prefix netip.Prefix) (Locator, error) {
 	return l, l.Validate()
 }
 
-// Validate tells what is wrong with the locator, all faults at once.
+// Validate returns all faults of the locator at once.
 func (l Locator) Validate() error {
 	if !l.Prefix.IsValid() || !l.Prefix.Addr().Is6() || l.Prefix.Addr().Is4In6() {
 		return fmt.Errorf("locator %s: not an IPv6 prefix", l.Prefix)
@@ -73,7 +73,7 @@ func (l Locator) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Overlaps tells whether a SID could belong to both locators.
+// Overlaps reports whether a SID could belong to both locators.
 func (l Locator) Overlaps(other Locator) bool { return l.Prefix.Overlaps(other.Prefix) }
 
 // Structure returns how SIDs of this locator are divided, as it is announced.

@@ -1,122 +1,67 @@
-"""Prints as pixels: a scanline renderer with exact horizontal and 4-fold vertical
-anti-aliasing, and the paper's grain."""
+"""Prints as pixels, drawn by Pillow, with the paper's grain."""
 
 import math
-import operator
 import random
+
+from PIL import Image, ImageChops, ImageDraw
 
 from shapes import WIDTH
 
-SUBLINES = 4
+# Pillow's outlines have hard edges and whole coordinates. So masks are drawn larger by one of
+# these factors and reduced: small shapes show their edges most.
+FINE, COARSE = 8, 4
+# Pixels of a mask up to which it is fine.
+SMALL = 200_000
 # Grain is added to pixels of at most 255 - GRAIN.
 GRAIN = 14
 
 
 def render(shapes, width, height, seed):
-    """Rows of RGB bytes."""
-    rows = [bytearray(b"\xff" * (3 * width)) for _ in range(height)]
-    scale = width / WIDTH
+    """The picture of a sheet."""
+    sheet = Image.new("RGB", (width, height), "white")
     for shape in shapes:
-        points = [(x * scale, y * scale) for x, y in shape.points]
-        fill(rows, width, points, shape.paint, shape.alpha)
-    return add_grain(rows, width, seed)
+        fill(sheet, shape, width / WIDTH)
+    return add_grain(sheet, seed)
 
 
-def fill(rows, width, points, paint, alpha):
-    ys = [y for _, y in points]
-    top, bottom = min(ys), max(ys)
-    colour_at = gradient(paint, top, bottom)
-    # Edges as (upper y, lower y, x at upper y, dx/dy).
-    edges = []
-    for (x0, y0), (x1, y1) in zip(points, points[1:] + points[:1]):
-        if y0 != y1:
-            if y0 > y1:
-                x0, y0, x1, y1 = x1, y1, x0, y0
-            edges.append((y0, y1, x0, (x1 - x0) / (y1 - y0)))
-    edges.sort()
-    active, following = [], 0
-    for row in range(max(math.floor(top), 0), min(math.ceil(bottom), len(rows))):
-        while following < len(edges) and edges[following][0] < row + 1:
-            active.append(edges[following])
-            following += 1
-        active = [edge for edge in active if edge[1] > row]
-        changes = {}
-        for sub in range(SUBLINES):
-            y = row + (sub + 0.5) / SUBLINES
-            xs = sorted(x + (y - y0) * slope for y0, y1, x, slope in active if y0 <= y < y1)
-            for left, right in zip(xs[::2], xs[1::2]):
-                cover(changes, max(left, 0.0), min(right, float(width)))
-        paint_runs(rows[row], changes, width, colour_at(row + 0.5), alpha / SUBLINES)
-
-
-def cover(changes, left, right):
-    """Adds one subline's span, as changes of coverage from one pixel to the next."""
-    if right <= left:
+def fill(sheet, shape, scale):
+    xs = [x * scale for x, _ in shape.points]
+    ys = [y * scale for _, y in shape.points]
+    left, right = max(math.floor(min(xs)), 0), min(math.ceil(max(xs)), sheet.width)
+    top, bottom = max(math.floor(min(ys)), 0), min(math.ceil(max(ys)), sheet.height)
+    width, height = right - left, bottom - top
+    if width <= 0 or height <= 0:
         return
-    for x, sign in ((left, 1), (right, -1)):
-        pixel = math.floor(x)
-        part = x - pixel
-        changes[pixel] = changes.get(pixel, 0) + sign * (1 - part)
-        changes[pixel + 1] = changes.get(pixel + 1, 0) + sign * part
+    factor = FINE if width * height <= SMALL else COARSE
+    mask = Image.new("L", (width * factor, height * factor))
+    outline = [
+        (round((x - left) * factor - 0.5), round((y - top) * factor - 0.5)) for x, y in zip(xs, ys)
+    ]
+    ImageDraw.Draw(mask).polygon(outline, fill=round(255 * shape.alpha))
+    ink = gradient(shape.paint, min(ys), max(ys), range(top, bottom))
+    sheet.paste(ink.resize((width, height)), (left, top), mask.reduce(factor))
 
 
-def paint_runs(row, changes, width, colour, weight):
-    covered = 0.0
-    pixels = sorted(changes)
-    for pixel, following in zip(pixels, pixels[1:]):
-        covered += changes[pixel]
-        opacity = covered * weight
-        end = min(following, width)
-        if opacity < 0.004 or pixel >= end:
-            continue
-        if opacity > 0.996:
-            row[3 * pixel : 3 * end] = bytes(colour) * (end - pixel)
-            continue
-        for channel in range(3):
-            at = slice(3 * pixel + channel, 3 * end, 3)
-            table = blend_table(colour[channel], round(opacity * 64))
-            row[at] = row[at].translate(table)
-
-
-TABLES = {}
-
-
-def blend_table(colour, opacity):
-    """What each value becomes under ink of `opacity` 64ths."""
-    key = (colour, opacity)
-    if key not in TABLES:
-        TABLES[key] = bytes((old * (64 - opacity) + colour * opacity + 32) // 64 for old in range(256))
-    return TABLES[key]
-
-
-def gradient(paint, top, bottom):
-    """The colour by height, as a function of y."""
-    if isinstance(paint, str):
-        colour = rgb(paint)
-        return lambda _: colour
-    first, last = map(rgb, paint)
-    height = max(bottom - top, 1e-9)
-
-    def at(y):
-        t = min(max((y - top) / height, 0), 1)
-        return tuple(round(a + (b - a) * t) for a, b in zip(first, last))
-
-    return at
+def gradient(paint, top, bottom, rows):
+    """One column of pixels with the paint's colour in each row."""
+    first, last = map(rgb, (paint, paint) if isinstance(paint, str) else paint)
+    column = Image.new("RGB", (1, len(rows)))
+    parts = [min(max((row + 0.5 - top) / max(bottom - top, 1e-9), 0), 1) for row in rows]
+    column.putdata([tuple(round(a + (b - a) * t) for a, b in zip(first, last)) for t in parts])
+    return column
 
 
 def rgb(colour):
-    return tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return tuple(bytes.fromhex(colour[1:]))
 
 
-def add_grain(rows, width, seed):
+def add_grain(sheet, seed):
     """Paper and baren: fine noise, drawn out along the fibres."""
+    width, height = sheet.size
     draw = random.Random(seed)
     fine = draw.randbytes(4 * width)
     fibres = bytes(sum(fine[i : i + 6]) * GRAIN // (6 * 255) for i in range(len(fine) - 6))
-    grain = bytes(value for value in fibres for _ in range(3))
-    room = bytes(value * (255 - GRAIN) // 255 for value in range(256))
-    out = []
-    for row in rows:
-        start = 3 * draw.randrange(len(fibres) - width)
-        out.append(bytes(map(operator.add, row.translate(room), grain[start:])))
-    return out
+    starts = [draw.randrange(len(fibres) - width) for _ in range(height)]
+    grain = Image.frombytes("L", sheet.size, b"".join(fibres[at : at + width] for at in starts))
+    room = sheet.point([value * (255 - GRAIN) // 255 for value in range(256)] * 3)
+    return ImageChops.add(room, Image.merge("RGB", [grain] * 3))

@@ -1,4 +1,4 @@
-//! A window floor that is fair: CUBIC that knows the path.
+//! A fair window floor: CUBIC with a measured path.
 
 #[cfg(test)]
 mod tests;
@@ -14,23 +14,23 @@ use crate::cubic::Cubic;
 use crate::delivery::Sample;
 use crate::path::Path;
 
-/// CUBIC whose window does not fall below the path's bandwidth-delay product at losses that
-/// come without a queue.
+/// CUBIC with a window floor at the path's bandwidth-delay product, which holds at losses without a
+/// queue.
 ///
-/// FLOOR (§5) raises the least congestion window, which fills lossy links and takes the share
-/// of others where the link is shared. Here the floor is what the path has shown, delivery
-/// rate times least RTT, and it holds only at a loss whose neighbours met no standing queue.
-/// At any other loss, and at ECN marks, this is [`Cubic`].
+/// FLOOR (§5) raises the minimum congestion window. That fills lossy links, but takes the share of
+/// other flows where the link is shared. Here the floor is measured: delivery rate times smallest
+/// RTT. It holds only at a loss whose neighbours met no standing queue. At all other losses, and at
+/// ECN marks, the controller is [`Cubic`].
 ///
-/// - Slow start survives losses without a queue. It ends with the queue (HyStart++), or when
-///   the delivery rate has not grown by a quarter for three rounds.
-/// - A path that loses is probed with a quarter more each fourth round, and half as often each time
-///   that this meets a queue.
-/// - Where losses answer to our rate (probes lose more, or a round a fifth), as at policers
-///   and very short queues, the floor is given up for 32 to 256 rounds.
-/// - A path that is known begins with a quarter of what it carried, within 10 and 32 packets, and
-///   one round trip later has half of it (draft-ietf-tsvwg-careful-resume). It goes back to
-///   CUBIC's if that meets a queue, or if the RTT tells of another path.
+/// - Slow start survives losses without a queue. It ends with the queue (HyStart++), or after three
+///   rounds without a quarter more delivery rate.
+/// - On a lossy path, each fourth round probes with a quarter more. Each probe that meets a queue
+///   halves the frequency.
+/// - The floor is off for 32 to 256 rounds where losses answer to our rate, as at policers and very
+///   short queues. Signs are that probes lose more, or that a round loses a fifth.
+/// - A connection over a known path begins with a quarter of its BDP, within 10 and 32 packets. One
+///   round trip later it has half (RFC 9959). It returns to CUBIC's window if that meets a queue,
+///   or if the RTT shows another path.
 #[derive(Clone, Debug)]
 pub(crate) struct Floor {
     cubic: Cubic,
@@ -38,20 +38,21 @@ pub(crate) struct Floor {
     mss: f64,
     startup: Option<Startup>,
     probe: Option<Probe>,
-    /// The round of the last loss that was forgiven.
+    /// The last round with a loss at which the floor held.
     forgiven: Option<u64>,
     /// The round in which the last probe began.
     probed: u64,
-    /// Rounds from it to the next.
+    /// The rounds from that probe to the next.
     interval: u64,
-    /// Until the first acknowledgement tells whether it is the same path.
+    /// The path of former connections, until the first acknowledgement shows whether it is the
+    /// same.
     known: Option<SavedPath>,
-    /// Bytes of the window until then that CUBIC would not have begun with.
+    /// The bytes by which the initial window exceeds CUBIC's.
     unearned: f64,
     jump: Option<Jump>,
 }
 
-/// Slow start looks for the round in which the rate no longer grows.
+/// The search of slow start for a round in which the rate no longer grows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Startup {
     rate: f64,
@@ -65,7 +66,7 @@ struct Probe {
     rate: f64,
 }
 
-/// A window that was not earned in this connection, until its packets are acknowledged.
+/// A window that this connection has not measured, until its packets are acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Jump {
     at: Instant,
@@ -73,7 +74,7 @@ struct Jump {
 }
 
 impl Floor {
-    /// A connection that begins, with packets of `mtu` bytes.
+    /// Makes the controller of a new connection with packets of `mtu` bytes.
     pub(crate) fn new(mtu: u16, settings: &Settings) -> Self {
         let mss = f64::from(mtu);
         let mut cubic = Cubic::new(mtu);
@@ -94,7 +95,7 @@ impl Floor {
         }
     }
 
-    /// Goes on with a window that another algorithm has left.
+    /// Continues from the `window` of another algorithm.
     pub(crate) fn take_over(&mut self, window: f64, searching: bool) {
         self.known = None;
         if searching {
@@ -109,7 +110,7 @@ impl Floor {
         self.cubic.in_slow_start()
     }
 
-    /// Rounds for which losses are not trusted to say nothing of our rate.
+    /// The rounds for which losses count as answers to our own rate.
     pub(crate) fn doubt_rounds(&self, path: &Path) -> u16 {
         let rounds = self.trust.doubt_left(path.round());
         u16::try_from(rounds).unwrap_or(u16::MAX)
@@ -144,7 +145,7 @@ impl Floor {
         self.cubic.acks_ended(largest);
     }
 
-    /// After `path` has taken `sample` in, which ended a round or not.
+    /// Takes in a `sample` that `path` has taken in already.
     pub(crate) fn sampled(
         &mut self,
         now: Instant,
@@ -170,7 +171,7 @@ impl Floor {
         self.step_probe(now, round, path);
     }
 
-    /// Ends slow start where three rounds have not brought a quarter more.
+    /// Ends slow start after three rounds in which the rate did not grow by a quarter.
     fn look_for_plateau(&mut self, path: &Path) {
         if !self.cubic.in_slow_start() {
             self.startup = None;
@@ -219,7 +220,7 @@ impl Floor {
     fn stop_probe(&mut self, now: Instant, path: &Path) {
         if let Some(probe) = self.probe.take() {
             self.trust.probe_ends(now);
-            // More was there: look for yet more in the round after the next.
+            // The probe found more: probe again in the round after the next.
             if path
                 .rate()
                 .is_some_and(|rate| rate > probe.rate * PROBE_GROWTH)
@@ -231,7 +232,7 @@ impl Floor {
         }
     }
 
-    /// The path has no more: a probe has met a queue.
+    /// Ends a probe that has met a queue: the path has no more.
     fn cut_probe_short(&mut self, now: Instant, path: &Path) {
         if self.probe.is_some() {
             self.interval = (self.interval * 2).min(MAX_PROBE_ROUNDS);
@@ -239,15 +240,14 @@ impl Floor {
         }
     }
 
-    /// To what the path has shown.
+    /// Raises the window to the path's measured BDP.
     fn raise(&mut self, path: &Path) {
         if let Some(bdp) = path.bdp().filter(|bdp| *bdp > self.cubic.window_bytes()) {
             self.cubic.settle(bdp);
         }
     }
 
-    /// Jumps to half of what is known, once the first RTT agrees, and otherwise goes back to what
-    /// CUBIC would have.
+    /// Jumps to half of the known BDP if the first RTT agrees, and else returns to CUBIC's window.
     fn resume(&mut self, now: Instant, sample: &Sample) {
         if self.jump.is_some_and(|jump| sample.sent >= jump.at) {
             self.jump = None;
@@ -266,7 +266,8 @@ impl Floor {
         self.cubic.open(window.max(self.cubic.window_bytes()));
     }
 
-    /// A loss, or ECN mark where `bytes` is 0, of packets of which the last was sent at `sent`.
+    /// Reacts to the loss of `bytes`, or to an ECN mark where `bytes` is 0. The last of the packets
+    /// was sent at `sent`.
     pub(crate) fn congested(
         &mut self,
         now: Instant,
@@ -285,7 +286,7 @@ impl Floor {
         if honest && !queued {
             self.forgive(now, sent, path);
         } else if honest && self.trust.probed(sent) {
-            // The probe's own queue, or not: without it the next round tells.
+            // The queue may be the probe's own. The next round without a probe shows whether it is.
             self.cut_probe_short(now, path);
         } else {
             self.retreat();
@@ -304,7 +305,7 @@ impl Floor {
         self.cubic.reduce(now, sent, floor);
     }
 
-    /// What was not earned and met a queue was too much.
+    /// Returns to the measured window, since an unmeasured one has met a queue.
     fn retreat(&mut self) {
         let earned = match (self.jump.take(), self.known.take()) {
             (Some(jump), _) => jump.before,
@@ -314,7 +315,7 @@ impl Floor {
         self.cubic.open(earned);
     }
 
-    /// With what a probe adds.
+    /// The window in bytes, with the addition of a probe.
     pub(crate) fn window_bytes(&self) -> f64 {
         let window = self.cubic.window_bytes();
         if self.probe.is_some() {
@@ -325,15 +326,15 @@ impl Floor {
     }
 }
 
-/// Growth of the rate in a round of slow start that does not fill the path yet.
+/// Growth of the rate in a round of slow start that has not yet filled the path.
 const STARTUP_GROWTH: f64 = 1.25;
-/// Rounds without it that end slow start.
+/// Rounds without that growth after which slow start ends.
 const STARTUP_ROUNDS: u32 = 3;
-/// Rounds from probe to probe,
+/// Rounds from probe to probe.
 const PROBE_ROUNDS: u64 = 4;
-/// and at most, where they meet a queue.
+/// Rounds from probe to probe where probes meet queues, at most.
 const MAX_PROBE_ROUNDS: u64 = 64;
-/// Of the window.
+/// The window of a probe, as a multiple of the usual one.
 const PROBE_GAIN: f64 = 1.25;
-/// Of the rate, after which the path has more.
+/// The growth of the rate by a probe which shows that the path has more.
 const PROBE_GROWTH: f64 = 1.1;

@@ -1,4 +1,4 @@
-//! What is known of a connection's path.
+//! Measurements of a connection's path.
 
 #[cfg(test)]
 mod tests;
@@ -11,32 +11,32 @@ use crate::delivery::Sample;
 /// Rates, round-trip times and rounds of a path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Path {
-    /// Rounds ended. A round is over when a packet sent after its start is acknowledged.
+    /// The number of ended rounds. A round ends when a packet sent after its start is acknowledged.
     round: u64,
-    /// Bytes delivered at which the round is over.
+    /// The delivered bytes at which the round ends.
     round_end: u64,
-    /// The largest rate of each of the last rounds, with its loss, in bytes a second.
+    /// The largest rate of each recent round with its loss, in bytes per second.
     rates: VecDeque<RoundRate>,
-    /// The least RTT of the last rounds, of those together that end within [`FLOOR_STEP`].
+    /// The smallest RTTs of recent rounds. Rounds that end within [`FLOOR_STEP`] share one.
     floors: VecDeque<(Instant, Duration)>,
     round_min: Option<Duration>,
-    /// Of `floors`, see [`Path::min_rtt`].
+    /// The RTT without queues, from `floors`; see [`Path::min_rtt`].
     min_rtt: Option<Duration>,
-    /// RTTs of the last packets by their time of sending, which orders them.
+    /// RTTs of recent packets in the order of their sending times.
     recent: VecDeque<(Instant, Duration)>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct RoundRate {
     round: u64,
-    /// Acknowledged.
+    /// The rate of acknowledged bytes.
     rate: f64,
-    /// Sent for it, lost packets included.
+    /// The rate of sent bytes, lost packets included.
     gross: f64,
 }
 
 impl Path {
-    /// Takes a sample in. Returns whether it ends a round.
+    /// Takes in a sample. Returns whether it ends a round.
     pub(crate) fn on_sample(&mut self, now: Instant, sample: &Sample, delivered: u64) -> bool {
         self.remember(sample.sent, sample.rtt);
         self.round_min = Some(self.round_min.map_or(sample.rtt, |min| min.min(sample.rtt)));
@@ -48,7 +48,7 @@ impl Path {
         ends
     }
 
-    /// Keeps `recent` in order of sending: late acknowledgements come soon, if they do.
+    /// Keeps `recent` in the order of sending. Late acknowledgements come soon, if at all.
     fn remember(&mut self, sent: Instant, rtt: Duration) {
         let later = self.recent.iter().rev().take_while(|(at, _)| *at > sent);
         let place = self.recent.len() - later.count();
@@ -72,7 +72,7 @@ impl Path {
         }
     }
 
-    /// Takes the least RTT of a round in, and leaves out those that are too old.
+    /// Takes in the smallest RTT of a round, and drops those that are too old.
     fn floor_sample(&mut self, now: Instant, min: Duration) {
         match self.floors.back_mut() {
             Some((at, floor)) if now.saturating_duration_since(*at) < FLOOR_STEP => {
@@ -119,7 +119,7 @@ impl Path {
         self.rates.iter().map(|rate| rate.rate).reduce(f64::max)
     }
 
-    /// The largest delivery rate of the round before this one.
+    /// The largest delivery rate of the previous round, in bytes per second.
     pub(crate) fn last_rate(&self) -> Option<f64> {
         let last = self.round.checked_sub(1)?;
         let of = self.rates.iter().find(|rate| rate.round == last);
@@ -131,8 +131,8 @@ impl Path {
         self.min_rtt.or(self.round_min)
     }
 
-    /// The second least of `floors`, since one that is too small would make every other look
-    /// like a queue; the least while there are few.
+    /// The second smallest of `floors`, or the smallest while there are few. One RTT that is too
+    /// small would make every other look like a queue.
     fn second_least(&self) -> Option<Duration> {
         let mut least: [Option<Duration>; 2] = [None; 2];
         for &(_, rtt) in &self.floors {
@@ -148,17 +148,19 @@ impl Path {
         }
     }
 
-    /// Bytes that fill the path, what is lost on it included, and a few to spare: acknowledgements
-    /// come late and together, and on a path of 1 ms these few packets are as many as fill it.
+    /// Bytes that fill the path, with its losses and a few bytes to spare. Acknowledgements come
+    /// late and together; on a path of 1 ms, the spare bytes are as many as those that fill it.
     pub(crate) fn bdp(&self) -> Option<f64> {
         let gross = self.rates.iter().map(|rate| rate.gross).reduce(f64::max)?;
         let min_rtt = self.min_rtt()?;
-        let time = min_rtt + (min_rtt / SPARE_DIVISOR).max(SPARE_LEAST);
+        let time = min_rtt + (min_rtt / SPARE_DIVISOR).max(MIN_SPARE);
         Some(gross * time.as_secs_f64())
     }
 
-    /// How long a packet sent at `sent` waited in queues: the least of those sent about then, or
-    /// last, since jitter delays single packets and a standing queue all of them.
+    /// The time for which a packet sent at `sent` waited in queues.
+    ///
+    /// It is the smallest time of the packets sent about then, or of the last packets. Jitter
+    /// delays single packets, and a standing queue delays all of them.
     pub(crate) fn queue_at(&self, sent: Instant) -> Option<Duration> {
         let min = self.min_rtt()?;
         let about = min / 4;
@@ -174,15 +176,17 @@ impl Path {
         least.map(|rtt| rtt.saturating_sub(min))
     }
 
-    /// What counts as a standing queue. Short paths have short buffers: one of half a BDP at 5 ms
-    /// overflows before a packet has waited for 2 ms more than the others.
+    /// The delay from which a queue counts as a standing one.
+    ///
+    /// Short paths have short buffers. One of half a BDP at 5 ms overflows before a packet has
+    /// waited for 2 ms more than the others.
     pub(crate) fn threshold(&self) -> Duration {
         let min_rtt = self.min_rtt().unwrap_or_default();
-        let short = (min_rtt / SHORT_QUEUE_DIVISOR).clamp(SHORT_QUEUE_LEAST, SHORT_QUEUE_MOST);
+        let short = (min_rtt / SHORT_QUEUE_DIVISOR).clamp(MIN_SHORT_QUEUE, MAX_SHORT_QUEUE);
         (min_rtt / QUEUE_DIVISOR).max(short)
     }
 
-    /// Whether packets sent at `sent` met a standing queue. Yes if nothing is known.
+    /// Whether packets sent at `sent` met a standing queue. True if nothing is measured yet.
     pub(crate) fn queued(&self, sent: Instant) -> bool {
         self.queue_at(sent)
             .is_none_or(|queue| queue >= self.threshold())
@@ -191,23 +195,23 @@ impl Path {
 
 /// Rounds for which a rate counts.
 const RATE_ROUNDS: u64 = 10;
-/// Time for which a round's least RTT counts,
+/// Time for which a round's smallest RTT counts.
 const FLOOR_LIFE: Duration = Duration::from_secs(30);
-/// and in which rounds count as one, so that few are kept of paths with short ones.
+/// Time within which rounds share an entry, so that short rounds need little memory.
 const FLOOR_STEP: Duration = Duration::from_millis(100);
-/// Losses beyond this part are not made up for.
+/// The largest loss for which the BDP makes up.
 const MAX_LOSS: f64 = 0.1;
-/// RTTs that tell of a queue, at least.
+/// The fewest RTTs from which a queue is computed.
 const NEAR: usize = 4;
-/// A queue is longer than this part of the path's RTT,
+/// A queue is longer than this part of the path's RTT.
 const QUEUE_DIVISOR: u32 = 20;
-/// and than a larger one,
+/// On short paths, a queue is longer than this part of the RTT, within the next two bounds.
 const SHORT_QUEUE_DIVISOR: u32 = 5;
-/// but for what acknowledgements vary by alone,
-const SHORT_QUEUE_LEAST: Duration = Duration::from_millis(1);
-/// and up to this.
-const SHORT_QUEUE_MOST: Duration = Duration::from_millis(2);
-/// Part of the RTT for which a window holds more than fills the path,
+/// The variation of acknowledgements without a queue.
+const MIN_SHORT_QUEUE: Duration = Duration::from_millis(1);
+/// The delay that is always a queue on short paths.
+const MAX_SHORT_QUEUE: Duration = Duration::from_millis(2);
+/// The part of the RTT by which a window exceeds the BDP.
 const SPARE_DIVISOR: u32 = 40;
-/// and at least this.
-const SPARE_LEAST: Duration = Duration::from_millis(1);
+/// The smallest time by which a window exceeds the BDP.
+const MIN_SPARE: Duration = Duration::from_millis(1);

@@ -15,16 +15,17 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hikyaku_core::decide::{Session, decide};
+use hikyaku_core::choice::Session;
+use hikyaku_core::client::sample::{Observation, Outcome, TransportSample, UdpEvent};
+use hikyaku_core::client::table::{ClientTable, TableConfig};
+use hikyaku_core::client::view::ClientView;
 use hikyaku_core::egress::{
     Candidates, Criterion, EgressId, EgressSet, Mptcp, Route, RouteObservation, RouteTable,
     RouteTableConfig, RouteView, decide_route,
 };
 use hikyaku_core::model::{ArmTable, AxesFile, FORMAT, Model, ModelFile, Source};
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::sample::{Observation, Outcome, TransportSample, UdpEvent};
-use hikyaku_core::table::{ClientTable, TableConfig};
-use hikyaku_core::view::ClientView;
+use hikyaku_core::transport::decide;
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Version};
 use hikyaku_units::{Rate, Timestamp};
 
@@ -107,7 +108,14 @@ fn routes(policy: &Arc<PolicyConfig>, now: Timestamp) -> [f64; 3] {
             let views: Vec<RouteView> = clients.map(view).collect();
             let views = views.iter().zip(Criterion::ALL.into_iter().cycle());
             costs[0].push(per_call(views, |(view, wants)| {
-                decide_route(view, wants.into(), &candidates, policy, Session(round), 1)
+                decide_route(
+                    view,
+                    wants.into(),
+                    &candidates,
+                    policy,
+                    Session(round).into(),
+                    1,
+                )
             }));
         }
     }

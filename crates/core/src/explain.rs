@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::connections::{Connections, ConnectionsSummary};
-use crate::decide::{AltSvc, CongestionChoice, Decision, Group, Load, Session, decide};
+use crate::choice::{Group, Session};
+use crate::client::estimate::{Estimate, LossBounds};
+use crate::client::key::Key;
+use crate::client::view::{ClientView, Knowledge};
 use crate::egress::RoutesExplanation;
-use crate::estimate::{Estimate, LossBounds};
-use crate::key::Key;
 use crate::model::Model;
+use crate::page::{Connections, ConnectionsSummary};
 use crate::policy::PolicyConfig;
-use crate::view::{ClientView, Knowledge};
+use crate::transport::{AltSvc, CongestionChoice, Decision, Load, decide};
 use hikyaku_units::SavedPath;
 use hikyaku_units::arm::{Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
 use hikyaku_units::{ByteSize, Rate, Timestamp, duration};

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use hikyaku_core::connections::Connections;
-use hikyaku_core::decide::Decision;
-use hikyaku_core::sample::{Observation, UdpEvent};
+use hikyaku_core::client::sample::{Observation, UdpEvent};
+use hikyaku_core::page::Connections;
+use hikyaku_core::transport::Decision;
 use hikyaku_units::Rate;
 use hikyaku_units::arm::{Congestion, Transport, Version};
 use http::{HeaderMap, HeaderValue, header};
@@ -94,7 +94,7 @@ impl Conn {
         let route = shared.egress.as_ref().map(|egress| {
             let ends = (peer.remote.ip().to_canonical(), peer.local);
             let meter: Arc<Ledger> = Arc::clone(&ledger);
-            ConnRoute::open(Arc::clone(egress), ends, mptcp, meter, decision.session)
+            ConnRoute::open(Arc::clone(egress), ends, mptcp, meter, decision.visit())
         });
         shared.metrics.on_open(version);
         shared.metrics.on_decision(&decision.reason);
@@ -265,8 +265,13 @@ impl Conn {
         if !self.is_validated() {
             return;
         }
+        let on_trial = self
+            .route
+            .as_ref()
+            .is_some_and(|route| route.is_experiment());
+        let counts = |it: &Observation| !(on_trial && matches!(it, Observation::Outcome(_)));
         let mut any = false;
-        for observation in observations {
+        for observation in observations.filter(counts) {
             self.shared.clients.observe(self.client(), &observation);
             any = true;
         }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use hikyaku_core::decide::Decision;
+use hikyaku_core::transport::Decision;
 use serde::Serialize;
 use tokio::sync::broadcast;
 

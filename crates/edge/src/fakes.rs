@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use hikyaku_core::client::sample::{Observation, TransportSample};
 use hikyaku_core::model::Model;
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::sample::{Observation, TransportSample};
 use hikyaku_units::arm::{ByTransport, Congestion, CongestionSet, Version};
 use hikyaku_units::{Rate, Timestamp};
 use serde_json::Value;

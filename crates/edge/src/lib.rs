@@ -1,8 +1,4 @@
-//! The edge server of hikyaku: real content over HTTP/1.1, 2 and 3, every client measured,
-//! and its transport chosen from what was measured.
-//!
-//! [`Server::start`] takes a [`Config`]; `ARCHITECTURE.md` follows one request through
-//! the modules.
+#![doc = include_str!("../README.md")]
 
 mod accept;
 mod access_log;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use hikyaku_core::decide::{Reason, ReasonCode};
-use hikyaku_core::sample::UdpEvent;
+use hikyaku_core::client::sample::UdpEvent;
+use hikyaku_core::transport::{Reason, ReasonCode};
 use hikyaku_units::arm::{Congestion, Transport, Version};
 use http::StatusCode;
 use prometheus_client::encoding::{EncodeLabelSet, text};

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
+use hikyaku_core::client::sample::{Observation, UdpEvent};
 use hikyaku_core::policy::PolicyConfig;
-use hikyaku_core::sample::{Observation, UdpEvent};
 
 use crate::access_log::AccessLog;
 use crate::clients::{Changes, Clients};

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::SystemTime;
 
+use hikyaku_core::client::key::Key;
 use hikyaku_core::egress::EgressKey;
-use hikyaku_core::key::Key;
 use redb::{
     Database, ReadOnlyDatabase, ReadableDatabase, ReadableTable, TableDefinition, TableError,
     WriteTransaction,

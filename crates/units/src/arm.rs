@@ -1,4 +1,4 @@
-//! What can be chosen: the HTTP version and the congestion control under it.
+//! The arms that a choice compares: HTTP versions, and the congestion control under them.
 
 mod congestion;
 
@@ -64,8 +64,10 @@ impl fmt::Display for Version {
     }
 }
 
-/// The transport under an HTTP version. What one loses or delivers says little about the other where
-/// a middlebox treats UDP in its own way, so both are measured apart.
+/// The transport under an HTTP version.
+///
+/// A middlebox may treat UDP differently from TCP. Loss and rate of one transport therefore say
+/// little about the other, and each is measured by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -76,7 +78,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Both, in the order of their indices.
+    /// Both transports, in the order of [`Transport::index`].
     pub const ALL: [Self; 2] = [Self::Tcp, Self::Quic];
 
     /// `tcp` or `quic`.
@@ -104,17 +106,17 @@ impl Transport {
     }
 }
 
-/// Something for each transport.
+/// A value for each transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByTransport<T> {
-    /// Of TCP.
+    /// The value for TCP.
     pub tcp: T,
-    /// Of QUIC.
+    /// The value for QUIC.
     pub quic: T,
 }
 
 impl<T> ByTransport<T> {
-    /// What `of` says of each.
+    /// Makes the value of each transport with `of`.
     pub fn from_fn(mut of: impl FnMut(Transport) -> T) -> Self {
         Self {
             tcp: of(Transport::Tcp),
@@ -122,7 +124,7 @@ impl<T> ByTransport<T> {
         }
     }
 
-    /// That of `transport`.
+    /// Returns the value for `transport`.
     #[must_use]
     pub const fn get(&self, transport: Transport) -> &T {
         match transport {
@@ -131,7 +133,7 @@ impl<T> ByTransport<T> {
         }
     }
 
-    /// That of `transport`, to be changed.
+    /// Returns the value for `transport`, mutably.
     #[must_use]
     pub const fn get_mut(&mut self, transport: Transport) -> &mut T {
         match transport {
@@ -141,7 +143,7 @@ impl<T> ByTransport<T> {
     }
 }
 
-/// A way to send a response. As text `h2-cubic`.
+/// An option for sending a response: a version over a congestion control. As text `h2-cubic`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Arm {
     /// The HTTP version.
@@ -151,7 +153,8 @@ pub struct Arm {
 }
 
 impl Arm {
-    /// The arms that are told apart, by [`Arm::index`]. HTTP/1.1 is as HTTP/2: it shares TCP's.
+    /// The distinct arms, in the order of [`Arm::index`]. HTTP/1.1 counts as HTTP/2, since both use
+    /// TCP.
     pub const ALL: [Self; ARMS] = [
         Self::new(Version::H2, Congestion::Cubic),
         Self::new(Version::H2, Congestion::Floor),
@@ -170,7 +173,7 @@ impl Arm {
         }
     }
 
-    /// The arm of responses over a transport, in the version that is chosen there.
+    /// The arm of responses over a transport: HTTP/3 over QUIC, HTTP/2 over TCP.
     #[must_use]
     pub const fn over(transport: Transport, congestion: Congestion) -> Self {
         match transport {
@@ -186,7 +189,7 @@ impl Arm {
     }
 }
 
-/// How many arms are told apart.
+/// The number of distinct arms.
 pub const ARMS: usize = 6;
 
 impl fmt::Display for Arm {
@@ -255,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_read_what_they_print() {
+    fn arms_read_their_own_text() {
         for version in [Version::H1, Version::H2, Version::H3] {
             for congestion in Congestion::ALL {
                 let arm = Arm::new(version, congestion);

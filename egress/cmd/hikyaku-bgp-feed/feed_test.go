@@ -48,11 +48,11 @@ func TestWrongCommands(t *testing.T) {
 		}
 	}
 	if err := obey(t.Context(), &daemon{}, []string{"close"}); err == nil {
-		t.Error("GoBGP was told to close its connection, and did not refuse")
+		t.Error("GoBGP got the command to close its connection, and did not refuse")
 	}
 }
 
-// border is a neighbour that counts what it is told.
+// border is a neighbour that counts what it receives.
 type border struct {
 	t    *testing.T
 	conn net.Conn

@@ -15,8 +15,7 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/server"
 )
 
-// daemon is a router that GoBGP is: what it is told goes through its table and its
-// timers.
+// daemon is a router made of GoBGP: commands go through its table and its timers.
 type daemon struct {
 	settings
 	bgp *server.BgpServer
@@ -49,7 +48,7 @@ func startGoBGP(ctx context.Context, s settings) (*daemon, error) {
 	return d, nil
 }
 
-// watch closes ready when the session is up and the neighbour has told all it has.
+// watch closes ready when the session is up and the neighbour has sent all its routes.
 func (d *daemon) watch(ctx context.Context) error {
 	var once sync.Once
 	return d.bgp.WatchEvent(ctx, server.WatchEventMessageCallbacks{

@@ -1,5 +1,5 @@
-// Command hikyaku-bgp-feed is a BGP neighbour for experiments: it does what it is told
-// on standard input, says when it did, and needs no memory for the routes that it
+// Command hikyaku-bgp-feed is a BGP neighbour for experiments: it executes commands
+// from standard input, reports when it did, and needs no memory for the routes that it
 // announces. The lab measures with it (hikyaku lab run); it is of no use on a network.
 package main
 
@@ -33,7 +33,7 @@ of the monotonic clock, or "error: " and why.
   churn FIRST COUNT RATE DURATION FILE
                              withdraws and announces them again at RATE updates a second,
                              and writes when to FILE: TIME announce|withdraw PREFIX
-  close                      ends the TCP connection without a word; open ends that
+  close                      ends the TCP connection without NOTIFICATION; open ends that
 
 `
 
@@ -54,7 +54,7 @@ func main() {
 	}
 }
 
-// settings say who speaks to whom.
+// settings are those of the session.
 type settings struct {
 	local, neighbour, id netip.Addr
 	as, neighbourAS      uint32

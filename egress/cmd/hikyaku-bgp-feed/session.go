@@ -121,8 +121,8 @@ func (s *session) keepAlive(ctx context.Context) {
 	}
 }
 
-// isEndOfRIB tells an UPDATE that says nothing (RFC 4724 §2): of IPv4 an empty one, of
-// others an MP_UNREACH_NLRI with a family alone.
+// isEndOfRIB recognizes End-of-RIB (RFC 4724 §2): for IPv4 an empty UPDATE, for other
+// families one with an MP_UNREACH_NLRI of the family alone.
 func isEndOfRIB(body []byte) bool {
 	empty := len(body) == 4 && binary.BigEndian.Uint32(body) == 0
 	return empty || len(body) == 10 && body[5] == byte(bgp.BGP_ATTR_TYPE_MP_UNREACH_NLRI) ||

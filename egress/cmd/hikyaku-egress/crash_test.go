@@ -17,13 +17,13 @@ import (
 func TestCrashOfServer(t *testing.T) {
 	l := running(t)
 	const other = "2001:db8:c::/47"
-	l.tell(1, "announce "+other)
+	l.command(1, "announce "+other)
 	l.eventually("a second prefix is there", func() bool { return hasRoute(l.server, 10002, netip.MustParsePrefix(other)) })
 	l.serverAgent.kill()
 	for n := range l.transits {
 		l.expectTransit(epe(n), n)
 	}
-	l.tell(1, "withdraw "+other)
+	l.command(1, "withdraw "+other)
 	l.startServer()
 	l.expectTransit(epe(1), 1)
 	l.eventually("what was withdrawn during the crash goes at the End-of-RIB", func() bool {
@@ -37,13 +37,13 @@ func TestCrashOfServer(t *testing.T) {
 func TestCrashOfBorder(t *testing.T) {
 	l := running(t)
 	const other = "2001:db8:c::/47"
-	l.tell(1, "announce "+other)
+	l.command(1, "announce "+other)
 	l.eventually("a second prefix is there", func() bool { return hasRoute(l.border, 10002, netip.MustParsePrefix(other)) })
 	l.borderAgent.kill()
 	for n := range l.transits {
 		l.expectTransit(epe(n), n)
 	}
-	l.tell(1, "withdraw "+other)
+	l.command(1, "withdraw "+other)
 	l.startBorder()
 	l.eventually("what was withdrawn during the crash goes at the End-of-RIB", func() bool {
 		return !hasRoute(l.border, 10002, netip.MustParsePrefix(other))
@@ -76,12 +76,12 @@ func TestNightlyCrashesAtAnyMoment(t *testing.T) {
 	l := running(t)
 	for round := range 6 {
 		wait := time.Duration(round) * 70 * time.Millisecond
-		l.tell(0, "bulk 3000")
-		l.tell(1, "withdraw "+clientPrefix)
+		l.command(0, "bulk 3000")
+		l.command(1, "withdraw "+clientPrefix)
 		time.Sleep(wait) // the moment of the crash, not a wait for something
 		l.borderAgent.kill()
 		l.serverAgent.kill()
-		l.tell(1, "announce "+clientPrefix)
+		l.command(1, "announce "+clientPrefix)
 		l.startServer()
 		l.startBorder()
 		time.Sleep(wait)

@@ -29,7 +29,7 @@ func TestDrainTakesEffect(t *testing.T) {
 	t.Logf("drain at the border known at the server after %s", distribution(took))
 }
 
-// soon is eventually with a closer look, for what is measured.
+// soon is eventually with more frequent checks, for measured times.
 func (l *lab) soon(what string, cond func() bool) {
 	l.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !cond(); time.Sleep(time.Millisecond) {

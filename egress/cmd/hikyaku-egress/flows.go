@@ -241,13 +241,13 @@ func (o *output) Write(p []byte) (int, error) {
 		header = o.header
 	}
 	o.begun = true
-	// At once, so that who reads along never sees rows without their header.
+	// At once, so that a reader of the file never sees rows without their header.
 	n, err := o.file.Write(append([]byte(header), p...))
 	return max(n-len(header), 0), err
 }
 
-// isNew tells whether nothing is in the file: a former run may have written to it, and
-// somebody may have cut it to nothing. Pipes and terminals have no size to tell by.
+// isNew reports whether nothing is in the file: a former run may have written to it, and
+// somebody may have cut it to nothing. Pipes and terminals have no size to go by.
 func (o *output) isNew() bool {
 	info, err := o.file.Stat()
 	if err != nil || !info.Mode().IsRegular() {

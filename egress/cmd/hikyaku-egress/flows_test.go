@@ -16,9 +16,9 @@ import (
 	"hikyaku/egress/flows"
 )
 
-// TestFlowsTellWhichOutputCannotBeOpened: the error is for the operator, whichever of the
+// TestFlowsNameTheOutputThatCannotBeOpened: the error is for the operator, whichever of the
 // outputs it is and whatever was opened before it.
-func TestFlowsTellWhichOutputCannotBeOpened(t *testing.T) {
+func TestFlowsNameTheOutputThatCannotBeOpened(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -218,16 +218,16 @@ func (l *lab) startTransit(n int) {
 	l.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 }
 
-// tell has a transit's router do a command and returns when that began.
-func (l *lab) tell(n int, command string) time.Time {
+// command has a transit's router do a command and returns when that began.
+func (l *lab) command(n int, command string) time.Time {
 	l.t.Helper()
 	r := l.transits[n]
 	if _, err := fmt.Fprintln(r.in, command); err != nil {
-		l.t.Fatalf("telling transit %d to %s: %v", n+1, command, err)
+		l.t.Fatalf("command to transit %d: %s: %v", n+1, command, err)
 	}
 	line, err := r.out.ReadString('\n')
 	if err != nil {
-		l.t.Fatalf("telling transit %d to %s: %v", n+1, command, err)
+		l.t.Fatalf("command to transit %d: %s: %v", n+1, command, err)
 	}
 	nanoseconds, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
 	if err != nil {
@@ -270,7 +270,7 @@ func (l *lab) reached(n int) int {
 	return p.Routes.IPv6
 }
 
-// hasRoute tells whether a namespace has our route for a prefix in a table.
+// hasRoute reports whether a namespace has our route for a prefix in a table.
 func hasRoute(ns *netnstest.NS, table uint32, prefix netip.Prefix) bool {
 	return strings.Contains(ns.IP(fmt.Sprintf("-6 route show table %d proto 200 %s", table, prefix)), prefix.String())
 }
@@ -288,7 +288,7 @@ func (l *lab) run() {
 	l.startBorder()
 	l.startServer()
 	for n := range l.transits {
-		l.tell(n, "announce "+clientPrefix)
+		l.command(n, "announce "+clientPrefix)
 		l.eventually(path(n)+" is up", func() bool { return l.state(l.serverAPI, path(n)) == api.Up })
 		l.eventually("the client answers over "+path(n), func() bool { return l.ping(epe(n)) })
 	}

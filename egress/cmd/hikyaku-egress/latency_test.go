@@ -37,7 +37,7 @@ func TestLatency(t *testing.T) {
 	took := map[string][]time.Duration{}
 	for range trials {
 		for _, command := range []string{"announce", "withdraw"} {
-			began := l.tell(1, command+" "+prefix.String())
+			began := l.command(1, command+" "+prefix.String())
 			want := uint16(unix.RTM_NEWROUTE)
 			if command == "withdraw" {
 				want = unix.RTM_DELROUTE

@@ -103,7 +103,7 @@ func testLongRoute(t *testing.T, d peerDaemon, program string) {
 	l.transits[1].ns.Start(program, d.args(dir, config)...)
 	l.eventually("the server has the ordinary routes", func() bool { return l.reached(1) == len(ordinary) })
 	l.eventually("the long one is withheld", func() bool { return l.withheld().Routes == 1 })
-	l.tell(0, "announce 2001:db8:e77::/48")
+	l.command(0, "announce 2001:db8:e77::/48")
 	l.eventually("the other peer goes on", func() bool { return l.reached(0) == before.Routes.IPv6+1 })
 	if after := l.path(0); after.State != api.Up || after.Since != before.Since {
 		t.Errorf("the other path was %+v, and is %+v", before, after)
@@ -122,7 +122,7 @@ func testLongRoute(t *testing.T, d peerDaemon, program string) {
 	}
 	shown := string(l.border.Run(binary, "paths", "--config", l.borderConfig))
 	if want := "problem: peer transit2: 1 of its routes are not announced to rr, since their path attributes leave no room"; !strings.Contains(shown, want) {
-		t.Errorf("the border's paths do not tell %q:\n%s", want, shown)
+		t.Errorf("the border's paths do not show %q:\n%s", want, shown)
 	}
 }
 
@@ -136,7 +136,7 @@ func (l *lab) path(n int) api.Path {
 	return p
 }
 
-// withheld is what the border does not tell the reflector.
+// withheld counts the routes that the border does not announce to the reflector.
 func (l *lab) withheld() (counted api.Withheld) {
 	sessions, err := api.NewClient(l.borderAPI).Sessions(context.Background())
 	if err != nil {

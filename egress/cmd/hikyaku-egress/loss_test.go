@@ -13,7 +13,7 @@ import (
 )
 
 // TestInterfaceDown takes away the device that a peer is on. The kernel removes the
-// peer's routes then without a word, and BGP would need its hold time to notice.
+// peer's routes then silently, and BGP would need its hold time to notice.
 func TestInterfaceDown(t *testing.T) {
 	l := running(t)
 	l.border.IP("link set t2 down")
@@ -63,7 +63,7 @@ func TestMarks(t *testing.T) {
 	if out := mark(); !strings.Contains(out, "hikyaku-srv6") {
 		t.Errorf("a marked packet to the client takes %s", out)
 	}
-	l.tell(1, "withdraw "+clientPrefix)
+	l.command(1, "withdraw "+clientPrefix)
 	l.eventually("a marked packet to who is not reached takes the plain way", func() bool {
 		return strings.Contains(mark(), "via 2001:db8:5::1 dev eth0")
 	})
@@ -71,8 +71,8 @@ func TestMarks(t *testing.T) {
 
 func TestDryRun(t *testing.T) {
 	l := newLab(t)
-	l.tell(0, "announce "+clientPrefix)
-	l.tell(1, "announce "+clientPrefix)
+	l.command(0, "announce "+clientPrefix)
+	l.command(1, "announce "+clientPrefix)
 	out := l.border.Run(binary, "border", "--config", l.borderConfig, "--dry-run")
 	for _, want := range []string{
 		"blackhole 2001:db8:b1::/48", "End.DT6 table 10001", clientPrefix,
@@ -118,7 +118,7 @@ asn = 64777
 best_paths = true
 announce = ["`+own+`"]
 `)
-	l.tell(0, "announce "+clientPrefix)
+	l.command(0, "announce "+clientPrefix)
 	dry := l.border.Command(t.Context(), binary, "border", "--config", l.borderConfig, "--dry-run")
 	var out bytes.Buffer
 	dry.Stdout = &out
@@ -143,7 +143,7 @@ announce = ["`+own+`"]
 		}
 	}
 	for n := range l.transits {
-		if heard := l.tell(n, "heard").UnixNano(); heard != 0 {
+		if heard := l.command(n, "heard").UnixNano(); heard != 0 {
 			t.Errorf("%s heard of %d routes", path(n), heard)
 		}
 	}

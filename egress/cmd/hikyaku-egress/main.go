@@ -36,7 +36,7 @@ Commands:
   paths    show and drain the paths of a running agent
   version  print the version
 
-hikyaku-egress COMMAND --help tells more of each.
+hikyaku-egress COMMAND --help shows the options of each.
 `
 
 // Exit codes.
@@ -83,7 +83,7 @@ func report(err error, command string, errs io.Writer) int {
 	case err == nil || errors.Is(err, flag.ErrHelp):
 		return 0
 	case errors.As(err, &wrong):
-		fmt.Fprintf(errs, "error: %s\nhint: hikyaku-egress %s --help tells the options\n", err, command)
+		fmt.Fprintf(errs, "error: %s\nhint: hikyaku-egress %s --help shows the options\n", err, command)
 		return exitUsage
 	}
 	fmt.Fprintf(errs, "error: %s\n", err)
@@ -104,7 +104,7 @@ func hintFor(err error) string {
 	case errors.As(err, &problems):
 		return "conf/egress-border.toml and conf/egress-server.toml explain every key"
 	case errors.Is(err, kernel.ErrForeign):
-		return "the agent never overwrites what others made; `ip route show table all` and `ip rule` tell whose it is"
+		return "the agent never overwrites what others made; `ip route show table all` and `ip rule` show whose it is"
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return "is the agent running, and is `api.socket` the one that it has?"
 	case errors.As(err, &listen):

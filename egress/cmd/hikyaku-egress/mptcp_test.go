@@ -48,9 +48,9 @@ func TestEndpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.eventually("a drained path becomes backup", func() bool { return strings.Contains(endpoint(0), "backup") })
-	l.tell(1, "withdraw "+clientPrefix)
+	l.command(1, "withdraw "+clientPrefix)
 	l.eventually("the address of a path that is down is taken back", func() bool { return endpoint(1) == "" })
-	l.tell(1, "announce "+clientPrefix)
+	l.command(1, "announce "+clientPrefix)
 	l.eventually("and announced anew", func() bool { return strings.Contains(endpoint(1), "signal") })
 	l.serverAgent.stop()
 	if left := strings.TrimSpace(l.server.IP("mptcp endpoint show")); left != "" {
@@ -73,7 +73,7 @@ func TestUserspacePathManager(t *testing.T) {
 	}
 	err := api.NewClient(l.serverAPI).SetConnection(context.Background(), api.Connection{Token: 12345, Class: "bulk"})
 	if err != nil {
-		t.Errorf("the class of a connection that the kernel may still tell of: %v", err)
+		t.Errorf("the class of a connection that the kernel may still report: %v", err)
 	}
 	l.serverAgent.stop()
 	if got := manager(); got != "0" {

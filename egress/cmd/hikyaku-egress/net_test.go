@@ -17,16 +17,16 @@ func TestPathsAreTakenAndLeft(t *testing.T) {
 	}
 	l.expectTransit(plainAddr, 0)
 
-	l.tell(1, "withdraw "+clientPrefix)
+	l.command(1, "withdraw "+clientPrefix)
 	l.eventually("nothing is sent from the address of a path that is withdrawn", func() bool { return !l.ping(epe(1)) })
 	if hasRoute(l.border, 10002, netip.MustParsePrefix(clientPrefix)) {
 		t.Error("the border still has the withdrawn prefix in the peer's table")
 	}
 	l.expectTransit(epe(0), 0)
-	l.tell(1, "announce "+clientPrefix)
+	l.command(1, "announce "+clientPrefix)
 	l.eventually("the path is back", func() bool { return l.ping(epe(1)) })
 
-	l.tell(1, "loop "+clientPrefix)
+	l.command(1, "loop "+clientPrefix)
 	l.eventually("an announcement with the own AS in its path counts as withdrawn", func() bool { return !l.ping(epe(1)) })
 }
 
@@ -91,6 +91,6 @@ func TestLostPeer(t *testing.T) {
 		return !hasRoute(l.border, 10002, netip.MustParsePrefix(clientPrefix))
 	})
 	l.startTransit(1)
-	l.tell(1, "announce "+clientPrefix)
+	l.command(1, "announce "+clientPrefix)
 	l.eventually("the path of a peer that is back works", func() bool { return l.ping(epe(1)) })
 }

@@ -62,7 +62,7 @@ func runPaths(ctx context.Context, args []string, out, _ io.Writer) error {
 	}
 }
 
-// viewer prints what an agent tells.
+// viewer prints an agent's answers.
 type viewer struct {
 	client *api.Client
 	out    io.Writer

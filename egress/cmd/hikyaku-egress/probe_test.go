@@ -59,7 +59,7 @@ func (l *lab) startEcho() {
 	})
 }
 
-// ping sends one datagram from an address of the server to the client, and tells
+// ping sends one datagram from an address of the server to the client, and reports
 // whether an answer came.
 func (l *lab) ping(from string) bool { return l.pings(from, 1, 300*time.Millisecond) == 1 }
 

@@ -32,7 +32,7 @@ func TestScale(t *testing.T) {
 	l := running(t)
 	began := time.Now()
 	for n := range l.transits {
-		l.tell(n, fmt.Sprintf("bulk %d", routes))
+		l.command(n, fmt.Sprintf("bulk %d", routes))
 	}
 	for n := range l.transits {
 		l.within(patience, "the routes are at the server", func() bool { return l.reached(n) == routes+1 })
@@ -46,7 +46,7 @@ func TestScale(t *testing.T) {
 	l.within(patience, "the path is down", func() bool { return l.state(l.serverAPI, path(1)) == api.Down })
 	left := time.Since(began)
 	l.within(patience, "the border's table is empty", func() bool {
-		// Each look reads the whole table and keeps others out of it meanwhile.
+		// Each check reads the whole table and keeps others out of it meanwhile.
 		time.Sleep(time.Second)
 		return !strings.Contains(l.border.IP("-6 route show table 10002 proto 200"), "2001:db8:c::/48")
 	})

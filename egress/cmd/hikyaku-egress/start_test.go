@@ -39,7 +39,7 @@ func TestPrivilegesOfTheUnit(t *testing.T) {
 	l.borderAgent = start(t, l.border, "border", asNobody(t, string(ambient[1]), binary, "border", "--config", l.borderConfig)...)
 	l.serverAgent = start(t, l.server, "server", asNobody(t, string(ambient[1]), binary, "server", "--config", l.serverConfig)...)
 	for n := range l.transits {
-		l.tell(n, "announce "+clientPrefix)
+		l.command(n, "announce "+clientPrefix)
 		l.eventually(path(n)+" is up", func() bool { return l.state(l.serverAPI, path(n)) == api.Up })
 		l.eventually("the client answers over "+path(n), func() bool { return l.ping(epe(n)) })
 	}
@@ -308,7 +308,7 @@ func TestRemovalByHand(t *testing.T) {
 	l.expectTransit(plainAddr, 0)
 }
 
-// TestPeersWithoutSession looks what an operator is told of peers that get no session.
+// TestPeersWithoutSession checks what an operator sees of peers that get no session.
 func TestPeersWithoutSession(t *testing.T) {
 	l := newLab(t)
 	file := l.with(l.borderConfig, "asn = 64602", "asn = 64999")
@@ -324,8 +324,8 @@ func TestPeersWithoutSession(t *testing.T) {
 		has[f.Name] = f.Available
 	}
 	for _, name := range []string{"MPTCPUserspace", "EBPF", "BTF"} {
-		if _, told := has[name]; !told {
-			t.Errorf("the status does not tell of %s", name)
+		if _, shown := has[name]; !shown {
+			t.Errorf("the status does not show %s", name)
 		}
 	}
 	want := []string{"as number mismatch expected 64999, received 64602", "problem: session transit2: "}
@@ -333,7 +333,7 @@ func TestPeersWithoutSession(t *testing.T) {
 		want = append(want, "IPv4 is its only family", "problem: session transit1: ")
 	}
 	var out string
-	l.eventually("paths tell why", func() bool {
+	l.eventually("paths show why", func() bool {
 		text, err := exec.Command(binary, "paths", "--socket", l.borderAPI).CombinedOutput()
 		out = string(text)
 		return err == nil && strings.Contains(out, want[0])

@@ -3,28 +3,17 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Criterion, Phase, RouteQuality, Wants};
+use crate::choice::{Gain, Proof, QUANTILE_90};
 use crate::policy::PolicyConfig;
 use crate::stat::Stat;
 
 /// What one route gains over another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RouteGain {
-    /// What tells them apart.
+    /// The quantity that differs.
     pub by: Measure,
-    /// Expected, as a share: 0.5 is half as much more goodput, or two thirds of the RTT, stalls or loss.
-    pub expected: f32,
-    /// Lower bound (one-sided, 90 %).
-    pub low: f32,
-    /// Upper bound.
-    pub high: f32,
-}
-
-impl RouteGain {
-    /// The lower bound where the samples are but `evidence` (above 0, at most 1) of those that it takes.
-    pub(super) fn low_at(&self, evidence: f32) -> f32 {
-        let [expected, low] = [self.expected, self.low].map(f32::ln_1p);
-        (expected - (expected - low) / evidence).exp_m1()
-    }
+    /// How much better it is: 0.5 is half as much more goodput, or two thirds of the RTT, stalls or loss.
+    pub gain: Gain,
 }
 
 /// What tells two routes apart.
@@ -41,38 +30,29 @@ pub enum Measure {
     Loss,
 }
 
-/// How sure something must be to count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sure {
-    /// As expected: enough to leave a route that was chosen for its quality.
-    Expected,
-    /// At the 90 % bounds: what choosing it takes.
-    Bounds,
-}
-
 /// What `this` gains over `that`; `None` while it cannot be told.
 pub(super) fn compare(
     wants: Wants,
     this: &RouteQuality,
     that: &RouteQuality,
     policy: &PolicyConfig,
-    sure: Sure,
+    proof: Proof,
 ) -> Option<RouteGain> {
     let rtt = || Difference::of(&that.rtt, &this.rtt, RTT_SD);
     match wants.criterion {
         Criterion::Goodput => {
             goodput(wants.phase, this, that).map(|apart| apart.gain(Measure::Goodput))
         }
-        Criterion::Stall => fewer_stalls(this, that, sure)
+        Criterion::Stall => fewer_stalls(this, that, proof)
             .or_else(|| {
                 let apart = best_known_goodput(this, that)
-                    .filter(|apart| apart.exceeds(ENOUGH_GOODPUT.ln(), sure))?;
+                    .filter(|apart| apart.exceeds(ENOUGH_GOODPUT.ln(), proof))?;
                 Some(apart.gain(Measure::Goodput))
             })
             .or_else(|| rtt().map(|apart| apart.gain(Measure::Rtt))),
         Criterion::Rtt => {
             let apart = rtt()?;
-            let clear = apart.exceeds((policy.min_gain_route as f32).ln_1p(), sure);
+            let clear = apart.exceeds((policy.min_gain_route as f32).ln_1p(), proof);
             let by_loss = if clear { None } else { less_loss(this, that) };
             Some(by_loss.unwrap_or_else(|| apart.gain(Measure::Rtt)))
         }
@@ -155,21 +135,18 @@ impl Difference {
     }
 
     /// Whether it is farther from zero than `ln`, either way.
-    fn exceeds(self, ln: f32, sure: Sure) -> bool {
-        let margin = match sure {
-            Sure::Expected => 0.0,
-            Sure::Bounds => Z * self.error,
+    fn exceeds(self, ln: f32, proof: Proof) -> bool {
+        let margin = match proof {
+            Proof::Expected => 0.0,
+            Proof::LowerBound => QUANTILE_90 as f32 * self.error,
         };
         self.ln.abs() - margin > ln
     }
 
     fn gain(self, by: Measure) -> RouteGain {
-        let margin = Z * self.error;
         RouteGain {
             by,
-            expected: self.ln.exp_m1(),
-            low: (self.ln - margin).exp_m1(),
-            high: (self.ln + margin).exp_m1(),
+            gain: Gain::normal(self.ln, self.error),
         }
     }
 }
@@ -186,7 +163,7 @@ impl RouteQuality {
 ///
 /// The square root of a Poisson count plus 3/8 has a variance of a quarter (Anscombe, "The transformation
 /// of Poisson, binomial and negative-binomial data", Biometrika 1948).
-fn fewer_stalls(this: &RouteQuality, that: &RouteQuality, sure: Sure) -> Option<RouteGain> {
+fn fewer_stalls(this: &RouteQuality, that: &RouteQuality, proof: Proof) -> Option<RouteGain> {
     let [(this, this_secs), (that, that_secs)] = [this, that].map(|quality| {
         let stalls = &quality.stalls;
         (stalls.stalls + stalls.stalled, stalls.observed)
@@ -203,13 +180,13 @@ fn fewer_stalls(this: &RouteQuality, that: &RouteQuality, sure: Sure) -> Option<
     }
     let root = |count: f32, secs: f32| ((count + ANSCOMBE) / secs).sqrt();
     let [this_root, that_root] = [root(this, this_secs), root(that, that_secs)];
-    let margin = Z * (0.25 / this_secs + 0.25 / that_secs).sqrt();
+    let margin = QUANTILE_90 as f32 * (0.25 / this_secs + 0.25 / that_secs).sqrt();
     let apart = if that_is_worse {
         that_root - this_root
     } else {
         this_root - that_root
     };
-    if sure == Sure::Bounds && apart <= margin {
+    if proof == Proof::LowerBound && apart <= margin {
         return None;
     }
     let expected = if that_is_worse {
@@ -220,9 +197,11 @@ fn fewer_stalls(this: &RouteQuality, that: &RouteQuality, sure: Sure) -> Option<
     let bound = |root: f32| (root.max(0.0) / this_root).powi(2) - 1.0;
     Some(RouteGain {
         by: Measure::Stalls,
-        expected: expected - 1.0,
-        low: bound(that_root - margin),
-        high: bound(that_root + margin),
+        gain: Gain::of_shares(
+            expected - 1.0,
+            bound(that_root - margin),
+            bound(that_root + margin),
+        ),
     })
 }
 
@@ -234,9 +213,11 @@ fn less_loss(this: &RouteQuality, that: &RouteQuality) -> Option<RouteGain> {
     let ratio = |a: f64, b: f64| ((a + 1e-6) / (b + 1e-6)) as f32 - 1.0;
     apart.then(|| RouteGain {
         by: Measure::Loss,
-        expected: ratio(that.mean.fraction(), this.mean.fraction()),
-        low: ratio(that.low.fraction(), this.high.fraction()),
-        high: ratio(that.high.fraction(), this.low.fraction()),
+        gain: Gain::of_shares(
+            ratio(that.mean.fraction(), this.mean.fraction()),
+            ratio(that.low.fraction(), this.high.fraction()),
+            ratio(that.high.fraction(), this.low.fraction()),
+        ),
     })
 }
 
@@ -257,5 +238,3 @@ const ENOUGH_GOODPUT: f32 = 2.0;
 /// Stalls that tell of a difference.
 const MIN_STALLS: f32 = 0.5;
 const ANSCOMBE: f32 = 0.375;
-/// The normal distribution's 90 % quantile: bounds are one-sided.
-const Z: f32 = 1.2816;

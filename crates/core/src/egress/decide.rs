@@ -2,15 +2,14 @@
 
 mod why;
 
-use super::compare::{Sure, compare};
+use super::compare::compare;
 use super::record::Kept;
 use super::{
     Candidates, Criterion, Measure, Mode, Mptcp, Route, RouteGain, RouteQuality, RouteReason,
     RouteView, Singles, Wants,
 };
-use crate::decide::{Group, Session, is_held_back};
+use crate::choice::{Change, Domain, Draw, Evidence, Explorer, Group, Pick, Proof, Visit, choose};
 use crate::policy::{PolicyConfig, RoutePolicy};
-use hikyaku_units::mix::draw;
 
 pub(super) use why::Verdict;
 
@@ -30,15 +29,15 @@ pub struct RouteDecision {
 /// Chooses the route of a client's responses of which `wants` is wanted.
 ///
 /// A pure function: equal arguments give equal decisions. What is chosen is a candidate, or plain. `seed`
-/// draws the hold-back group, the same as [`decide`](crate::decide::decide())'s, and the explored sessions;
-/// all servers that share clients need the same. The steps: `docs/decisions.md`.
+/// draws the hold-back group, the same as [`decide`](crate::transport::decide())'s, and the explored sessions;
+/// all servers that share clients need the same. A `visit` that bears an experiment explores no route. The steps: `docs/decisions.md`.
 #[must_use]
 pub fn decide_route(
     view: &RouteView,
     wants: Wants,
     candidates: &Candidates,
     policy: &PolicyConfig,
-    session: Session,
+    visit: Visit,
     seed: u64,
 ) -> RouteDecision {
     let rules = Rules {
@@ -46,7 +45,7 @@ pub fn decide_route(
         wants,
         candidates,
         policy,
-        session,
+        visit,
         seed,
     };
     rules.decision()
@@ -69,15 +68,17 @@ pub fn mptcp_share(
         wants,
         candidates,
         policy,
-        session: Session(0),
+        visit: Visit::default(),
         seed: seed.unwrap_or_default(),
     };
-    let fixed = rules.pinned().or_else(|| rules.only());
-    let fixed = fixed.or_else(|| seed.and_then(|_| rules.held_back()));
-    if let Some(fixed) = fixed {
-        return f64::from(u8::from(fixed.route == Route::Aggregated));
+    let held_back = || {
+        let is_held_back = seed.is_some() && rules.draw().is_held_back(policy);
+        is_held_back.then(|| rules.held_back()).flatten()
+    };
+    if let Some((route, _)) = rules.pinned().or_else(held_back) {
+        return f64::from(u8::from(route == Route::Aggregated));
     }
-    match rules.steady().0.route {
+    match rules.best().0.route {
         Route::Aggregated => 1.0,
         single => rules.shares(rules.explorable(single), single).several,
     }
@@ -89,7 +90,7 @@ pub(super) struct Rules<'a> {
     pub(super) wants: Wants,
     pub(super) candidates: &'a Candidates,
     pub(super) policy: &'a PolicyConfig,
-    pub(super) session: Session,
+    pub(super) visit: Visit,
     pub(super) seed: u64,
 }
 
@@ -114,15 +115,79 @@ struct Shares {
     singles: f64,
 }
 
-impl Rules<'_> {
-    pub(super) fn decision(&self) -> RouteDecision {
-        self.pinned()
-            .or_else(|| self.only())
-            .or_else(|| self.held_back())
-            .unwrap_or_else(|| self.best())
+/// Why a route is taken, and what the client is kept on by it; `None` for what is no choice.
+pub(super) struct Why {
+    reason: RouteReason,
+    keeps: Option<Kept>,
+}
+
+impl From<RouteReason> for Why {
+    fn from(reason: RouteReason) -> Self {
+        Self {
+            reason,
+            keeps: None,
+        }
+    }
+}
+
+impl Domain for Rules<'_> {
+    type Arm = Route;
+    type Reason = Why;
+
+    fn pinned(&self) -> Option<(Route, Why)> {
+        let (route, reason) = self.said().or_else(|| self.only())?;
+        Some((route, reason.into()))
     }
 
-    fn pinned(&self) -> Option<RouteDecision> {
+    fn held_back(&self) -> Option<(Route, Why)> {
+        let is_open = self.candidates.mode == Mode::Adaptive;
+        is_open.then(|| (Route::Plain, RouteReason::HoldBack.into()))
+    }
+
+    /// Nothing: how much is known differs from route to route.
+    fn little_known(&self) -> Option<(Route, Why)> {
+        None
+    }
+
+    fn steady(&self) -> Pick<Route, Why> {
+        let (Steady { route, reason }, single) = self.best();
+        let group = match reason {
+            RouteReason::TooFewSamples { .. } => Group::Plain,
+            _ => Group::Normal,
+        };
+        let keeps = self.keeps(Steady { route, reason }, single.route);
+        Pick::new(route, Why { reason, keeps }, group)
+    }
+
+    fn experiment(&self, steady: &Pick<Route, Why>) -> Option<(Route, Why)> {
+        let is_stalled = matches!(steady.reason.reason, RouteReason::Stalled { .. });
+        let route = self.explored(steady.arm).filter(|_| !is_stalled)?;
+        let instead_of = steady.arm;
+        Some((route, RouteReason::Explore { instead_of }.into()))
+    }
+}
+
+impl Rules<'_> {
+    pub(super) fn decision(&self) -> RouteDecision {
+        let pick = choose(self, self.draw().is_held_back(self.policy));
+        RouteDecision {
+            route: pick.arm,
+            reason: pick.reason.reason,
+            group: pick.group,
+            keeps: pick.reason.keeps,
+        }
+    }
+
+    fn draw(&self) -> Draw {
+        Draw {
+            seed: self.seed,
+            client: self.view.client,
+            session: self.visit.session,
+        }
+    }
+
+    /// The route that the configuration or the operator's policy says.
+    fn said(&self) -> Option<(Route, RouteReason)> {
         let candidates = self.candidates;
         let (route, reason) = match (&self.policy.route, candidates.mode) {
             (RoutePolicy::Plain, _) => (Some(Route::Plain), RouteReason::Pinned),
@@ -148,14 +213,11 @@ impl Rules<'_> {
             }
             (RoutePolicy::Adaptive, Mode::Adaptive | Mode::Steered) => return None,
         };
-        let decision = match route {
-            Some(route) => fixed(route, reason, Group::Plain),
-            None => fixed(Route::Plain, RouteReason::PinnedMissing, Group::Plain),
-        };
-        Some(decision)
+        let missing = (Route::Plain, RouteReason::PinnedMissing);
+        Some(route.map_or(missing, |route| (route, reason)))
     }
 
-    fn only(&self) -> Option<RouteDecision> {
+    fn only(&self) -> Option<(Route, RouteReason)> {
         let singles = self.candidates.singles();
         let route = singles.iter().next().unwrap_or(Route::Plain);
         let reason = match self.candidates.mode {
@@ -163,37 +225,11 @@ impl Rules<'_> {
             _ => RouteReason::Only,
         };
         let only = singles.len() <= 1 && !self.candidates.aggregates();
-        only.then(|| fixed(route, reason, Group::Plain))
-    }
-
-    fn held_back(&self) -> Option<RouteDecision> {
-        let held_back = self.candidates.mode == Mode::Adaptive
-            && is_held_back(self.view.client, self.policy, self.seed);
-        held_back.then(|| fixed(Route::Plain, RouteReason::HoldBack, Group::HoldBack))
-    }
-
-    fn best(&self) -> RouteDecision {
-        let (steady, single) = self.steady();
-        if let Some(route) = self.explored(steady) {
-            let reason = RouteReason::Explore {
-                instead_of: steady.route,
-            };
-            return fixed(route, reason, Group::Explore);
-        }
-        let group = match steady.reason {
-            RouteReason::TooFewSamples { .. } => Group::Plain,
-            _ => Group::Normal,
-        };
-        RouteDecision {
-            route: steady.route,
-            reason: steady.reason,
-            group,
-            keeps: self.keeps(steady, single.route),
-        }
+        only.then_some((route, reason))
     }
 
     /// What the client gets in sessions that do not explore, and the best single route.
-    fn steady(&self) -> (Steady, Steady) {
+    fn best(&self) -> (Steady, Steady) {
         let kept = self.view.kept(self.wants);
         let single = self.best_single(kept);
         (self.aggregated(single, kept).unwrap_or(single), single)
@@ -247,7 +283,7 @@ impl Rules<'_> {
         } else {
             RouteReason::Kept {
                 over: usual,
-                gain: self.gain(current, usual, Sure::Expected),
+                gain: self.gain(current, usual, Proof::Expected),
             }
         };
         Steady {
@@ -288,21 +324,22 @@ impl Rules<'_> {
 
     /// Whether a kept route is known still, and not expected to be worse than the usual one.
     fn holds(&self, kept: Route, usual: Route) -> bool {
-        let gain = self.gain(kept, usual, Sure::Expected);
+        let gain = self.gain(kept, usual, Proof::Expected);
         let samples = self.quality(kept).samples(self.wants);
-        self.evidence_of(samples) > 0.0 && gain.is_none_or(|gain| gain.expected > 0.0)
+        let needed = self.policy.needed(Change::KeptRoute);
+        self.known(samples).share() > 0.0 && gain.is_none_or(|gain| needed.is_met(gain.gain, 1.0))
     }
 
     /// The best of the routes that are surely better than `current` by enough.
     fn surely_better(&self, current: Route, options: Singles) -> Option<Steady> {
         let others = options.iter().filter(|route| *route != current);
         let better = others.filter_map(|route| {
-            let gain = self.gain(route, current, Sure::Bounds)?;
+            let gain = self.gain(route, current, Proof::LowerBound)?;
             self.is_proof(gain, route, current).then_some((route, gain))
         });
         let (route, gain) = better.reduce(|best, next| {
-            let gain = self.gain(next.0, best.0, Sure::Expected);
-            if gain.is_some_and(|gain| gain.expected > 0.0) {
+            let gain = self.gain(next.0, best.0, Proof::Expected);
+            if gain.is_some_and(|gain| gain.gain.expected() > 0.0) {
                 next
             } else {
                 best
@@ -318,8 +355,8 @@ impl Rules<'_> {
     fn likeliest(&self, options: Singles, usual: Route) -> Route {
         let best = options.iter().reduce(|best, next| {
             let samples = |route| self.quality(route).samples(self.wants);
-            let better = match self.gain(next, best, Sure::Expected) {
-                Some(gain) => gain.expected > 0.0,
+            let better = match self.gain(next, best, Proof::Expected) {
+                Some(gain) => gain.gain.expected() > 0.0,
                 None => samples(next) > samples(best),
             };
             if better { next } else { best }
@@ -337,11 +374,11 @@ impl Rules<'_> {
         }
         let over = single.route;
         if kept.aggregated && self.holds(route, over) {
-            let gain = self.gain(route, over, Sure::Expected);
+            let gain = self.gain(route, over, Proof::Expected);
             let reason = RouteReason::Kept { over, gain };
             return Some(Steady { route, reason });
         }
-        let gain = self.gain(route, over, Sure::Bounds)?;
+        let gain = self.gain(route, over, Proof::LowerBound)?;
         let (route, reason) = if self.is_proof(gain, route, over) {
             (route, RouteReason::Better { over, gain })
         } else {
@@ -353,17 +390,18 @@ impl Rules<'_> {
     /// The route that gets a session which is drawn to explore: one that is little known, or may be better.
     /// From when the client has shown something of the steady one: without that to compare with, how fast
     /// another route is says nothing but how fast the client is.
-    fn explored(&self, steady: Steady) -> Option<Route> {
-        let draw = |what| draw([self.seed, what, self.view.client, self.session.0.into()]);
-        let stalled = matches!(steady.reason, RouteReason::Stalled { .. });
-        let own = self.quality(steady.route).own_samples(self.wants);
-        let place = draw(EXPLORE);
-        let is_drawn = self.candidates.mptcp == Mptcp::Drawn || place < self.policy.exploration;
-        if stalled || own < COMPARABLE || !is_drawn {
+    fn explored(&self, steady: Route) -> Option<Route> {
+        let own = self.quality(steady).own_samples(self.wants);
+        if own < COMPARABLE || self.visit.is_experiment {
             return None;
         }
-        let options = self.explorable(steady.route);
-        let shares = self.shares(options, steady.route);
+        let place = match self.candidates.mptcp {
+            // The connection was drawn when MPTCP was taken for it.
+            Mptcp::Drawn => 0.0,
+            _ => self.draw().explores(Explorer::Route, self.policy)?,
+        };
+        let options = self.explorable(steady);
+        let shares = self.shares(options, steady);
         let [several, singles] = match self.candidates.mptcp {
             // Others have MPTCP,
             Mptcp::Refused => [0.0, shares.singles],
@@ -377,8 +415,7 @@ impl Rules<'_> {
         if place < several {
             return Some(Route::Aggregated);
         }
-        let place = draw(EXPLORED) * options.singles.len() as f64;
-        options.singles.iter().nth(place as usize)
+        self.draw().one_of(options.singles.iter())
     }
 
     /// What may be explored by clients that have `steady` otherwise.
@@ -413,13 +450,13 @@ impl Rules<'_> {
 
     /// What is little known has wide bounds; but one very slow response is enough not to ask for more.
     fn is_worth_knowing(&self, route: Route, instead_of: Route) -> bool {
-        let Some(gain) = self.gain(route, instead_of, Sure::Bounds) else {
+        let Some(gain) = self.gain(route, instead_of, Proof::LowerBound) else {
             return true;
         };
         let stalls = self.quality(instead_of).stalls_matter();
         let may_stall_less =
             self.wants.criterion == Criterion::Stall && gain.by == Measure::Rtt && stalls;
-        may_stall_less || gain.high > self.policy.min_gain_route as f32
+        may_stall_less || gain.gain.high() > self.policy.min_gain_route as f32
     }
 
     /// Whether several egress routes may be used now.
@@ -437,23 +474,18 @@ impl Rules<'_> {
 
     /// Whether enough is known to compare two routes.
     fn can_compare(&self, route: Route, over: Route) -> bool {
-        self.evidence(route, over) >= 1.0
+        self.evidence(route, over).is_enough()
     }
 
-    /// How many samples of two routes can be compared, as a share of those that it takes; 0 if they are fewer
-    /// than tell anything.
-    fn evidence(&self, route: Route, over: Route) -> f32 {
-        self.evidence_of(self.comparable(route, over))
+    fn evidence(&self, route: Route, over: Route) -> Evidence {
+        self.known(self.comparable(route, over))
     }
 
-    fn evidence_of(&self, samples: f32) -> f32 {
-        let needed = self.policy.min_samples_route as f32;
-        // Half a sample for those that have faded a little.
-        let least = samples.min(needed) + 0.5;
-        if least < FEWEST.min(needed) {
-            return 0.0;
+    fn known(&self, samples: f32) -> Evidence {
+        Evidence {
+            samples,
+            needed: self.policy.min_samples_route,
         }
-        (least / needed).min(1.0)
     }
 
     /// Samples of two routes that can be compared.
@@ -462,16 +494,16 @@ impl Rules<'_> {
         route.comparable(over, self.wants.criterion)
     }
 
-    /// Whether a gain is enough to change routes for. Fewer samples have to differ more: their bound lies
-    /// farther off, in proportion.
+    /// Whether a gain is enough to change routes for.
     fn is_proof(&self, gain: RouteGain, route: Route, over: Route) -> bool {
-        let evidence = self.evidence(route, over);
-        evidence > 0.0 && gain.low_at(evidence) > self.policy.min_gain_route as f32
+        let evidence = self.evidence(route, over).share();
+        let needed = self.policy.needed(Change::Route);
+        needed.is_met(gain.gain, evidence)
     }
 
-    fn gain(&self, route: Route, over: Route, sure: Sure) -> Option<RouteGain> {
+    fn gain(&self, route: Route, over: Route, proof: Proof) -> Option<RouteGain> {
         let [route, over] = [route, over].map(|route| self.quality(route));
-        compare(self.wants, route, over, self.policy, sure)
+        compare(self.wants, route, over, self.policy, proof)
     }
 
     pub(super) fn quality(&self, route: Route) -> &RouteQuality {
@@ -479,19 +511,5 @@ impl Rules<'_> {
     }
 }
 
-const fn fixed(route: Route, reason: RouteReason, group: Group) -> RouteDecision {
-    RouteDecision {
-        route,
-        reason,
-        group,
-        keeps: None,
-    }
-}
-
-/// Samples of a route below which nothing is concluded from them.
-const FEWEST: f32 = 2.0;
 /// A client's own samples with which others can be compared.
 const COMPARABLE: f32 = 1.0;
-/// Keep the draws independent of each other and of the choice of transport.
-const EXPLORE: u64 = 0x7061_7468;
-const EXPLORED: u64 = 0x7061_7469;

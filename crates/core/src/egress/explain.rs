@@ -10,8 +10,8 @@ use super::{
     Candidates, Criterion, EgressNames, EgressSet, Measure, Phase, Route, RouteDecision,
     RouteQuality, RouteView, Wants,
 };
-use crate::decide::{Group, Session};
-use crate::estimate::LossBounds;
+use crate::choice::{Group, Visit};
+use crate::client::estimate::LossBounds;
 use crate::policy::PolicyConfig;
 use hikyaku_units::human;
 use hikyaku_units::{Rate, duration};
@@ -94,14 +94,14 @@ pub fn explain_routes(
     candidates: &Candidates,
     egresses: KnownEgresses<'_>,
     policy: &PolicyConfig,
-    (session, seed): (Session, u64),
+    (visit, seed): (Visit, u64),
 ) -> RoutesExplanation {
     let rules = Rules {
         view,
         wants,
         candidates,
         policy,
-        session,
+        visit,
         seed,
     };
     let decision = rules.decision();
@@ -195,7 +195,7 @@ impl KnownEgresses<'_> {
                     [Some(this), Some(that)] => format!("{this} against {that}"),
                     _ => return format!("not surely better than {than}: {gain}"),
                 };
-                if gain.expected <= 0.0 {
+                if gain.gain.expected() <= 0.0 {
                     return format!("not better than {than}: {figures}");
                 }
                 let least = human::percent(rules.policy.min_gain_route);

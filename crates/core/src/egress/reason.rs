@@ -177,7 +177,7 @@ impl fmt::Display for RouteGain {
             };
             human::change(change.into())
         };
-        let [expected, low] = [self.expected, self.low].map(change);
+        let [expected, low] = [self.gain.expected(), self.gain.low()].map(change);
         write!(f, "{what} {expected}, surely {low}")
     }
 }

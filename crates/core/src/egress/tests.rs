@@ -16,9 +16,9 @@ use super::{
     RouteDecision, RouteObservation, RouteTable, RouteTableConfig, Wants, decide_route,
     mptcp_share,
 };
-use crate::decide::{Group, Session};
+use crate::choice::{Group, Session};
+use crate::client::table::Scope;
 use crate::policy::PolicyConfig;
-use crate::table::Scope;
 use hikyaku_units::{Rate, Timestamp};
 
 /// The egress route that plain takes, and two others.
@@ -96,7 +96,14 @@ impl World {
         let view = self.table.view(addr(client), AS, self.now);
         let session = Session(1);
         let wants = wants.into();
-        decide_route(&view, wants, &self.candidates, &self.policy, session, 1)
+        decide_route(
+            &view,
+            wants,
+            &self.candidates,
+            &self.policy,
+            session.into(),
+            1,
+        )
     }
 
     fn decide(&mut self, client: &str, wants: impl Into<Wants>) -> RouteDecision {

@@ -59,14 +59,6 @@ impl PolicyConfig {
             }
         })
     }
-
-    /// The gain above which a congestion control is chosen instead of a fairer one.
-    pub(crate) const fn gain_needed(&self, congestion: Congestion) -> f32 {
-        match congestion {
-            Congestion::Bbr => self.min_gain_bbr as f32,
-            Congestion::Cubic | Congestion::Floor => self.min_gain as f32,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use hikyaku_core::table::Scope;
+use hikyaku_core::client::table::Scope;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -20,7 +20,7 @@ const MAX_BODY: usize = 4096;
 #[serde(deny_unknown_fields)]
 struct Forget {
     address: Option<IpAddr>,
-    prefix: Option<hikyaku_core::key::Prefix>,
+    prefix: Option<hikyaku_core::client::key::Prefix>,
     #[serde(default)]
     all: bool,
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
+use hikyaku_core::client::key::Key;
 use hikyaku_core::egress::NetworkSummary;
-use hikyaku_core::key::Key;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use serde::Serialize;
@@ -294,8 +294,8 @@ fn client(address: &str, admin: &Admin) -> Response<Body> {
         explanation = explanation.with_connections(connections);
     }
     if let Some(egress) = &shared.egress {
-        let session = shared.clients.preview(address).session;
-        explanation = explanation.with_routes(egress.explain(address, mptcp, session));
+        let visit = shared.clients.preview(address).visit();
+        explanation = explanation.with_routes(egress.explain(address, mptcp, visit));
     }
     let Ok(mut value) = serde_json::to_value(&explanation) else {
         return problem(StatusCode::INTERNAL_SERVER_ERROR, "writing the explanation");

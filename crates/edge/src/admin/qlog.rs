@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hikyaku_core::key::Key;
+use hikyaku_core::client::key::Key;
 use hikyaku_units::{ByteSize, duration};
 use http::{HeaderValue, Response, StatusCode, header};
 

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use hikyaku_core::key::Prefix;
+use hikyaku_core::client::key::Prefix;
+use hikyaku_core::client::sample::UdpEvent;
 use hikyaku_core::policy::VersionPolicy;
-use hikyaku_core::sample::UdpEvent;
 use hikyaku_units::arm::Version;
 
 use super::*;

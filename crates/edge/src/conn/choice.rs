@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use hikyaku_core::decide::{AltSvc, Decision};
+use hikyaku_core::transport::{AltSvc, Decision};
 use hikyaku_units::arm::Version;
 use http::HeaderValue;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hikyaku_core::decide::Decision;
+use hikyaku_core::transport::Decision;
 use hikyaku_units::Rate;
 use http::HeaderValue;
 

@@ -54,7 +54,7 @@ impl Conn {
     /// Learns what responses have shown of the way that they took.
     pub(crate) fn observe_route(&self, seen: &RouteObservation) {
         if let Some(route) = &self.route {
-            route.learn(seen);
+            route.learn(seen, self.decision().visit());
         }
     }
 
@@ -112,7 +112,7 @@ impl Conn {
     }
 
     fn reroute(&self, route: &ConnRoute) -> Update {
-        let update = route.update(self.decision().session);
+        let update = route.update(self.decision().visit());
         if update.is_news
             && let Some(egress) = &self.shared.egress
         {

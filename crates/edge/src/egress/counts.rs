@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hikyaku_core::decide::Group;
+use hikyaku_core::choice::Group;
 use hikyaku_core::egress::{
     EgressId, MAX_EGRESSES, Route, RouteDecision, RouteReason, RouteReasonCode,
 };

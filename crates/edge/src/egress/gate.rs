@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use hikyaku_core::egress::{Mptcp, RouteView, mptcp_share};
 use hikyaku_core::policy::RoutePolicy;
 
-use super::{Content, Egress, MptcpFor, Reach};
+use super::{Answer, Content, Egress, MptcpFor};
 use crate::bpf::Prefix;
 use crate::mptcp::{MptcpGate, Share};
 use crate::seed::SEED;
@@ -63,17 +63,17 @@ impl Egress {
 
     /// Sets at the gate what the next connections of a client, and of its neighbours, shall have, which are
     /// taken to send the like of `content`, as the client's last one.
-    pub(super) fn admit(&self, client: IpAddr, reach: Reach, content: Content) {
+    pub(super) fn admit(&self, client: IpAddr, answer: &Answer, content: Content) {
         let Some(gate) = self.gate.as_ref().filter(|gate| gate.is_in_force()) else {
             return;
         };
         let now = self.clock.now();
         let table = self.table.lock();
-        let known = table.view(client, reach.asn, now);
-        let newcomer = table.view_of_newcomer(client, reach.asn, now);
+        let known = table.view(client, answer.reach.asn, now);
+        let newcomer = table.view_of_newcomer(client, answer.reach.asn, now);
         drop(table);
         let rules = self.rules.load();
-        let candidates = self.candidates(&rules, client, Some(reach), content.class, Mptcp::Taken);
+        let candidates = self.candidates(&rules, client, Some(answer), content.class, Mptcp::Taken);
         let share = |view: &RouteView, seed| {
             let wants = rules.wants(content, view);
             Share::new(mptcp_share(view, wants, &candidates, &rules.policy, seed))

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::Egress;
 use super::agent::{AgentError, EventStream, MAX_CLIENTS, Requests};
-use super::state::State;
+use super::state::{Answer, State, Verdict};
 use super::wire::{AgentEvent, RouteChange};
 
 use crate::clock;
@@ -29,6 +29,8 @@ const STEADY: Duration = Duration::from_secs(10);
 const TELL_AGAIN: Duration = Duration::from_secs(3600);
 /// Troubles that are remembered for that.
 const MAX_TROUBLES: usize = 8;
+/// Lists of verdicts that are compared with those of an answer.
+const MAX_SHARED: usize = 16;
 
 /// Follows the agent until `end`.
 pub(super) fn start(egress: &Arc<Egress>, tasks: &TaskTracker, end: &CancellationToken) {
@@ -162,7 +164,11 @@ impl Egress {
                     self.lookups.outdate(&[]);
                 }
             }
-            AgentEvent::Policies(policies) => self.change(|state| state.set_policies(policies)),
+            AgentEvent::Policies(policies) => {
+                self.set_state(|state| state.set_policies(policies));
+                // Others may match, which connections follow when the answers say so.
+                self.lookups.outdate(&[]);
+            }
             AgentEvent::Routes(RouteChange { prefixes }) => self.lookups.outdate(&prefixes),
             // Lookups tell only of what is there, and events of what comes.
             AgentEvent::Ready(_) | AgentEvent::Other => {}
@@ -202,6 +208,7 @@ impl Egress {
     async fn ask(&self) {
         let mut requests = Requests::new(self.socket.clone());
         let mut backoff = Backoff::default();
+        let mut shared = SharedVerdicts::default();
         loop {
             // Answers name paths, which only the agent's events tell of.
             let usable = self.state().is_usable();
@@ -219,7 +226,8 @@ impl Egress {
                     backoff = Backoff::default();
                     let state = self.state();
                     for (question, answer) in questions.iter().zip(&answers) {
-                        let subscribers = self.lookups.answered(question, state.reach(answer));
+                        let answer = shared.share(state.answer(answer));
+                        let subscribers = self.lookups.answered(question, answer);
                         for subscriber in subscribers.iter().filter_map(std::sync::Weak::upgrade) {
                             subscriber.reroute();
                         }
@@ -233,6 +241,24 @@ impl Egress {
                 }
             }
         }
+    }
+}
+
+/// Lists of verdicts of the last answers. Most clients have one of few, which is then kept once.
+#[derive(Debug, Default)]
+struct SharedVerdicts(VecDeque<Arc<[Verdict]>>);
+
+impl SharedVerdicts {
+    fn share(&mut self, answer: Answer) -> Answer {
+        if let Some(known) = self.0.iter().find(|known| **known == answer.verdicts) {
+            let verdicts = Arc::clone(known);
+            return Answer { verdicts, ..answer };
+        }
+        if self.0.len() == MAX_SHARED {
+            self.0.pop_front();
+        }
+        self.0.push_back(Arc::clone(&answer.verdicts));
+        answer
     }
 }
 

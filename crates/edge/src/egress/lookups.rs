@@ -1,5 +1,5 @@
-//! Which paths reach the clients: the agent's answers, kept by client prefix until an event says that
-//! they may have changed.
+//! Which paths reach the clients, and which policies match them: the agent's answers, kept by client prefix
+//! until an event says that they may have changed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::state::Reach;
+use super::state::Answer;
 use super::wire::Net;
 
 /// Prefixes without a connection whose answers are kept. Beyond, all of them go.
@@ -27,13 +27,13 @@ pub(crate) trait Reroute: Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Place {
     net: Net,
-    answer: Mutex<Option<Reach>>,
+    answer: Mutex<Option<Answer>>,
 }
 
 impl Place {
     /// The agent's last answer; `None` before the first.
-    pub(crate) fn reach(&self) -> Option<Reach> {
-        *self.answer.lock()
+    pub(crate) fn answer(&self) -> Option<Answer> {
+        self.answer.lock().clone()
     }
 }
 
@@ -47,8 +47,8 @@ pub(crate) struct Subscription {
 
 impl Subscription {
     /// The agent's last answer; `None` before the first.
-    pub(crate) fn reach(&self) -> Option<Reach> {
-        self.place.reach()
+    pub(crate) fn answer(&self) -> Option<Answer> {
+        self.place.answer()
     }
 }
 
@@ -175,9 +175,9 @@ impl Lookups {
     }
 
     /// The answer for a client, if it is known.
-    pub(crate) fn known(&self, client: IpAddr) -> Option<Reach> {
+    pub(crate) fn known(&self, client: IpAddr) -> Option<Answer> {
         let (key, _) = client_prefix(client).range();
-        self.inner.lock().entries.get(&key)?.place.reach()
+        self.inner.lock().entries.get(&key)?.place.answer()
     }
 
     /// Forgets the answers for clients that overlap one of `nets`; all of them where there is none.
@@ -257,17 +257,21 @@ impl Lookups {
     }
 
     /// Takes an answer, and returns the connections that it concerns, if it is another than before.
-    pub(super) fn answered(&self, question: &Question, reach: Reach) -> Vec<Weak<dyn Reroute>> {
+    pub(super) fn answered(&self, question: &Question, answer: Answer) -> Vec<Weak<dyn Reroute>> {
         let mut inner = self.inner.lock();
         let Some(entry) = inner.entries.get_mut(&question.key) else {
             return Vec::new();
         };
         // Otherwise it is asked anew, and this may be of before the change.
-        if entry.version != question.version
-            || entry.place.answer.lock().replace(reach) == Some(reach)
-        {
+        if entry.version != question.version {
             return Vec::new();
         }
+        let mut known = entry.place.answer.lock();
+        if known.as_ref() == Some(&answer) {
+            return Vec::new();
+        }
+        *known = Some(answer);
+        drop(known);
         entry.subscribers.values().cloned().collect()
     }
 

@@ -29,14 +29,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwap, Guard};
-use hikyaku_core::decide::Session;
+use hikyaku_core::choice::Visit;
+use hikyaku_core::client::table::Scope;
 use hikyaku_core::egress::{
     Blame, Candidates, Criterion, EgressId, EgressKey, EgressNames, EgressSet, Mptcp,
     NetworkSummary, Phase, Route, RouteChanges, RouteDecision, RouteObservation, RouteTable,
     RouteTableConfig, RouteView, RoutesExplanation, Wants, decide_route, explain_routes,
 };
 use hikyaku_core::policy::{PolicyConfig, RoutePolicy};
-use hikyaku_core::table::Scope;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -53,7 +53,7 @@ use hints::{Hint, Hints};
 use lookups::Lookups;
 pub(crate) use lookups::Reroute;
 pub(crate) use route::{ConnRoute, Outstanding, Update, WakeMeter};
-use state::{Reach, State};
+use state::{Answer, Reach, State};
 use steer::SteerBy;
 pub(crate) use summary::Summary;
 
@@ -196,18 +196,19 @@ impl Egress {
     fn decide(
         &self,
         client: IpAddr,
-        reach: Option<Reach>,
+        answer: Option<&Answer>,
         content: Content,
         mptcp: Mptcp,
-        session: Session,
+        visit: Visit,
     ) -> Decided {
         let rules = self.rules.load();
-        let candidates = self.candidates(&rules, client, reach, content.class, mptcp);
+        let candidates = self.candidates(&rules, client, answer, content.class, mptcp);
+        let reach = answer.map(|answer| answer.reach);
         let asn = reach.and_then(|reach| reach.asn);
         let now = self.clock.now();
         let view = self.table.lock().view(client, asn, now);
         let wants = rules.wants(content, &view);
-        let decision = decide_route(&view, wants, &candidates, &rules.policy, session, SEED);
+        let decision = decide_route(&view, wants, &candidates, &rules.policy, visit, SEED);
         self.table.lock().decided(client, wants, &decision);
         let stalls = |path: &EgressId| {
             let quality = view.quality(Route::Steered(*path), candidates.plain_is);
@@ -225,7 +226,7 @@ impl Egress {
         &self,
         rules: &Rules,
         client: IpAddr,
-        reach: Option<Reach>,
+        answer: Option<&Answer>,
         class: ClassId,
         mptcp: Mptcp,
     ) -> Candidates {
@@ -234,16 +235,27 @@ impl Egress {
             _ => None,
         };
         let class = rules.classes.name(class);
-        let reach = reach.unwrap_or_default();
-        self.state().candidates(reach, client, class, mptcp, named)
+        self.state().candidates(answer, client, class, mptcp, named)
     }
 
-    fn learn(&self, client: IpAddr, of: &Decided, route: Route, seen: &RouteObservation) {
+    /// Counts what responses have shown of a route. It is learnt unless they were part of another
+    /// experiment.
+    fn learn(
+        &self,
+        client: IpAddr,
+        of: &Decided,
+        route: Route,
+        seen: &RouteObservation,
+        visit: Visit,
+    ) {
         let Some(reach) = of.reach else {
             return;
         };
         if let Some(goodput) = seen.goodput().filter(|_| !seen.app_limited) {
             self.counts.compare(&of.decision, goodput);
+        }
+        if visit.is_experiment {
+            return;
         }
         let carrier = route.carrier(reach.plain_is);
         let now = self.clock.now();
@@ -276,14 +288,15 @@ impl Egress {
         &self,
         client: IpAddr,
         mptcp: bool,
-        session: Session,
+        visit: Visit,
     ) -> Vec<RoutesExplanation> {
         let client = client.to_canonical();
-        let Some(reach) = self.lookups.known(client) else {
+        let Some(answer) = self.lookups.known(client) else {
             return Vec::new();
         };
         let rules = self.rules.load();
-        let view = self.table.lock().view(client, reach.asn, self.clock.now());
+        let asn = answer.reach.asn;
+        let view = self.table.lock().view(client, asn, self.clock.now());
         let state = self.state();
         let had = view.quality(Route::Aggregated, None).age.is_some();
         let mptcp = match (mptcp || had) && self.hints.are_obeyed() {
@@ -291,14 +304,14 @@ impl Egress {
             false => Mptcp::None,
         };
         let explained = |(class, wants): (ClassId, Wants)| {
-            let candidates = self.candidates(&rules, client, Some(reach), class, mptcp);
+            let candidates = self.candidates(&rules, client, Some(&answer), class, mptcp);
             explain_routes(
                 &view,
                 (rules.classes.name(class), wants),
                 &candidates,
                 state.known_paths(),
                 &rules.policy,
-                (session, SEED),
+                (visit, SEED),
             )
         };
         let wanted = |class: ClassId| {

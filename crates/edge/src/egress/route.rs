@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use hikyaku_core::decide::Session;
+use hikyaku_core::choice::{Group, Visit};
 use hikyaku_core::egress::{self, EgressId, Route, RouteObservation};
 use parking_lot::Mutex;
 
@@ -98,10 +98,10 @@ impl ConnRoute {
         (client, local): (IpAddr, SocketAddr),
         mptcp: Mptcp,
         meter: Arc<dyn WakeMeter>,
-        session: Session,
+        visit: Visit,
     ) -> Arc<Self> {
         // Plain, until the agent's answer is known.
-        let decided = egress.decide(client, None, Content::NONE, egress::Mptcp::None, session);
+        let decided = egress.decide(client, None, Content::NONE, egress::Mptcp::None, visit);
         let takes_all = |gate: &MptcpGate| gate.takes_all_of(client);
         let drawn = matches!(mptcp, Mptcp::Token(_)) && !egress.gate().is_none_or(takes_all);
         egress.counts.mptcp(mptcp, drawn);
@@ -134,7 +134,7 @@ impl ConnRoute {
         let subscription = route.egress.lookups.join(client, subscriber);
         // Nobody else has it yet.
         let _ = route.subscription.set(subscription);
-        let (begun, _) = route.decide_anew(session);
+        let (begun, _) = route.decide_anew(visit);
         route.egress.counts.add(RouteCount::Begun, begun.route, 1);
         route.egress.counts.add(RouteCount::Open, begun.route, 1);
         route
@@ -188,8 +188,8 @@ impl ConnRoute {
     }
 
     /// Decides anew, and puts the way that packets take into force; the meter then applies its mark.
-    pub(crate) fn update(&self, session: Session) -> Update {
-        let (update, before) = self.decide_anew(session);
+    pub(crate) fn update(&self, visit: Visit) -> Update {
+        let (update, before) = self.decide_anew(visit);
         if update.moved {
             self.egress.counts.moved(before, update.route);
         }
@@ -197,13 +197,13 @@ impl ConnRoute {
     }
 
     /// The same, uncounted; and the way before.
-    fn decide_anew(&self, session: Session) -> (Update, Route) {
+    fn decide_anew(&self, visit: Visit) -> (Update, Route) {
         self.outdated.store(false, Ordering::Relaxed);
-        let reach = self.subscription.get().and_then(Subscription::reach);
+        let answer = self.subscription.get().and_then(Subscription::answer);
         let egress = &self.egress;
         let content = self.content();
         self.decided_for.store(content.bytes, Ordering::Relaxed);
-        let decided = egress.decide(self.client, reach, content, self.mptcp(), session);
+        let decided = egress.decide(self.client, answer.as_ref(), content, self.mptcp(), visit);
         let (route, mark) = self.applied(decided.decision.route);
         let mut chosen = self.chosen.lock();
         let before = std::mem::replace(&mut chosen.route, route);
@@ -280,7 +280,7 @@ impl ConnRoute {
     }
 
     /// Learns what responses have shown of the way in use. The decision is then to be taken anew.
-    pub(crate) fn learn(&self, seen: &RouteObservation) {
+    pub(crate) fn learn(&self, seen: &RouteObservation, visit: Visit) {
         // Otherwise nobody knows which paths it takes.
         if self.token().is_some() && !self.mptcp().is_used() {
             return;
@@ -288,8 +288,13 @@ impl ConnRoute {
         let chosen = self.chosen.lock();
         let (decided, route) = (chosen.decided, chosen.route);
         drop(chosen);
-        self.egress.learn(self.client, &decided, route, seen);
+        self.egress.learn(self.client, &decided, route, seen, visit);
         self.outdated.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the session is an experiment with its route, so that load times say nothing of versions.
+    pub(crate) fn is_experiment(&self) -> bool {
+        self.chosen.lock().decided.decision.group == Group::Explore
     }
 
     /// Counts a response that has ended.
@@ -314,13 +319,13 @@ impl ConnRoute {
 impl Drop for ConnRoute {
     fn drop(&mut self) {
         self.egress.counts.closed(self.chosen.lock().route);
-        let reach = self.subscription.get().and_then(Subscription::reach);
-        if let (Some(reach), Some(class)) = (reach, self.main_class()) {
+        let answer = self.subscription.get().and_then(Subscription::answer);
+        if let (Some(answer), Some(class)) = (answer, self.main_class()) {
             let content = Content {
                 class,
                 bytes: self.demand.lock().most(),
             };
-            self.egress.admit(self.client, reach, content);
+            self.egress.admit(self.client, &answer, content);
         }
     }
 }

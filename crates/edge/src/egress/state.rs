@@ -1,12 +1,13 @@
 //! What the agent has told: its paths and the operator's policies.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use hikyaku_core::egress::{
     Candidates, EgressId, EgressNames, EgressSet, KnownEgresses, MAX_EGRESSES, Mode, Mptcp,
 };
 
-use super::wire::{EgressState, Lookup, Net, Path, Policy, Snapshot};
+use super::wire::{self, EgressState, Lookup, Net, Path, Policy, Snapshot};
 use crate::bpf::Prefix;
 
 /// What the agent has told, and whether it still counts.
@@ -17,8 +18,27 @@ pub(crate) struct State {
     names: EgressNames,
     /// By their place in `names`.
     paths: Vec<(EgressId, Path)>,
-    /// Those that count first come first.
     policies: Vec<Policy>,
+}
+
+/// The agent's answer for clients of a prefix.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) reach: Reach,
+    /// The operator's policies that match, in the order in which they count.
+    pub(super) verdicts: Arc<[Verdict]>,
+}
+
+/// A policy that matches clients of a prefix, and what it allows them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    /// The parts of the prefix that it holds for; empty: all of it.
+    clients: Box<[Net]>,
+    /// Classes of content; empty: all.
+    classes: Box<[String]>,
+    mode: Mode,
+    allowed: EgressSet,
+    backup: EgressSet,
 }
 
 /// Which paths reach a client.
@@ -110,8 +130,7 @@ impl State {
         self.paths.sort_unstable_by_key(|(id, _)| *id);
     }
 
-    pub(super) fn set_policies(&mut self, mut policies: Vec<Policy>) {
-        policies.sort_by(|a, b| (a.order, &a.name).cmp(&(b.order, &b.name)));
+    pub(super) fn set_policies(&mut self, policies: Vec<Policy>) {
         self.policies = policies;
     }
 
@@ -121,17 +140,40 @@ impl State {
     }
 
     /// What an answer to a lookup means.
-    pub(super) fn reach(&self, lookup: &Lookup) -> Reach {
-        let ids = lookup.paths.iter();
+    pub(super) fn answer(&self, lookup: &Lookup) -> Answer {
+        let names = lookup.paths.iter().map(|reach| &reach.name);
         let best = lookup.best.as_deref();
         let routes = || lookup.paths.iter();
         let by_best = routes().find(|reach| Some(&*reach.name) == best);
         let route = by_best.or_else(|| routes().next());
-        Reach {
-            paths: ids.filter_map(|reach| self.names.id(&reach.name)).collect(),
-            plain_is: best.and_then(|name| self.names.id(name)),
-            asn: route.and_then(|reach| reach.as_path.last().copied()),
+        let verdicts = lookup.policies.iter();
+        Answer {
+            reach: Reach {
+                paths: self.named(names),
+                plain_is: best.and_then(|name| self.names.id(name)),
+                asn: route.and_then(|reach| reach.as_path.last().copied()),
+            },
+            verdicts: verdicts.map(|verdict| self.verdict(verdict)).collect(),
         }
+    }
+
+    fn verdict(&self, verdict: &wire::Verdict) -> Verdict {
+        Verdict {
+            clients: verdict.clients.as_slice().into(),
+            classes: verdict.classes.as_slice().into(),
+            mode: verdict.mode,
+            allowed: match &verdict.paths[..] {
+                [] => EgressSet::ALL,
+                names => self.named(names),
+            },
+            backup: self.named(&verdict.backup),
+        }
+    }
+
+    /// The paths of these names.
+    fn named<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> EgressSet {
+        let ids = names.into_iter().filter_map(|name| self.names.id(name));
+        ids.collect()
     }
 
     /// The paths as explanations tell of them.
@@ -161,7 +203,7 @@ impl State {
     /// What may be chosen for a client and a class of content; `named` is what `policy.route` names.
     pub(crate) fn candidates(
         &self,
-        reach: Reach,
+        answer: Option<&Answer>,
         client: IpAddr,
         class: &str,
         mptcp: Mptcp,
@@ -170,16 +212,10 @@ impl State {
         if !self.usable {
             return Candidates::default();
         }
-        let policy = self.policies.iter().find(|policy| {
-            let classes = &policy.classes;
-            policy.is_for(client, reach.asn)
-                && (classes.is_empty() || classes.iter().any(|name| name == class))
-        });
-        let named_in = |names: &[String]| -> EgressSet {
-            let ids = names.iter().filter_map(|name| self.names.id(name));
-            ids.collect()
-        };
-        let by_policy = policy.map_or(EgressSet::EMPTY, |policy| named_in(&policy.backup));
+        let reach = answer.map_or_else(Reach::default, |answer| answer.reach);
+        let mut verdicts = answer.iter().flat_map(|answer| &*answer.verdicts);
+        let policy = verdicts.find(|verdict| verdict.is_for(client, class));
+        let by_policy = policy.map_or(EgressSet::EMPTY, |policy| policy.backup);
         let backup = self.those(|path| path.backup);
         Candidates {
             plain_is: reach.plain_is,
@@ -187,12 +223,17 @@ impl State {
             backup: backup.iter().chain(by_policy.iter()).collect(),
             mptcp,
             mode: policy.map_or(Mode::Adaptive, |policy| policy.mode),
-            allowed: match policy {
-                Some(policy) if !policy.paths.is_empty() => named_in(&policy.paths),
-                _ => EgressSet::ALL,
-            },
+            allowed: policy.map_or(EgressSet::ALL, |policy| policy.allowed),
             named: named.and_then(|name| self.names.id(name)),
         }
+    }
+}
+
+impl Verdict {
+    /// Whether it holds for a client of the answer's prefix and a class of content.
+    fn is_for(&self, client: IpAddr, class: &str) -> bool {
+        (self.clients.is_empty() || self.clients.iter().any(|net| net.contains(client)))
+            && (self.classes.is_empty() || self.classes.iter().any(|name| name == class))
     }
 }
 

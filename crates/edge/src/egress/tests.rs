@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hikyaku_core::decide::Session;
+use hikyaku_core::choice::Session;
 use hikyaku_core::egress::{Blame, Route};
 use http::Request;
 use serde_json::json;
@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::ledger::Ledger;
 use crate::mptcp::Mptcp;
-use agent::{Agent, MARK_A, MARK_B, path};
+use agent::{Agent, MARK_A, MARK_B, path, verdict};
 
 /// A test that waits longer has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -84,12 +84,18 @@ impl Edge {
         let ends = (client, local.parse().unwrap());
         let mptcp = token.map_or(Mptcp::None, Mptcp::Token);
         let ledger = Arc::new(Ledger::watched());
-        ConnRoute::open(Arc::clone(&self.egress), ends, mptcp, ledger, Session(0))
+        ConnRoute::open(
+            Arc::clone(&self.egress),
+            ends,
+            mptcp,
+            ledger,
+            Session(0).into(),
+        )
     }
 
     fn name(&self, connection: &ConnRoute) -> String {
         if connection.is_outdated() {
-            connection.update(Session(0));
+            connection.update(Session(0).into());
         }
         self.egress.name(connection.route())
     }
@@ -231,29 +237,28 @@ async fn policies_hold_for_their_clients_and_classes() {
     let connection = edge.connection("192.0.2.7", None);
     let other = edge.connection("198.51.100.7", None);
     edge.until_connected(true).await;
-    let policy = |name: &str, order: i32, clients: &[&str], classes: &[&str], mode: &str| {
-        json!({"name": name, "order": order, "clients": clients, "classes": classes,
-               "mode": mode, "paths": ["transit-b"], "backup": []})
-    };
-    let steered = policy("s", 5, &["192.0.2.0/24"], &["bulk"], "steered");
-    agent.send("policies", &json!({"policies": [steered]}));
+    let steered = || verdict(&["bulk"], "steered", &["transit-b"]);
+    agent.judge("192.0.2.0/24", &[steered()]);
     let asked = Request::get("https://a.example/disk.iso").body(()).unwrap();
     let headers = http::HeaderMap::new();
     let sending = connection.begin(asked.uri().path(), &headers, Some(1 << 20));
     edge.until_on(&connection, "transit-b").await;
     assert_eq!(edge.name(&other), "plain");
-    let plain = policy("p", 1, &[], &[], "plain");
-    agent.send("policies", &json!({"policies": [steered, plain]}));
+    let plain = || verdict(&[], "plain", &[]);
+    agent.judge("192.0.2.0/24", &[plain(), steered()]);
     edge.until_on(&connection, "plain").await;
-    let of_as = |asn: u32| {
-        let mut policy = policy("a", 0, &[], &["bulk"], "steered");
-        policy["asns"] = json!([64_990, asn]);
-        policy
-    };
-    agent.send("policies", &json!({"policies": [of_as(64_999), plain]}));
+    let other_class = verdict(&["live"], "plain", &[]);
+    agent.judge("192.0.2.0/24", &[other_class, steered(), plain()]);
     edge.until_on(&connection, "transit-b").await;
-    agent.send("policies", &json!({"policies": [of_as(64_998), plain]}));
+    let of_part = |part: &str| {
+        let mut verdict = plain();
+        verdict["clients"] = json!([part]);
+        verdict
+    };
+    agent.judge("192.0.2.0/24", &[of_part("192.0.2.0/29"), steered()]);
     edge.until_on(&connection, "plain").await;
+    agent.judge("192.0.2.0/24", &[of_part("192.0.2.8/29"), steered()]);
+    edge.until_on(&connection, "transit-b").await;
     drop(sending);
 }
 
@@ -300,7 +305,7 @@ async fn a_connection_knows_how_much_it_is_asked_for_at_a_time() {
     assert_eq!(asked(), 41_000_000, "together");
     drop(first);
     assert_eq!(asked(), 1_000_000);
-    connection.update(Session(0));
+    connection.update(Session(0).into());
     let third = begin(Some(50_000_000));
     assert!(connection.is_outdated(), "one that joins another, too");
     edge.name(&connection);
@@ -361,7 +366,7 @@ async fn nothing_is_said_to_be_steered_where_marks_cannot_be_set() {
     let edge = Edge::start_by(&agent, &["policy.route=transit-b"], SteerBy::Nothing);
     let connection = edge.connection("2001:db9:1::7", None);
     until("the agent's answer decides", || {
-        let decided = connection.update(Session(0)).decided;
+        let decided = connection.update(Session(0).into()).decided;
         matches!(decided.decision.route, Route::Steered(_))
     })
     .await;
@@ -381,7 +386,7 @@ async fn a_path_that_only_paused_is_taken_again() {
     })
     .await;
     connection.stalled();
-    connection.update(Session(0));
+    connection.update(Session(0).into());
     assert_eq!(edge.name(&connection), "transit-b");
     connection.resumed(Duration::from_millis(30), true);
     assert_eq!(edge.name(&connection), "plain");
@@ -389,7 +394,7 @@ async fn a_path_that_only_paused_is_taken_again() {
     assert_eq!(edge.name(&neighbour), "plain");
     // It is left as soon as before.
     connection.stalled();
-    assert!(connection.update(Session(0)).moved);
+    assert!(connection.update(Session(0).into()).moved);
 }
 
 #[tokio::test]
@@ -403,7 +408,7 @@ async fn a_path_that_paused_is_taken_again_once_that_is_known() {
     })
     .await;
     connection.stalled();
-    connection.update(Session(0));
+    connection.update(Session(0).into());
     connection.resumed(Duration::from_millis(120), false);
     assert_eq!(edge.name(&connection), "transit-b", "nobody knows yet");
     connection.delivered();
@@ -424,7 +429,7 @@ async fn a_silent_path_is_left_at_once() {
     .await;
     assert_eq!(connection.route(), Route::Plain);
     connection.stalled();
-    assert!(connection.update(Session(0)).moved);
+    assert!(connection.update(Session(0).into()).moved);
     assert_eq!(edge.name(&connection), "transit-b", "plain is transit-a");
     connection.resumed(Duration::from_millis(80), false);
     let neighbour = edge.connection("192.0.2.7", None);
@@ -436,16 +441,16 @@ async fn a_silent_path_is_left_at_once() {
     // What delivers is not left for the first pause, since the other one is known to be lost.
     for false_alarm in [false, true] {
         connection.stalled();
-        connection.update(Session(0));
+        connection.update(Session(0).into());
         assert_eq!(edge.name(&connection), "transit-b", "a pause");
         // Nor for the next one, after it was told of that one.
         connection.resumed(Duration::from_millis(80), false_alarm);
         connection.delivered();
     }
     connection.stalled();
-    connection.update(Session(0));
+    connection.update(Session(0).into());
     assert_eq!(edge.name(&connection), "transit-b", "a pause");
     connection.stalled();
-    connection.update(Session(0));
+    connection.update(Session(0).into());
     assert_eq!(edge.name(&connection), "plain", "both are silent");
 }

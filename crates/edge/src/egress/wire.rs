@@ -149,39 +149,22 @@ pub(crate) struct Path {
     pub(crate) backup: bool,
 }
 
-impl Policy {
-    /// Whether it is for a client, which is of this AS as far as that is known.
-    pub(crate) fn is_for(&self, client: IpAddr, asn: Option<u32>) -> bool {
-        self.is_for_all()
-            || self.clients.iter().any(|net| net.contains(client))
-            || asn.is_some_and(|asn| self.asns.contains(&asn))
-    }
-
-    pub(crate) const fn is_for_all(&self) -> bool {
-        self.clients.is_empty() && self.asns.is_empty()
-    }
-}
-
-/// An operator's rule for some clients and content classes.
+/// An operator's rule for some clients. Which of them holds for a client is in the answers to lookups; here
+/// is what is needed before there is one.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Policy {
-    pub(crate) name: String,
-    #[serde(default)]
-    pub(crate) order: i32,
     /// Clients in any of these prefixes, or of these ASes; all, where both are empty.
     #[serde(default)]
     pub(crate) clients: Vec<Net>,
     #[serde(default)]
     pub(crate) asns: Vec<u32>,
-    /// Empty: all.
-    #[serde(default)]
-    pub(crate) classes: Vec<String>,
     pub(crate) mode: Mode,
-    /// Empty: all.
-    #[serde(default)]
-    pub(crate) paths: Vec<String>,
-    #[serde(default)]
-    pub(crate) backup: Vec<String>,
+}
+
+impl Policy {
+    pub(crate) const fn is_for_all(&self) -> bool {
+        self.clients.is_empty() && self.asns.is_empty()
+    }
 }
 
 /// Everything that events tell of.
@@ -244,6 +227,21 @@ pub(crate) struct Lookup {
     #[serde(default)]
     pub(crate) best: Option<String>,
     pub(crate) paths: Vec<Reach>,
+    /// The operator's policies that match, in the order in which they count.
+    pub(crate) policies: Vec<Verdict>,
+}
+
+/// A policy that matches the clients of a lookup.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Verdict {
+    /// The prefixes within the lookup's that it holds for; empty: all of it.
+    pub(crate) clients: Vec<Net>,
+    /// Classes of content; empty: all.
+    pub(crate) classes: Vec<String>,
+    pub(crate) mode: Mode,
+    /// Those that may be used; empty: all.
+    pub(crate) paths: Vec<String>,
+    pub(crate) backup: Vec<String>,
 }
 
 /// A path's route to a client.

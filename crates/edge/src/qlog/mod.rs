@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hikyaku_congestion::Handle;
-use hikyaku_core::key::Key;
+use hikyaku_core::client::key::Key;
 use hikyaku_units::{ByteSize, Timestamp};
 use parking_lot::Mutex;
 use quinn::{QlogConfig, QlogStream};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, ready};
 
-use hikyaku_core::sample::UdpEvent;
+use hikyaku_core::client::sample::UdpEvent;
 use hikyaku_h3_quinn::{
     Code, Config, Receiving, Request as Incoming, RequestHead, Server, Shutdown, StreamError,
 };

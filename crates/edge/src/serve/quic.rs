@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hikyaku_congestion::{Factory, SEND_WINDOW};
-use hikyaku_core::sample::UdpEvent;
+use hikyaku_core::client::sample::UdpEvent;
 use hikyaku_units::arm::{Congestion, Transport, Version};
 use quinn::crypto::rustls::{HandshakeData, QuicServerConfig};
 use quinn::{

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrOverrun says that notifications were lost: what is watched must be read again.
+// ErrOverrun says that notifications were lost: the watched state must be read again.
 var ErrOverrun = errors.New("the kernel's notifications came faster than they were read")
 
-// PortID is the number that the kernel names the socket by, also as the sender of what
-// it tells others of.
+// PortID is the number that the kernel names the socket by, also as the sender in
+// notifications to others.
 func (c *Conn) PortID() (uint32, error) {
 	addr, err := unix.Getsockname(c.fd)
 	if err != nil {
@@ -78,7 +78,8 @@ func (c *Conn) Watch(ctx context.Context, groups []int, joined func() error, eac
 	}
 }
 
-// drain leaves out what a former watch has not read: it is older than what is read now.
+// drain discards notifications that a former watch has not read: they are older than the
+// state that is read now.
 func (c *Conn) drain() error {
 	for {
 		_, _, err := unix.Recvfrom(c.fd, c.datagram, unix.MSG_DONTWAIT|unix.MSG_TRUNC)

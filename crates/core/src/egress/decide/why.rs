@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{RouteDecision, Rules, Sure};
+use super::{RouteDecision, Rules};
+use crate::choice::Proof;
 use crate::egress::{Route, RouteGain, RouteReason, Singles};
 
 /// What speaks for or against a route, beside the decision.
@@ -100,7 +101,7 @@ impl Rules<'_> {
         if self.is_backup(route) && !self.options().contains(route) {
             return Verdict::Backup;
         }
-        match self.gain(route, than, Sure::Bounds) {
+        match self.gain(route, than, Proof::LowerBound) {
             Some(gain) if self.is_proof(gain, route, than) && stalling => Verdict::Stalling,
             Some(gain) if self.can_compare(route, than) => Verdict::NotBetter { than, gain },
             _ => self.too_few(route, than),
@@ -131,7 +132,7 @@ impl Rules<'_> {
     ) -> Option<RouteReason> {
         let tells_less = match so_far {
             RouteReason::TooFewSamples { .. } => true,
-            RouteReason::NoGain { gain: other, .. } => other.expected < gain.expected,
+            RouteReason::NoGain { gain: other, .. } => other.gain.expected() < gain.gain.expected(),
             _ => false,
         };
         let known = self.can_compare(several, single);
@@ -144,11 +145,11 @@ impl Rules<'_> {
         let gains = others()
             .filter(|route| self.can_compare(*route, usual))
             .filter_map(|route| {
-                let gain = self.gain(route, usual, Sure::Bounds)?;
+                let gain = self.gain(route, usual, Proof::LowerBound)?;
                 Some((route, gain))
             });
         let best = gains.reduce(|best, next| {
-            if next.1.expected > best.1.expected {
+            if next.1.gain.expected() > best.1.gain.expected() {
                 next
             } else {
                 best

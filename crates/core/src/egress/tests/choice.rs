@@ -355,7 +355,14 @@ fn mptcp_that_is_rare_explores_several_egresses_and_nothing_else() {
         let view = world.table.view(addr(CLIENT), AS, world.now);
         let decide = |session| {
             let (wants, candidates) = (Criterion::Goodput.into(), &world.candidates);
-            decide_route(&view, wants, candidates, &world.policy, Session(session), 1)
+            decide_route(
+                &view,
+                wants,
+                candidates,
+                &world.policy,
+                Session(session).into(),
+                1,
+            )
         };
         let decisions = (0..10_000).map(decide);
         let mut explored: Vec<_> = decisions
@@ -444,7 +451,14 @@ fn what_is_not_worth_knowing_is_not_explored() {
             world.candidates.mptcp = mptcp;
             let (wants, candidates) = (Criterion::Goodput.into(), &world.candidates);
             let decide = |session| {
-                decide_route(&view, wants, candidates, &world.policy, Session(session), 1)
+                decide_route(
+                    &view,
+                    wants,
+                    candidates,
+                    &world.policy,
+                    Session(session).into(),
+                    1,
+                )
             };
             let explores = |session: &u32| decide(*session).group == Group::Explore;
             (0..20_000).filter(explores).count() as f64 / 20_000.0

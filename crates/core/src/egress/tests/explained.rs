@@ -17,7 +17,7 @@ impl World {
                 up,
             },
             &self.policy,
-            (Session(1), 1),
+            (Session(1).into(), 1),
         )
     }
 }

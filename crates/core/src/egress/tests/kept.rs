@@ -12,8 +12,8 @@ use super::{
     PolicyConfig, Route, RouteTable, RouteTableConfig, STEERED, Scope, THIRD, World, addr,
     decide_route,
 };
+use crate::choice::Session;
 use crate::codec::DecodeError;
-use crate::decide::Session;
 use crate::egress::record::Record;
 use crate::egress::{EgressKey, MAX_EGRESSES, RouteView};
 use hikyaku_units::Timestamp;
@@ -184,7 +184,14 @@ fn what_was_learnt_decides_after_a_restart() {
     for (who, reason) in [(CLIENT, "kept"), (NEIGHBOUR, "more_goodput")] {
         let view = table.view(addr(who), AS, world.now);
         let wants = Criterion::Goodput.into();
-        let decision = decide_route(&view, wants, &candidates, &world.policy, Session(1), 1);
+        let decision = decide_route(
+            &view,
+            wants,
+            &candidates,
+            &world.policy,
+            Session(1).into(),
+            1,
+        );
         let steered = names.id("transit-b").map(Route::Steered);
         assert_eq!(Some(decision.route), steered, "{who}: {decision:?}");
         assert_eq!(decision.reason.code(), reason, "{who}: {decision:?}");

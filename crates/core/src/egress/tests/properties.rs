@@ -111,7 +111,14 @@ impl World {
     fn decided(&self, who: u8, wants: Wants, session: u32) -> RouteDecision {
         let view = self.table.view(addr(client(who)), AS, self.now);
         let session = Session(session);
-        decide_route(&view, wants, &self.candidates, &self.policy, session, 1)
+        decide_route(
+            &view,
+            wants,
+            &self.candidates,
+            &self.policy,
+            session.into(),
+            1,
+        )
     }
 
     pub(super) fn apply(&mut self, event: Event) {
@@ -184,7 +191,7 @@ proptest! {
             let session = Session(first.wrapping_add(*n));
             let wants = Criterion::Goodput.into();
             let decision =
-                decide_route(&view, wants, &world.candidates, &world.policy, session, 1);
+                decide_route(&view, wants, &world.candidates, &world.policy, session.into(), 1);
             decision.group == Group::Explore
         });
         let expected = exploration * f64::from(sessions);

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::decide::{Group, Session};
+use crate::choice::{Group, Session};
 use crate::egress::{
     Candidates, Criterion, EgressId, Mptcp, Phase, Route, RouteObservation, RouteTable,
     RouteTableConfig, Wants, decide_route, mptcp_share,
@@ -16,7 +16,7 @@ use hikyaku_units::Timestamp;
 use hikyaku_units::mix::draw;
 
 const START: u64 = 1_800_000_000;
-const SEED: u64 = 7;
+const SEED: u64 = 12;
 /// Clients in a prefix.
 const HOSTS: u32 = 5;
 /// The egress route that plain takes, and two others.
@@ -198,7 +198,7 @@ fn day(number: u32, isp: &Isp, clients: Clients) -> Day {
                 criterion: Criterion::Goodput,
                 phase: view.phase_of(bytes),
             };
-            let decision = decide_route(&view, wants, &candidates, &policy, session, SEED);
+            let decision = decide_route(&view, wants, &candidates, &policy, session.into(), SEED);
             table.decided(client.into(), wants, &decision);
             let later: [f64; 4] = std::array::from_fn(|place| speed[place] * isp.later[place]);
             let place = place(decision.route);

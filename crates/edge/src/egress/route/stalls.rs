@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use hikyaku_core::choice::Visit;
 use hikyaku_core::egress::{Blame, Mode, Route, RouteObservation};
 
 use super::super::Decided;
@@ -124,6 +125,8 @@ impl ConnRoute {
             stalled: silent,
             ..RouteObservation::default()
         };
-        self.egress.learn(self.client, decided, route, &seen);
+        // Silence is the route's, whatever else the session tries.
+        let visit = Visit::default();
+        self.egress.learn(self.client, decided, route, &seen, visit);
     }
 }

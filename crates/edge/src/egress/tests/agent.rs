@@ -1,5 +1,6 @@
 //! What answers as the agent does.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,11 +40,18 @@ struct Inner {
 #[derive(Default)]
 struct State {
     reached: Vec<String>,
+    /// By the clients as they are asked for.
+    verdicts: HashMap<String, Vec<Value>>,
     watchers: Vec<mpsc::UnboundedSender<String>>,
     streams: usize,
     lookups: Vec<String>,
     told: Vec<Value>,
     refuses_connections: bool,
+}
+
+/// What a policy allows clients of the whole prefix that was asked for.
+pub(super) fn verdict(classes: &[&str], mode: &str, paths: &[&str]) -> Value {
+    json!({"policy": "p", "clients": [], "classes": classes, "mode": mode, "paths": paths, "backup": []})
 }
 
 pub(super) fn path(name: &str, state: &str, mark: u32, addresses: &[&str]) -> Value {
@@ -112,6 +120,15 @@ impl Agent {
     /// Sets which paths reach clients.
     pub(super) fn reach(&self, paths: &[&str]) {
         self.inner.state.lock().reached = paths.iter().map(|&path| path.to_owned()).collect();
+    }
+
+    /// Sets the policies that match clients of a prefix, and sends the event of a change. Nobody but the agent
+    /// matches policies: those in the event are for others.
+    pub(super) fn judge(&self, client: &str, verdicts: &[Value]) {
+        let mut state = self.inner.state.lock();
+        state.verdicts.insert(client.to_owned(), verdicts.to_vec());
+        drop(state);
+        self.send("policies", &json!({"policies": []}));
     }
 
     pub(super) fn refuse_connections(&self) {
@@ -201,13 +218,15 @@ impl Inner {
         let clients = request["clients"].as_array().unwrap();
         let reached = state.reached.clone();
         let lookups = clients.iter().map(|client| {
-            state.lookups.push(client.as_str().unwrap().to_owned());
+            let client = client.as_str().unwrap();
+            state.lookups.push(client.to_owned());
+            let verdicts = state.verdicts.get(client).cloned().unwrap_or_default();
             let paths = reached.iter().map(|name| {
                 json!({"name": name, "state": "up", "prefix": "::/0", "local_pref": 100, "med": 0,
                        "as_path": [64496, 64999]})
             });
             let paths: Vec<Value> = paths.collect();
-            json!({"client": client, "best": "transit-a", "paths": paths})
+            json!({"client": client, "best": "transit-a", "paths": paths, "policies": verdicts})
         });
         let lookups: Vec<Value> = lookups.collect();
         answer(StatusCode::OK, &json!({ "lookups": lookups }))

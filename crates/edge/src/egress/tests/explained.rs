@@ -6,7 +6,7 @@ use super::*;
 
 fn verdicts(edge: &Edge, mptcp: bool) -> Vec<(String, String)> {
     let client = "192.0.2.7".parse().unwrap();
-    let explained = edge.egress.explain(client, mptcp, Session(0));
+    let explained = edge.egress.explain(client, mptcp, Session(0).into());
     let of = |of: &RoutesExplanation| (of.class.clone(), of.long);
     let told: Vec<_> = explained.iter().map(of).collect();
     let told: Vec<_> = told
@@ -34,7 +34,10 @@ async fn each_of_the_agents_paths_has_its_verdict() {
     let client = "192.0.2.7".parse().unwrap();
     until("the agent has told of the client", || {
         edge.name(&connection);
-        !edge.egress.explain(client, true, Session(0)).is_empty()
+        !edge
+            .egress
+            .explain(client, true, Session(0).into())
+            .is_empty()
     })
     .await;
     let told = |verdicts: &[(&str, &str)]| -> Vec<(String, String)> {

@@ -16,7 +16,7 @@ async fn the_agent_is_told_of_mptcp_connections() {
     until("the agent knows the class", || agent.told().contains(&told)).await;
     connection.subflow_stalled("2001:db8:5::b1".parse().unwrap());
     edge.name(&connection);
-    connection.update(Session(0));
+    connection.update(Session(0).into());
     let told = json!({"token": 77, "class": "bulk", "mode": "aggregated", "avoid": ["transit-b"]});
     until("the agent knows the stall", || agent.told().contains(&told)).await;
     drop(sending);
@@ -41,16 +41,14 @@ async fn a_policy_that_aggregates_lets_silent_paths_be_left() {
         connection.has_others()
     })
     .await;
-    let policy = json!({"name": "p", "order": 1, "clients": [], "classes": [], "mode": "aggregated",
-        "paths": [], "backup": []});
-    agent.send("policies", &json!({"policies": [policy]}));
+    agent.judge("192.0.2.0/24", &[verdict(&[], "aggregated", &[])]);
     edge.until_on(&connection, "aggregate").await;
     assert!(connection.has_others(), "its subflows are watched");
 
     let initial = "192.0.2.200".parse().unwrap();
     let blame = connection.subflow_stalled(initial);
     assert!(matches!(blame, Blame::Route { .. }), "{blame:?}");
-    connection.update(Session(0));
+    connection.update(Session(0).into());
     until("the agent leaves the initial one", || {
         agent
             .told()
@@ -65,7 +63,7 @@ async fn a_policy_that_aggregates_lets_silent_paths_be_left() {
         Blame::Client,
         "all are silent"
     );
-    connection.update(Session(0));
+    connection.update(Session(0).into());
     until("it leaves none", || {
         agent
             .told()

@@ -20,8 +20,14 @@ async fn goodput_is_compared_with_that_of_clients_held_back() {
     })
     .await;
     let see = |mbps| {
-        let reach = edge.egress.lookups.known(client);
-        let decided = (edge.egress).decide(client, reach, Content::NONE, Mptcp::None, Session(0));
+        let known = edge.egress.lookups.known(client);
+        let decided = (edge.egress).decide(
+            client,
+            known.as_ref(),
+            Content::NONE,
+            Mptcp::None,
+            Session(0).into(),
+        );
         let goodput = Rate::from_mbps(mbps);
         edge.egress.counts.compare(&decided.decision, goodput);
     };

@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::IpAddr;
 
-use hikyaku_core::table::Scope;
+use hikyaku_core::client::table::Scope;
 
 use super::*;
 use crate::fakes::{Server, sample};

@@ -1,0 +1,67 @@
+//! Who is drawn for what.
+
+use super::Session;
+use crate::policy::PolicyConfig;
+use hikyaku_units::mix::draw;
+
+/// The draws of one session of a client: equal wherever and whenever they are made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Draw {
+    pub(crate) seed: u64,
+    pub(crate) client: u64,
+    pub(crate) session: Session,
+}
+
+/// What is drawn. Numbers keep the draws independent of each other.
+#[derive(Clone, Copy, Debug)]
+enum Lot {
+    /// Whether the client is held back.
+    HoldBack = 1,
+    /// Whether the session explores, and in which domain.
+    Explore = 2,
+    /// The arm that it explores.
+    Arm = 3,
+}
+
+/// The domains that explore. Each has a part of the draws to itself, so that a session explores in one at
+/// most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Explorer {
+    /// HTTP version and congestion control, whose arms are one set.
+    Transport,
+    /// Routes.
+    Route,
+    /// The fifth domain of `tests/priority.rs`.
+    #[cfg(test)]
+    Images,
+}
+
+impl Draw {
+    /// Whether the client always gets the plain choice of everything, so that the others' gain shows.
+    pub(crate) fn is_held_back(self, policy: &PolicyConfig) -> bool {
+        draw([self.seed, Lot::HoldBack as u64, self.client, 0]) < policy.holdback
+    }
+
+    /// A number below `policy.exploration`, evenly drawn, where the session explores in a domain. No two
+    /// domains get one up to an exploration of [`MAX_EXPLORATION`], which is far above what the
+    /// configuration may say.
+    pub(crate) fn explores(self, explorer: Explorer, policy: &PolicyConfig) -> Option<f64> {
+        let begin = MAX_EXPLORATION * f64::from(explorer as u8);
+        let place = (self.place(Lot::Explore) - begin).rem_euclid(1.0);
+        (place < policy.exploration).then_some(place)
+    }
+
+    /// One of the options, each as likely.
+    pub(crate) fn one_of<T>(self, mut options: impl Iterator<Item = T> + Clone) -> Option<T> {
+        let place = self.place(Lot::Arm) * options.clone().count() as f64;
+        options.nth(place as usize)
+    }
+
+    /// A number from 0 to 1 for the session.
+    fn place(self, lot: Lot) -> f64 {
+        draw([self.seed, lot as u64, self.client, self.session.0.into()])
+    }
+}
+
+/// The share of sessions up to which each domain has draws of its own.
+const MAX_EXPLORATION: f64 = 0.125;

@@ -1,0 +1,112 @@
+//! What each change needs, in one table.
+
+use super::Gain;
+use crate::policy::PolicyConfig;
+use hikyaku_units::arm::Congestion;
+
+/// The changes from one arm to another, of all domains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The first version that is chosen for a client: the plain one was made in ignorance.
+    FirstVersion,
+    /// Another version than the one that the client is kept on.
+    Version,
+    /// A congestion control instead of a fairer one.
+    Congestion(Congestion),
+    /// A congestion control that is kept instead of a fairer one.
+    KeptCongestion(Congestion),
+    /// Another route.
+    Route,
+    /// A route that is kept instead of the usual one.
+    KeptRoute,
+    /// Several connections for a page instead of one.
+    Connections,
+}
+
+impl Change {
+    /// All, in the order of the table in `docs/decisions.md`.
+    pub const ALL: [Self; 9] = [
+        Self::FirstVersion,
+        Self::Version,
+        Self::Congestion(Congestion::Floor),
+        Self::Congestion(Congestion::Bbr),
+        Self::KeptCongestion(Congestion::Floor),
+        Self::KeptCongestion(Congestion::Bbr),
+        Self::Route,
+        Self::KeptRoute,
+        Self::Connections,
+    ];
+
+    /// Its domain, what changes, and the key of the configuration, as the table has them.
+    #[must_use]
+    pub const fn row(self) -> [&'static str; 3] {
+        match self {
+            Self::FirstVersion => ["version", "first choice of a client", ""],
+            Self::Version => ["version", "another version", "`min_gain`"],
+            Self::Congestion(Congestion::Bbr) => [
+                "congestion control",
+                "BBR for a fairer one",
+                "`min_gain_bbr`",
+            ],
+            Self::Congestion(_) => ["congestion control", "a floor for CUBIC", "`min_gain`"],
+            Self::KeptCongestion(Congestion::Bbr) => {
+                ["congestion control", "BBR is kept", "`min_gain_bbr`"]
+            }
+            Self::KeptCongestion(_) => ["congestion control", "a floor is kept", "`min_gain`"],
+            Self::Route => ["route", "another route", "`min_gain_route`"],
+            Self::KeptRoute => ["route", "a route is kept", ""],
+            Self::Connections => ["connections", "several for one", ""],
+        }
+    }
+}
+
+/// How sure a gain must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// The expected gain counts.
+    Expected,
+    /// The lower bound counts (one-sided, 90 %), farther off where there are fewer samples than it takes.
+    LowerBound,
+}
+
+/// What a change needs: a gain above a share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Needed {
+    /// The share.
+    pub share: f32,
+    /// Which figure of the gain must exceed it.
+    pub proof: Proof,
+}
+
+impl PolicyConfig {
+    /// What a change needs.
+    #[must_use]
+    pub fn needed(&self, change: Change) -> Needed {
+        let fairness = |congestion| match congestion {
+            Congestion::Bbr => self.min_gain_bbr as f32,
+            Congestion::Cubic | Congestion::Floor => self.min_gain as f32,
+        };
+        let (share, proof) = match change {
+            Change::FirstVersion | Change::KeptRoute => (0.0, Proof::Expected),
+            Change::Version => (self.min_gain as f32, Proof::Expected),
+            Change::Congestion(to) => (fairness(to), Proof::LowerBound),
+            Change::KeptCongestion(on) => (fairness(on), Proof::Expected),
+            Change::Route => (self.min_gain_route as f32, Proof::LowerBound),
+            Change::Connections => (MIN_GAIN_CONNECTIONS, Proof::LowerBound),
+        };
+        Needed { share, proof }
+    }
+}
+
+impl Needed {
+    /// Whether a gain is enough, where there is this share of the samples that it takes.
+    pub(crate) fn is_met(self, gain: Gain, evidence: f32) -> bool {
+        match self.proof {
+            Proof::Expected => gain.expected() > self.share,
+            Proof::LowerBound => evidence > 0.0 && gain.low_at(evidence) > self.share,
+        }
+    }
+}
+
+/// What several connections must gain: they take more than one share of a bottleneck.
+const MIN_GAIN_CONNECTIONS: f32 = 0.05;

@@ -1,0 +1,112 @@
+package speaker
+
+import (
+	"context"
+
+	"hikyaku/egress/speaker/session"
+	"hikyaku/egress/speaker/vpn"
+	"hikyaku/egress/speaker/wire"
+)
+
+// openedSession is a session of package session, beside those that GoBGP has.
+type openedSession struct {
+	// reflector has what is to be sent to a route reflector, nil for an egress peer.
+	reflector *vpn.Reflector
+	cancel    context.CancelFunc
+	done      chan struct{}
+}
+
+// startSession starts a session of package session.
+func (s *Speaker) startSession(n Neighbor) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	opened := &openedSession{cancel: cancel, done: make(chan struct{})}
+	restarts := n.Restarting && n.GracefulRestart > 0
+	if restarts {
+		s.announcer.BeginRestart(n.GracefulRestart / 2)
+	}
+	config := session.Config{
+		AS: s.config.AS, RouterID: s.config.RouterID, Neighbor: n, AnnounceOnly: s.config.AnnounceOnly,
+		Restarting: func() bool { return restarts && s.announcer.Restarting() },
+		Handler:    sessionHandler{speaker: s, neighbor: n},
+		Logger:     s.config.loggerOf(n),
+	}
+	if n.AS == s.config.AS {
+		opened.reflector = s.newReflector(n, n.Restarting)
+		config.Outbox = opened.reflector
+	} else {
+		config.Outbox = session.NewOriginated(s.config.AS, s.config.Originate, config.Logger)
+	}
+	s.announcing.Lock()
+	s.opened[n.Name] = opened
+	s.announcing.Unlock()
+	s.run(func(context.Context) {
+		defer close(opened.done)
+		session.New(config).Run(ctx)
+	})
+}
+
+func (s *Speaker) newReflector(n Neighbor, restarting bool) *vpn.Reflector {
+	var r *vpn.Reflector
+	r = s.announcer.NewReflector(vpn.ReflectorConfig{
+		Restarting: restarting,
+		NoRoom:     func(example vpn.NoRoom) { s.dispatcher.logWithheld(n.Address, r.Withheld, example) },
+		Logger:     s.config.loggerOf(n),
+	})
+	return r
+}
+
+// stopSession ends a session of package session.
+func (s *Speaker) stopSession(name string) {
+	s.announcing.Lock()
+	opened := s.opened[name]
+	delete(s.opened, name)
+	s.announcing.Unlock()
+	if opened.reflector != nil {
+		s.announcer.Remove(opened.reflector)
+	}
+	opened.cancel()
+	<-opened.done
+}
+
+// sessionHandler passes on what happens on one session.
+type sessionHandler struct {
+	speaker  *Speaker
+	neighbor Neighbor
+}
+
+func (h sessionHandler) Established(ctx context.Context, terms wire.Terms) bool {
+	n := h.neighbor
+	return h.report(ctx, sessionReport{up: &PeerUp{
+		Peer: n.Name, Address: n.Address, AS: n.AS,
+		RouterID: terms.RouterID, LocalAddress: terms.Local, Families: terms.Families,
+	}})
+}
+
+func (h sessionHandler) Update(ctx context.Context, u *wire.Update) {
+	h.report(ctx, sessionReport{update: u})
+}
+
+func (h sessionHandler) Failed(ctx context.Context, reason string) {
+	h.report(ctx, sessionReport{none: reason})
+}
+
+// Ended overtakes all that waits for the dispatcher. What is still reported of the session,
+// one update at most, the dispatcher drops.
+func (h sessionHandler) Ended(end session.End) {
+	d, address := h.speaker.dispatcher, h.neighbor.Address
+	d.inbox.post(func(ctx context.Context) {
+		d.sessionReported(ctx, &sessionReport{address: address, down: end})
+	})
+	h.speaker.callPeerDown(address, end)
+}
+
+// report hands something over to the dispatcher, in order; false when ctx ended.
+func (h sessionHandler) report(ctx context.Context, r sessionReport) bool {
+	r.address = h.neighbor.Address
+	select {
+	case h.speaker.dispatcher.reports <- report{session: &r}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
