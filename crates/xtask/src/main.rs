@@ -8,6 +8,8 @@
 mod attack;
 mod bench_edge;
 mod idle;
+#[cfg(test)]
+mod where_is;
 
 use clap::{Parser, Subcommand};
 
