@@ -9,6 +9,8 @@ mod arrows;
 mod attack;
 mod bench_edge;
 mod idle;
+#[cfg(test)]
+mod where_is;
 
 use clap::{Parser, Subcommand};
 
