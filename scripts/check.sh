@@ -22,6 +22,7 @@ bash scripts/setup.sh check
 step no_generated_html
 step cargo fmt --all --check
 step cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
+step cargo run --quiet --locked -p xtask -- arrows >/dev/null
 RUSTDOCFLAGS="-D warnings" step cargo doc --quiet --workspace --no-deps --locked
 step shellcheck scripts/*.sh egress/bpf/build.sh .ci/run
 step bash scripts/prose.sh

@@ -49,7 +49,7 @@ fn print(what: &str, arrows: &Arrows) {
 
 /// A path of arrows that leads back to where it begins; `None` if there is none.
 fn circle(arrows: &Arrows) -> Option<Vec<&str>> {
-    // What is used by nodes that are left, until nothing can be taken away.
+    // Nodes that use none of those left are taken away, until there are no more.
     let mut left: BTreeSet<&str> = arrows.keys().map(String::as_str).collect();
     loop {
         let is_end = |node: &&str| arrows[*node].iter().all(|to| !left.contains(to.as_str()));

@@ -1,5 +1,6 @@
-//! Tests that the documents point to things that exist: the table "Where is ..." of ARCHITECTURE.md,
-//! the paths that its text names, and the links of all documents.
+//! Tests that the documents point to things that exist.
+//!
+//! These are the table "Where is ..." of ARCHITECTURE.md, the paths in its text, and all links.
 
 use std::collections::HashSet;
 use std::fs;

@@ -214,7 +214,6 @@ mod tests {
             use crate::a::{self, b};
             use crate::{c::d, e};
             use super::f;
-            use super::super::g::h;
             fn uses(i: crate::i::It) { crate::j::k(super::l::m) }
             mod inner { use super::super::n::o; use super::p; }
             #[cfg(test)] mod tests { use crate::q; }

@@ -188,7 +188,7 @@ fn spec(args: &SimArgs, source: &Source, out: &mut dyn Write) -> Result<Spec, Ru
             match plan::check(&spec, &arm) {
                 Ok(()) => spec.arms.push(arm),
                 Err(why) => {
-                    print_line(out, &format!("{name}: arm `{}` left out: {why}", arm.name))?
+                    print_line(out, &format!("{name}: arm `{}` left out: {why}", arm.name))?;
                 }
             }
         }
