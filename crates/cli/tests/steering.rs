@@ -292,7 +292,7 @@ fn a_download_over_quic_moves_with_the_decision() {
 /// A server that decides by itself, without chance.
 const ADAPTIVE: &str = r#"
 [policy]
-path = "adaptive"
+route = "adaptive"
 exploration = 0.0
 holdback = 0.0
 avoid_min = "10m"

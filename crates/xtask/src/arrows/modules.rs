@@ -69,11 +69,18 @@ pub(super) fn foreign_paths(crates: &Path) -> Result<Vec<String>> {
 
 /// The files of a crate's source, without those of tests, by their paths below it.
 fn files(source: &Path) -> Result<Vec<PathBuf>> {
+    let root = fs::read_to_string(source.join("lib.rs")).context("reading lib.rs")?;
+    let root = syn::parse_file(&root).context("parsing lib.rs")?;
+    let modules = root.items.iter().filter_map(|item| match item {
+        syn::Item::Mod(module) if is_for_tests(&module.attrs) => Some(module.ident.to_string()),
+        _ => None,
+    });
+    let for_tests: Vec<String> = modules.chain(["tests".to_owned()]).collect();
     let is_test = |file: &PathBuf| {
-        file.components().any(|part| {
-            let part = part.as_os_str();
-            part == "tests" || part == "tests.rs"
-        })
+        let names = file.with_extension("");
+        names
+            .iter()
+            .any(|name| for_tests.iter().any(|test| name == test.as_str()))
     };
     let mut files = files_below(source, source)?;
     files.retain(|file| !is_test(file));
