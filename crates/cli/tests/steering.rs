@@ -226,7 +226,7 @@ impl Drop for Load {
 
 /// Moves one download by all means there are.
 fn moves_with(http: &str, version: &str) {
-    let Some(mut world) = World::start("[policy]\npath = \"plain\"") else {
+    let Some(mut world) = World::start("[policy]\nroute = \"plain\"") else {
         return;
     };
     let load = world.load(URL, http);
@@ -366,7 +366,7 @@ fn addresses_bring_new_connections_onto_a_path() {
     if !has("addresses_bring_new_connections_onto_a_path", "curl") {
         return;
     }
-    let Some(world) = World::start("steer = \"address\"\n[policy]\npath = \"transit-b\"") else {
+    let Some(world) = World::start("steer = \"address\"\n[policy]\nroute = \"transit-b\"") else {
         return;
     };
     world.until_address_is_advertised();
@@ -387,7 +387,7 @@ fn a_browser_follows_an_address_onto_a_path() {
     if !has(test, "curl") || !has_chromium(test) {
         return;
     }
-    let Some(world) = World::start("steer = \"address\"\n[policy]\npath = \"transit-b\"") else {
+    let Some(world) = World::start("steer = \"address\"\n[policy]\nroute = \"transit-b\"") else {
         return;
     };
     world.until_address_is_advertised();
@@ -439,7 +439,7 @@ fn the_subflows_of_mptcp_are_reported() {
         skip(test, "this kernel has no MPTCP");
         return;
     }
-    let Some(world) = World::start("[policy]\npath = \"plain\"") else {
+    let Some(world) = World::start("[policy]\nroute = \"plain\"") else {
         return;
     };
     for node in ["server", "client"] {
