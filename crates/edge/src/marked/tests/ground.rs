@@ -197,15 +197,26 @@ impl Ground {
         }
     }
 
-    /// Packets that left the server by an interface.
+    /// Packets that left the server by an interface, without the kernel's own for neighbours and
+    /// groups (ICMPv6), which come at any time.
     pub(super) fn sent_by(&self, interface: &str) -> u64 {
-        let table = || std::fs::read_to_string("/proc/thread-self/net/dev");
-        let table = self.server.enter(table).unwrap();
-        let counts = table
+        let tables = || {
+            let table = |name: &str| {
+                std::fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap()
+            };
+            (table(&format!("dev_snmp6/{interface}")), table("dev"))
+        };
+        let (icmp, devices) = self.server.enter(tables);
+        let counts = devices
             .lines()
             .find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'))
             .unwrap();
-        counts.split_whitespace().nth(9).unwrap().parse().unwrap()
+        let all: u64 = counts.split_whitespace().nth(9).unwrap().parse().unwrap();
+        let own = icmp
+            .lines()
+            .find_map(|line| line.strip_prefix("Icmp6OutMsgs"))
+            .unwrap();
+        all - own.trim().parse::<u64>().unwrap()
     }
 }
 
