@@ -90,7 +90,7 @@ impl<A, R> Pick<A, R> {
 
 /// Something that is chosen for a client among arms. What a step does not concern returns `None`.
 pub(crate) trait Domain {
-    /// What is chosen.
+    /// The type of the chosen arm.
     type Arm;
     /// Why it is.
     type Reason;

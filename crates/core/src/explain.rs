@@ -25,7 +25,7 @@ use hikyaku_units::{ByteSize, Rate, Timestamp, duration};
 pub use open::{FloorState, OpenConnection, SubflowState};
 pub use udp::Udp;
 
-/// What is known of a client, what is expected of each arm, and the decision with its reason.
+/// The knowledge of a client, the expectation of each arm, and the decision with its reason.
 ///
 /// `Display` lays it out for a terminal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub struct Explanation {
     pub at: Timestamp,
     /// What would be decided now.
     pub decision: DecisionSummary,
-    /// What is expected of each arm that is allowed and available; empty when too little is known.
+    /// The expected load of each arm that is allowed and available; empty when too little is known.
     pub arms: Vec<ArmLoad>,
     /// The path that the arms are compared for.
     pub path: Path,
@@ -50,7 +50,7 @@ pub struct Explanation {
     pub routes: Vec<RoutesExplanation>,
     /// Its connections that are open now, the oldest first.
     pub open: Vec<OpenConnection>,
-    /// What is known of the address, then of its prefixes, as far as anything is.
+    /// The knowledge of the address, then of its prefixes, as far as there is any.
     pub levels: Vec<Level>,
 }
 
@@ -128,7 +128,7 @@ pub struct Path {
     pub known: ByTransport<Option<SavedPath>>,
 }
 
-/// What is known of an address or a prefix. Counts are faded to the present.
+/// The knowledge of an address or a prefix. Counts are faded to the present.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Level {
     /// The address or prefix.
@@ -156,7 +156,7 @@ pub struct Level {
     pub choice: Option<Version>,
 }
 
-/// What is known over one transport.
+/// The knowledge from one transport.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransportLevel {
     /// Packets that the loss is counted of.
@@ -180,7 +180,7 @@ pub struct ArmOutcomes {
     pub ratio: f32,
 }
 
-/// Explains what is known of a client and what is decided for it at `now`.
+/// Explains the knowledge of a client and the decision for it at `now`.
 #[must_use]
 pub fn explain(
     knowledge: &Knowledge,

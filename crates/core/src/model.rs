@@ -1,14 +1,14 @@
 //! How long a response takes by each arm, as measured on a grid of paths and interpolated between.
 //!
 //! The file format is described in `docs/model.md` and by [`ModelFile`]. A load time is that of one
-//! response alone on a fresh but established connection, from the request's arrival until its last byte
-//! is acknowledged: the quantity that [`Outcome`](crate::client::sample::Outcome)s report. Handshakes are left
-//! out, because a browser that is handed over connects in the background and waits for nothing.
+//! response alone on a fresh but established connection. It lasts from the request's arrival until its
+//! last byte is acknowledged, as [`Outcome`](crate::client::sample::Outcome)s report it. Handshakes are
+//! left out, because a browser that moves to HTTP/3 connects in the background and waits for nothing.
 //!
 //! Between grid points the logarithm of the load time is interpolated linearly in coordinates in which
-//! it is nearly straight: logarithms of rate and size, `ln(rtt + 1 ms)` and `ln(loss + 0.0001)`, which
-//! hold 0. Outside of the grid RTT, loss and rate are taken to its edge at a loss of certainty; a
-//! response beyond the largest size goes on at the marginal rate of the last two sizes.
+//! it is nearly straight. These are logarithms of rate and size, `ln(rtt + 1 ms)` and `ln(loss +
+//! 0.0001)`, which hold 0. Outside of the grid RTT, loss and rate are taken to its edge at a loss of
+//! certainty. A response beyond the largest size goes on at the marginal rate of the last two sizes.
 
 mod error;
 mod file;

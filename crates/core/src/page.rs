@@ -1,9 +1,9 @@
 //! How many connections a page is spread over (CONNS §6).
 //!
-//! Several connections help where random losses keep one from filling the path: each has a window of its
-//! own, and a loss halves one of them alone. Where nothing but the path limits a connection, several
-//! compete with each other in its queue, and were measured to be slower (`docs/results/conns-*.md`): then
-//! the answer is one.
+//! Several connections help where random losses keep one from filling the path. Each has a window of
+//! its own, and a loss halves one of them alone. Where nothing but the path limits a connection,
+//! several compete with each other in its queue. They were measured to be slower
+//! (`docs/results/conns-*.md`), so the answer is one.
 
 use std::fmt;
 use std::time::Duration;
@@ -113,7 +113,7 @@ impl fmt::Display for Why {
     }
 }
 
-/// Connections as [`Explanation`](crate::explain::Explanation) tells them.
+/// Connections as an [`Explanation`](crate::explain::Explanation) shows them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConnectionsSummary {
     /// [`Connections::n`].
@@ -139,9 +139,9 @@ impl From<Connections> for ConnectionsSummary {
 
 /// Chooses the number of connections for a client's pages, of which `available` have an address.
 ///
-/// A pure function. `decision` is the client's at the same time. A page's size is taken to be that of the
-/// client's busy periods on one connection; where its pages are spread already these are parts of pages,
-/// so that the gain is understated.
+/// A pure function. `decision` is the client's at the same time. A page's size is taken to be that of
+/// the client's busy periods on one connection. Where its pages are spread already these are parts of
+/// pages, so that the gain is understated.
 #[must_use]
 pub fn connections(
     view: &ClientView,
@@ -287,8 +287,8 @@ impl<'a> Prediction<'a> {
         }
     }
 
-    /// Whether one connection delivers what losses let it, and these are not of its own making: at a
-    /// queue that it fills itself it would deliver the same.
+    /// Whether losses limit the delivery rate of one connection, and the losses are not of its own
+    /// making. At a queue that it fills itself its delivery rate would be the same.
     fn is_limited_by_loss(&self) -> bool {
         let Some(limit) = self.limit(self.loss) else {
             return false;

@@ -44,8 +44,8 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// What a response is expected to take by an arm; `None` where that can't be said, or the settings or
-    /// what is available rule the arm out.
+    /// The expected load time of a response by an arm. `None` where that can't be said, or the settings
+    /// or the available arms rule the arm out.
     #[must_use]
     pub fn load(&self, arm: Arm) -> Option<Load> {
         self.corrected.as_ref()?.load(arm)
@@ -86,8 +86,8 @@ pub enum AltSvc {
     },
     /// Nothing over TCP. Over HTTP/3 `clear`, which takes browsers to HTTP/2 with their next request.
     Withhold,
-    /// `clear` over all versions: where UDP fails, a client that still holds an advertisement meets the
-    /// server over TCP alone, and tries QUIC in vain at the start of each session until it forgets.
+    /// `clear` over all versions, where UDP fails. A client that still holds an advertisement meets the
+    /// server over TCP alone. It tries QUIC in vain at the start of each session until it forgets.
     Clear,
 }
 

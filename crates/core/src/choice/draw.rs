@@ -12,7 +12,7 @@ pub(crate) struct Draw {
     pub(crate) session: Session,
 }
 
-/// What is drawn. Numbers keep the draws independent of each other.
+/// The subject of a draw. Numbers keep the draws independent of each other.
 #[derive(Clone, Copy, Debug)]
 enum Lot {
     /// Whether the client is held back.

@@ -25,7 +25,7 @@ pub(crate) use open_rate::OpenRate;
 pub(crate) use outcomes::Outcomes;
 pub use rtt::MinRtt;
 
-/// What is known of one client address or prefix. Tables keep it packed, in 137 bytes.
+/// The knowledge of one client address or prefix. Tables keep it packed, in 137 bytes.
 ///
 /// All counts fade: at every observation they are brought to its time. Fields that nothing was seen
 /// of are empty ([`Option`]s are `None`, counts 0).
@@ -277,8 +277,8 @@ impl Estimate {
         }
     }
 
-    /// Whether a sender's answer to losses, rather than the path, made this rate. A queue that stands
-    /// tells that the path was full.
+    /// Whether a sender's answer to losses, rather than the path, made this rate. A standing queue
+    /// shows that the path was full.
     fn limits_itself(&self, sample: &TransportSample, rate: Rate) -> bool {
         let queues = sample.srtt > sample.min_rtt + STANDING_QUEUE.max(sample.min_rtt / 4);
         let loss = self.loss[sample.version.transport().index()].bounds();
@@ -288,7 +288,7 @@ impl Estimate {
         !queues && limit.is_some_and(|limit| is_loss_limited(rate, limit))
     }
 
-    /// What HTTP/3 took while throttled is no evidence any more, and the rate that led to the verdict may
+    /// Times of HTTP/3 while throttled are no evidence any more. The rate that led to the verdict may
     /// be one that the path has no longer.
     fn forget_throttling(&mut self) {
         let [tcp, quic] = [Transport::Tcp, Transport::Quic].map(Transport::index);
@@ -355,7 +355,7 @@ impl Estimate {
             .on_client_event(event, before, after, now, &policy.udp);
     }
 
-    /// When QUIC comes while throttled, the rates of this probe shall tell, not those that led here.
+    /// When QUIC comes while throttled, the rates of this probe shall decide, not those that led here.
     fn prepare_probe(&mut self, event: UdpEvent) {
         if event == UdpEvent::Arrived && self.udp.is_throttled() {
             let quic = &mut self.rate[Transport::Quic.index()];
@@ -431,7 +431,7 @@ pub(crate) const PREFIX: Window = Window {
     rates: 256.0,
     outcomes: 256.0,
 };
-/// Round-trip time above the smallest that tells of a standing queue; a quarter of the smallest, if that
+/// Round-trip time above the smallest that shows a standing queue; a quarter of the smallest, if that
 /// is more.
 const STANDING_QUEUE: Duration = Duration::from_millis(2);
 /// Weight of a rate while all were app-limited.

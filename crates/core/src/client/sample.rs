@@ -57,8 +57,8 @@ pub struct TransportSample {
 /// What a response really took.
 ///
 /// A page's responses run beside each other and each takes longer than alone. Report such a busy period
-/// of a connection (from the first request seen while idle until nothing is left to acknowledge) as one
-/// outcome with the sum of the sizes; or report its responses one by one with `shared`.
+/// of a connection as one outcome with the sum of the sizes. It lasts from the first request seen while
+/// idle until nothing is left to acknowledge. Or report its responses one by one with `shared`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// How it was sent.
@@ -75,8 +75,8 @@ pub struct Outcome {
 
 /// What the edge sees of UDP between a client and itself.
 ///
-/// Nothing counts that anybody could have sent from a forged address (RFC 9000 §8.1), and on TCP only what
-/// clients do that follow advertisements: browsers, but not scripts.
+/// Events that anybody could cause from a forged address do not count (RFC 9000 §8.1). On TCP only the
+/// doings of clients count that follow advertisements: browsers, but not scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UdpEvent {
     /// A response on a TCP connection carried `Alt-Svc: h3`.

@@ -1,13 +1,13 @@
 //! The estimates of all clients and their prefixes, in bounded memory.
 //!
 //! A prefix gets a record of its own with its second client. Until then the index leads from the prefix
-//! to its only client's record, which holds the very same knowledge, and likewise from a /48 to its only
-//! /56; so a million clients of a million prefixes cost a million records.
+//! to its only client's record, which holds the very same knowledge. Likewise it leads from a /48 to
+//! its only /56, so a million clients of a million prefixes cost a million records.
 //!
-//! When the table is full, a generalised CLOCK (Smith, "Sequentiality and prefetching in database
-//! systems", TODS 1978) evicts a record that was not used since the hand last passed, and only later one
-//! whose client returned. A table belongs to one thread; [`stripe_of`](crate::client::key::stripe_of) spreads
-//! clients over several.
+//! When the table is full, a generalised CLOCK evicts a record that was not used since the hand last
+//! passed. A record whose client returned is evicted only later. The source is Smith, "Sequentiality
+//! and prefetching in database systems", TODS 1978. A table belongs to one thread;
+//! [`stripe_of`](crate::client::key::stripe_of) spreads clients over several.
 
 mod index;
 mod journal;
@@ -81,13 +81,13 @@ impl ClientTable {
         }
     }
 
-    /// Other settings or another model from now on. What was learnt is kept.
+    /// Takes other settings or another model from now on. All that was learnt is kept.
     pub fn reconfigure(&mut self, policy: Arc<PolicyConfig>, model: Arc<Model>) {
         self.policy = policy;
         self.model = model;
     }
 
-    /// Takes what was seen of a client, for its address and its prefixes.
+    /// Takes an observation of a client, for its address and its prefixes.
     pub fn observe(&mut self, addr: IpAddr, now: Timestamp, observation: &Observation) {
         let addr = addr.to_canonical();
         let log_ratio = match observation {
@@ -111,13 +111,13 @@ impl ClientTable {
         });
     }
 
-    /// What is known of a client at `now`, for [`decide`](crate::transport::decide()).
+    /// The view of a client at `now`, for [`decide`](crate::transport::decide()).
     #[must_use]
     pub fn view(&self, addr: IpAddr, now: Timestamp) -> ClientView {
         self.knowledge(addr).view(now, &self.policy)
     }
 
-    /// What is known of a client, by level.
+    /// The knowledge of a client, by level.
     #[must_use]
     pub fn knowledge(&self, addr: IpAddr) -> Knowledge {
         let addr = addr.to_canonical();

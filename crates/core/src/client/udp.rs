@@ -15,7 +15,7 @@ use hikyaku_units::{Secs, Timestamp};
 
 pub(crate) use throttling::{PROBED_WEIGHT, RateVerdict, Rates};
 
-/// What is known of UDP, in 20 bytes.
+/// The knowledge of UDP, in 20 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UdpHealth {
     pub(crate) state: UdpState,
@@ -42,7 +42,7 @@ pub enum UdpState {
         /// When QUIC was last seen to work.
         seen: Secs,
     },
-    /// A QUIC connection broke lately, or a probe of what was broken has just arrived.
+    /// A QUIC connection broke lately, or a probe of a broken UDP has just arrived.
     Suspect {
         /// Since when.
         since: Secs,
@@ -243,7 +243,7 @@ impl UdpHealth {
     fn on_arrived(&mut self, now: Secs) {
         self.unanswered = 0;
         self.state = match self.state {
-            // Only its rate tells whether it is throttled still; the probe's session goes on.
+            // Only its rate shows whether it is throttled still; the probe's session goes on.
             UdpState::Throttled { .. } => return,
             UdpState::Broken { .. } => UdpState::suspect(now, false),
             UdpState::Suspect { since, .. } if now.since(since) < TRIAL => self.state,
@@ -330,7 +330,7 @@ impl UdpState {
     }
 }
 
-/// How long it tells against blocked UDP that QUIC was seen to work. Some of those behind one address
+/// How long a QUIC that was seen to work speaks against blocked UDP. Some of those behind one address
 /// cannot speak it, have it switched off, or keep a connection that they have.
 const LATELY: Duration = Duration::from_secs(3600);
 /// How long a probe's session may last until HTTP/3 is withdrawn again.
@@ -342,8 +342,8 @@ const SUSPICION: Duration = Duration::from_secs(3600);
 /// A client that is back on TCP within this time of a break left because of it. Chromium takes 6.6-7.4 s
 /// when UDP dies; a laptop that slept takes much longer.
 const BACK_ON_TCP: Duration = Duration::from_secs(60);
-/// QUIC that carried a response this shortly before a connection broke did so while that one was silent
-/// already: others behind the same address go on.
+/// The time before a break within which QUIC that carried a response shows that others behind the same
+/// address go on. The connection that broke was silent by then already.
 const ALIVE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is known of a client, blended from its own address and its prefixes.
+//! The knowledge of a client, blended from its own address and its prefixes.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -24,7 +24,8 @@ pub struct Knowledge {
     pub prefixes: [Option<(Prefix, Estimate)>; 2],
 }
 
-/// What a decision looks at. The client's own samples weigh more; its prefixes fill in what is missing.
+/// The input of a decision. The client's own samples weigh more; its prefixes fill in the missing
+/// parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClientView {
     /// A number for the client, the same on every machine.
@@ -63,12 +64,12 @@ pub struct ClientView {
 }
 
 impl ClientView {
-    /// The rate that the model is asked with for an arm: the path's, but where losses limit CUBIC, three
-    /// times what it can get at them.
+    /// The rate that the model is asked with for an arm. It is the path's, but where losses limit
+    /// CUBIC, three times the rate that CUBIC can get at them.
     ///
-    /// There, what a transport delivers is its own doing: it scatters, differs from what the other
-    /// delivers, and says nothing of the path. Were the model asked with it, what is predicted for one
-    /// version would change with what was last measured over the other, and past outcomes would be held
+    /// There, a transport's delivery rate is its own doing: it scatters, differs from the other
+    /// transport's, and says nothing of the path. Were the model asked with it, the prediction for one
+    /// version would change with the last measurement over the other. Past outcomes would then be held
     /// against predictions that they were not made with.
     ///
     /// What losses do not limit is asked with what the path has shown where they were no limit. If all
@@ -103,7 +104,7 @@ impl ClientView {
 
     /// The loss that the model is asked with for a version.
     ///
-    /// For HTTP/3 it is QUIC's, but no more than TCP's: what QUIC loses beyond that it does to itself by
+    /// For HTTP/3 it is QUIC's, but no more than TCP's. QUIC's loss beyond that is its own doing, by
     /// overfilling a queue, and the model's load times hold it. Where no packet was counted there is
     /// likely none, and at most 1 %.
     #[must_use]

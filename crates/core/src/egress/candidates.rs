@@ -1,10 +1,10 @@
-//! What may be chosen for a client.
+//! The candidates for a client.
 
 use serde::{Deserialize, Serialize};
 
 use super::{EgressId, EgressSet, Route};
 
-/// What may be chosen for a client now, as the egress agent and the operator say.
+/// The routes that may be chosen for a client now, as the egress agent and the operator say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidates {
     /// The egress route that plain packets take; `None` where that is none of the egress routes, or not known.
@@ -77,8 +77,9 @@ impl Candidates {
     }
 }
 
-/// What a connection has of MPTCP, whose options take 2 % of each packet. So a server may take it only of
-/// clients that get several egress routes, and of others in a share of their connections that explores them
+/// A connection's use of MPTCP, whose options take 2 % of each packet. So a server may take MPTCP only
+/// of clients that get several egress routes. Of others it takes MPTCP in a share of their connections
+/// that explores them
 /// ([`PolicyConfig::unknown_mptcp_share`](crate::policy::PolicyConfig::unknown_mptcp_share)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mptcp {
@@ -164,7 +165,7 @@ impl FromIterator<Route> for Singles {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// What is best.
+    /// The best route.
     #[default]
     Adaptive,
     /// Plain.

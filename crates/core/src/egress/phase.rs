@@ -4,9 +4,9 @@ use super::Criterion;
 
 /// When in a response, or a busy period of a connection, a goodput was seen.
 ///
-/// A route whose RTT is short gains at first, when the window still opens; how much it carries, and what its
-/// losses cost, tells later. So goodputs are compared within a phase, and what one phase tells of the other
-/// is less sure.
+/// A route whose RTT is short gains at first, when the window still opens. The rate that it carries,
+/// and the cost of its losses, show later. So goodputs are compared within a phase, and evidence of one
+/// phase is less sure for the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// From the request on, until the connection has sent for a second or the response is over.
@@ -27,7 +27,7 @@ impl Phase {
     }
 }
 
-/// What is wanted of a route.
+/// The qualities that are wanted of a route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Wants {
     /// What the content class wants.
@@ -40,7 +40,7 @@ impl Wants {
     /// How many choices are kept for a client.
     pub(super) const KEPT: usize = 4;
 
-    /// The place of what is kept: bulk has a choice for each phase.
+    /// The place of the kept choice: bulk has a choice for each phase.
     pub(super) const fn place(self) -> usize {
         match (self.criterion, self.phase) {
             (Criterion::Goodput, Phase::Startup) => 0,

@@ -45,7 +45,7 @@ pub enum RouteReason {
         /// What it gains over that one.
         gain: RouteGain,
     },
-    /// It was chosen before, and what is known does not speak against it.
+    /// It was chosen before, and the knowledge of it does not speak against it.
     Kept {
         /// The route that the client gets otherwise.
         over: Route,

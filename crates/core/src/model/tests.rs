@@ -100,7 +100,7 @@ fn grid_points_are_met_exactly() {
 }
 
 #[test]
-fn what_is_proportional_to_size_over_rate_is_met_between_points() {
+fn times_proportional_to_size_over_rate_are_met_between_points() {
     let mut file = synthetic_file();
     let load_ms: Vec<f64> = points(&file.axes)
         .map(|(.., rate, size)| size / rate)

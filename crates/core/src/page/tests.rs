@@ -240,7 +240,7 @@ fn reasons_read_as_sentences() {
 
 proptest! {
     #[test]
-    fn the_number_is_within_what_is_there(
+    fn the_number_is_within_the_available_addresses(
         rtt_ms in 0u64..500,
         queue_ms in 0u64..100,
         loss in 0.0f32..0.2,

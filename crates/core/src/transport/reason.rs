@@ -36,7 +36,7 @@ pub enum Reason {
     NotComparable {
         /// The plain choice, or the last one.
         version: Version,
-        /// What is missing.
+        /// The missing part.
         missing: Missing,
     },
     /// UDP fails.
@@ -94,7 +94,7 @@ pub enum Reason {
     },
 }
 
-/// What is missing for a comparison.
+/// The missing part of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Missing {

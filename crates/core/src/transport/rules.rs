@@ -60,7 +60,8 @@ pub fn decide(
                 now.into(),
             ),
         },
-        // Who only has such neighbours was never told of HTTP/3, and need not forget it.
+        // A client that only has such neighbours was never sent an advertisement of HTTP/3, and need
+        // not forget it.
         Version::H1 | Version::H2 if group == Group::Udp && rules.may_hold_advertisement() => {
             AltSvc::Clear
         }
@@ -173,8 +174,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Each transport's congestion control, and the group of a session whose version was picked so: it
-    /// bears an experiment with the congestion control if it is free for one.
+    /// Each transport's congestion control, and the group of a session whose version was picked so. The
+    /// session bears an experiment with the congestion control if it is free for one.
     fn congestion(
         &self,
         version: Version,
@@ -264,16 +265,16 @@ impl Rules<'_> {
         let quic = self.view.loss[Transport::Quic.index()]?;
         let policed = quic.low.fraction() > POLICED_LOSS
             && quic.low.fraction() > POLICED_RATIO * tcp.high.fraction()
-            && !self.outcomes_tell();
+            && !self.outcomes_decide();
         policed.then_some(Reason::QuicLoss {
             quic: quic.mean,
             tcp: tcp.mean,
         })
     }
 
-    /// Whether load times say more than QUIC's loss: BBR loses half of its packets to a queue that it
+    /// Whether load times say more than QUIC's loss. BBR loses half of its packets to a queue that it
     /// overfills itself, and still fills the path.
-    fn outcomes_tell(&self) -> bool {
+    fn outcomes_decide(&self) -> bool {
         let [tcp, quic] = Transport::ALL.map(|transport| self.view.own_outcome_over(transport));
         let keeps_up = quic.weight >= 1.0 && quic.mean < KEEPS_UP_LN;
         keeps_up || tcp.weight.min(quic.weight) >= ENOUGH_OUTCOMES
@@ -310,8 +311,8 @@ impl Rules<'_> {
         Pick::new(version, reason, Group::Normal)
     }
 
-    /// What a few outcomes would tell is worth a session where hardly any are known of a version that may
-    /// well be better and is not expected to be much worse, or where the one in use disappoints.
+    /// A few outcomes are worth a session where hardly any are known of a version that may well be
+    /// better. Either it is not expected to be much worse, or the version in use disappoints.
     fn tries(&self, compared: &Compared, tried: Version) -> bool {
         let comparison = &compared.comparison;
         let [used, arm] = [other(tried), tried].map(|version| compared.arm(version));

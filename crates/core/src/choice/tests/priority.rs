@@ -22,7 +22,7 @@ enum Why {
     Explore,
 }
 
-/// What is known of a client: logarithms of the times until its pages are painted.
+/// The knowledge of a client: logarithms of the times until its pages are painted.
 struct Images<'a> {
     usual: Stat,
     ahead: Stat,

@@ -175,8 +175,8 @@ fn read_udp(from: &mut Reader<'_>) -> Result<UdpHealth, DecodeError> {
     })
 }
 
-/// A number for the state, since when it is so, and when it is probed next, was last seen, or, of a
-/// suspicion that others speak against, once more since when.
+/// A number for the state, and three times: since when the state holds, when it is probed next, and
+/// when it was last seen. For a suspicion that others speak against, the last is once more since when.
 fn udp_parts(state: UdpState) -> (u8, Secs, Secs) {
     let none = Secs::default();
     match state {

@@ -52,8 +52,8 @@ impl Rates {
         slower && self.quic.mean < UNTHROTTLED_LN
     }
 
-    /// A client that was sent back to TCP shows there that the path is no faster, or over QUIC that it is
-    /// as fast by now, for which a few samples are needed.
+    /// A client that was sent back to TCP shows there that the path is no faster. Or it shows over QUIC
+    /// that QUIC is as fast by now. Both need a few samples.
     fn equal(&self) -> bool {
         let quic = self.quic.weight;
         let enough = quic >= MIN_RATES || quic > 0.0 && quic <= PROBED_WEIGHT;
@@ -119,7 +119,7 @@ impl UdpHealth {
 /// Logarithm of 2: QUIC is throttled when TCP is surely this many times as fast.
 const THROTTLED_LN: f32 = std::f32::consts::LN_2;
 /// Logarithm of 100 Mbit/s: networks that slow UDP down do so to far less. A faster client whose TCP is
-/// faster still sees the cost of QUIC on a CPU, and its load times tell whether that matters.
+/// faster still sees the cost of QUIC on a CPU. Its load times show whether that matters.
 const UNTHROTTLED_LN: f32 = 18.420_68;
 /// Logarithm of 1.4: QUIC is not throttled when TCP is at most this many times as fast.
 const EQUAL_LN: f32 = 0.336_472_24;

@@ -26,7 +26,7 @@ pub(in crate::egress) enum Verdict {
     },
     /// It is a backup, and others work.
     Backup,
-    /// It cannot be told yet whether it is better.
+    /// It is not certain yet whether it is better.
     TooFewSamples {
         /// The less known of it and the route that it is compared with.
         of: Route,
@@ -65,7 +65,7 @@ impl Verdict {
 }
 
 impl Rules<'_> {
-    /// What speaks for or against a route, where `decision` is what was decided.
+    /// The reason for or against a route, where `decision` was made.
     pub(in crate::egress) fn verdict(&self, route: Route, decision: &RouteDecision) -> Verdict {
         if route == decision.route {
             return Verdict::Chosen;
@@ -122,8 +122,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Why the best single route is taken, where `several` together gain only `gain` over it; `None` where
-    /// `so_far`, the reason without them, tells more.
+    /// Why the best single route is taken, where `several` together gain only `gain` over it; `None`
+    /// where `so_far`, the reason without them, says more.
     pub(super) fn why_single(
         &self,
         single: Route,

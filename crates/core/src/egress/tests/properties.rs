@@ -195,8 +195,8 @@ proptest! {
             decision.group == Group::Explore
         });
         let expected = exploration * f64::from(sessions);
-        // Each session draws for itself, so that the count is Poisson's, whose tail is long where few are
-        // expected: a count above this has a probability below 1e-6.
+        // Each session draws for itself, so that the count is Poisson's, whose tail is long where few
+        // are expected. A count above this has a probability below 1e-6.
         prop_assert!(explored.count() as f64 <= expected + 5.0 * expected.sqrt() + 4.0);
     }
 

@@ -249,7 +249,7 @@ fn a_change_of_the_network_is_followed_both_ways() {
 }
 
 #[test]
-fn what_the_model_does_not_know_is_learnt() {
+fn effects_unknown_to_the_model_are_learnt() {
     // HTTP/3 takes twice as long as the model says, on a path where it would be 67 % faster.
     let surprise = Network {
         factor: [1.0, 2.2],
