@@ -177,7 +177,7 @@ func (b backend) changePolicies(ctx context.Context, name string, change func([]
 	})
 }
 
-// hasPolicies reports whether somebody here obeys policies: a border sends what comes to a
+// hasPolicies reports whether somebody here obeys policies: a border sends the packets to a
 // SID to this SID's peer, whoever the client is.
 func (e *engine) hasPolicies() bool { return e.roleName == config.RoleServer }
 

@@ -284,9 +284,9 @@ func (e *engine) repair(ctx context.Context) error {
 	return e.tables.Reset(ctx, want)
 }
 
-// post gives the loop something to do, with the loop's context: what it takes from the
-// planner counts as done, so it must not end with the request that it is for. It waits until ctx
-// ends, and reports whether the loop has taken it.
+// post gives the loop a function to call, with the loop's context. Steps taken from the
+// planner count as done, so the call must not end with the request that it is for. It waits
+// until ctx ends, and reports whether the loop has taken it.
 func (e *engine) post(ctx context.Context, f func(context.Context)) bool {
 	select {
 	case e.calls <- f:

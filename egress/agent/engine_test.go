@@ -122,8 +122,8 @@ func TestTheEndOfBGPIsAFailureUnlessItIsAStop(t *testing.T) {
 	}
 }
 
-// A planned step counts as done: who asked for it may go away, but it must be taken, or
-// packets go on to a peer that has withdrawn the prefix.
+// A planned step counts as done. The caller that asked for it may go away, but the step
+// must be taken, or packets go on to a peer that has withdrawn the prefix.
 func TestStepsOutliveTheRequest(t *testing.T) {
 	request, leave := context.WithCancel(t.Context())
 	outcome := make(chan error, 1)
@@ -156,8 +156,8 @@ func TestWhatFailsInARequestIsTriedAgainAfterIt(t *testing.T) {
 	}
 }
 
-// A disk may take seconds. What peers withdraw in the meantime must leave the tables at
-// once, and what is asked must be answered.
+// A disk may take seconds. Prefixes that peers withdraw in the meantime must leave the
+// tables at once, and requests must be answered.
 func TestNothingWaitsForTheDisk(t *testing.T) {
 	e := startPart(t, &onePart{})
 	saving, saved := make(chan struct{}), make(chan error)

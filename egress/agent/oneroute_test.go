@@ -303,7 +303,7 @@ func TestFlood(t *testing.T) {
 	for first := 1000; first < 21_000; first += 500 {
 		c.a.say(update(routes(first, 500), origin, path(64601, uint32(first))))
 	}
-	// What is refused comes last, and is announced nowhere.
+	// The refused route comes last, and is announced nowhere.
 	c.a.say(body(unreach(routes(100, 1))), update(routes(30_000, 1), origin, path(64601)))
 	last := "+192.0.2.1:1 " + prefix(30_000).String()
 	sent := c.reflector.await(from, last, func(word string) bool { return word == last })

@@ -79,8 +79,8 @@ func (s *Server) load(have kernel.State, h *host) error {
 	return nil
 }
 
-// speak starts the BGP sessions, and then MPTCP's path management: it touches what
-// others have, too, and what can fail comes before it.
+// speak starts the BGP sessions, and then MPTCP's path management. The latter touches state
+// of others, too, and steps that can fail come before it.
 func (s *Server) speak(ctx context.Context, _ bool) (bgp, error) {
 	c, err := speakerConfig(&s.config.Common, s.log)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"hikyaku/egress/kernel"
 )
 
-// sourceFile has, in the state directory, the tunnel source that was there before ours:
-// the kernel has room for one, and a crash must not make ours the one to put back.
+// sourceFile has, in the state directory, the tunnel source that was there before ours. The
+// kernel has room for one, and a crash must not make ours the one to put back.
 const sourceFile = "tunnel-source"
 
 // rememberSource returns the tunnel source to put back at the stop, the zero value for

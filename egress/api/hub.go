@@ -101,7 +101,7 @@ func (w *watcher) push(message []byte) {
 	w.signal()
 }
 
-// restart drops what is queued, since a snapshot holds it.
+// restart drops the queued messages, since a snapshot holds them.
 func (w *watcher) restart() {
 	w.mu.Lock()
 	w.snapshot, w.queue = true, nil
@@ -116,7 +116,7 @@ func (w *watcher) signal() {
 	}
 }
 
-// take returns what is queued, and whether a snapshot comes before it.
+// take returns the queued messages, and whether a snapshot comes before them.
 func (w *watcher) take() (snapshot bool, messages [][]byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

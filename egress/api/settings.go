@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// Settings is what was set through the API and outlives the process.
+// Settings has the values that were set through the API and outlive the process.
 type Settings struct {
 	// Drains by the name of the path.
 	Drains map[string]Drain `json:"drains"`
@@ -60,8 +60,8 @@ func (s Settings) Save(dir string) error {
 }
 
 // ReplaceFile writes a file of the state directory, which it makes (0750) if it is not
-// there. A crash of the process at any moment leaves either the former text or the new
-// one; a loss of power may leave an empty file. It does not wait for the disk.
+// there. A crash of the process at any moment leaves either the former text or the new one.
+// A loss of power may leave an empty file. It does not wait for the disk.
 func ReplaceFile(path string, text []byte) error {
 	return replaceFile(path, text, func(*os.File) error { return nil })
 }

@@ -46,8 +46,8 @@ type Feature struct {
 	Name string `json:"name"`
 	// Available reports whether the kernel has it.
 	Available bool `json:"available"`
-	// Effect says what is missing without it and what still works; empty where
-	// it is available.
+	// Effect names the loss without it and the features that still work; empty where it is
+	// available.
 	Effect string `json:"effect,omitempty"`
 }
 
@@ -83,8 +83,8 @@ type Path struct {
 	// a border. A marked packet to a client that the path does not reach goes
 	// the plain way.
 	Mark uint32 `json:"mark"`
-	// Addresses are the EPE addresses, at most one for each family; none at a
-	// border. What is sent from them takes this path or none.
+	// Addresses are the EPE addresses, at most one for each family; none at a border.
+	// Packets from them take this path or none.
 	Addresses List[netip.Addr] `json:"addresses"`
 	// Backup: MPTCP shall use the path only while it has no other.
 	Backup bool `json:"backup"`
@@ -92,7 +92,7 @@ type Path struct {
 	Table uint32 `json:"table"`
 	// SID of the path; absent while it has none.
 	SID netip.Addr `json:"sid,omitzero"`
-	// MTU in bytes of what is sent over the path, SRv6's overhead taken off; 0
+	// MTU in bytes of packets that are sent over the path, SRv6's overhead taken off; 0
 	// where that is not known.
 	MTU uint32 `json:"mtu"`
 	// Routes are the numbers of prefixes that the path reaches.
@@ -193,8 +193,8 @@ type Ends struct {
 	// HoldTimer: nothing came from the neighbour for the hold time (RFC 4271 §6.5), or it
 	// took nothing for that long (RFC 9687).
 	HoldTimer uint64 `json:"hold_timer"`
-	// UpdateError: we refused an UPDATE (RFC 4271 §6.3), whose routes could not be
-	// determined (RFC 7606 §3), or with a well-known attribute that is not known.
+	// UpdateError: we refused an UPDATE (RFC 4271 §6.3). Its routes could not be determined
+	// (RFC 7606 §3), or a well-known attribute is not known.
 	UpdateError uint64 `json:"update_error"`
 	// MessageError: we refused another message (RFC 4271 §6.1, §6.6).
 	MessageError uint64 `json:"message_error"`

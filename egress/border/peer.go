@@ -30,8 +30,8 @@ type peer struct {
 	// uses counts the routes by each next hop.
 	uses map[netip.Addr]int
 
-	// queue has the prefixes whose route is not as it should be; clearing those
-	// that are withdrawn from servers and still in the table of a lost peer.
+	// queue has the prefixes whose route is not as it should be. clearing has those that
+	// are withdrawn from servers and still in the table of a lost peer.
 	queue, clearing []netip.Prefix
 	// leftover counts routes in the table that nobody advertises. While there are
 	// some, a closed SID stays closed.
@@ -153,8 +153,8 @@ func (p *peer) enqueue(prefix netip.Prefix, was, now route) {
 	p.store(prefix, was, now)
 }
 
-// requeue makes change apply to every route and plans all of them anew. It also
-// counts what is left over, since that depends on the peer's state.
+// requeue makes change apply to every route and plans all of them anew. It also counts the
+// routes left over, since that depends on the peer's state.
 func (p *peer) requeue(change func(*route)) {
 	p.queue, p.clearing = p.queue[:0], nil
 	p.leftover = 0

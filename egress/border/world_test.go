@@ -53,8 +53,8 @@ type world struct {
 	routes    map[kernel.RouteKey]kernel.Route
 	nexthops  map[kernel.NexthopID]kernel.Nexthop
 	announced map[string]map[netip.Prefix]speaker.VPNRoute
-	// advertised is what each peer says now; settled is false between an event and
-	// the flush that follows from it, and for what a former run left.
+	// advertised has each peer's present announcements. settled is false between an event
+	// and the flush that follows from it, and for the state of a former run.
 	advertised map[string]map[netip.Prefix]bool
 	stale      map[string]bool
 	// marked are the peers whose path was announced to servers.

@@ -62,7 +62,7 @@ func (d *decoder) checkCommon(c *Common) {
 	d.checkFlows(c.Flows)
 }
 
-// checkASN refuses what is no AS of its own (RFC 7607, RFC 6793, RFC 7300).
+// checkASN refuses numbers that are no AS of their own (RFC 7607, RFC 6793, RFC 7300).
 func (d *decoder) checkASN(key string, asn uint32) {
 	switch asn {
 	case 0, 23456, 65535, 4294967295:

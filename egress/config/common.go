@@ -47,9 +47,9 @@ type BGP struct {
 	HoldTime time.Duration `toml:"hold_time"`
 	// ConnectRetry is the time between attempts to connect. Default 5s.
 	ConnectRetry time.Duration `toml:"connect_retry"`
-	// StaleTime is how long routes are kept after the last reflector was lost,
-	// and what a former run left in the kernel until sessions have sent their
-	// End-of-RIB (RFC 4724 §4). Default 60s.
+	// StaleTime is how long routes are kept after the last reflector was lost. State that a
+	// former run left in the kernel is kept until sessions have sent their End-of-RIB (RFC
+	// 4724 §4), at most for this time. Default 60s.
 	StaleTime time.Duration `toml:"stale_time"`
 	// RestartTime is how long neighbours keep this agent's routes while it
 	// restarts (RFC 4724); they also keep those of a machine that is dead. In
@@ -126,7 +126,7 @@ const (
 	LevelDebug Level = "debug"
 )
 
-// Log says what is logged, to standard error.
+// Log says which lines are logged, to standard error.
 type Log struct {
 	// Level is the least level that is logged. Default "info".
 	Level Level `toml:"level"`

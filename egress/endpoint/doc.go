@@ -1,11 +1,10 @@
 // Package endpoint plans what a content server does: VPN routes of the borders go
 // in, and kernel changes come out as data.
 //
-// Each path has a table with the prefixes that its peer advertises, all pointing to
-// one nexthop object that puts packets into SRv6 towards the peer's SID. Rules bring
-// packets there: those from the path's EPE address, which take this path or are
-// dropped, and those with the path's mark, which go the plain way where the path has
-// no route.
+// Each path has a table with the prefixes that its peer advertises. All point to one
+// nexthop object that puts packets into SRv6 towards the peer's SID. Rules bring packets
+// there. Packets from the path's EPE address take this path or are dropped, and those with
+// the path's mark go the plain way where the path has no route.
 //
 // # Restarts
 //

@@ -66,7 +66,7 @@ type Options struct {
 	Hook Hook
 }
 
-// withDefaults fills in what is not set, and refuses what cannot work.
+// withDefaults fills in options that are not set, and refuses those that cannot work.
 func (o Options) withDefaults() (Options, error) {
 	if o.MaxFlows == 0 {
 		o.MaxFlows = DefaultMaxFlows
@@ -183,8 +183,8 @@ func (c *Counter) Read(now time.Time, s *Sample) error {
 	return nil
 }
 
-// Detach takes the program off the interface and waits until no CPU runs it, so
-// that the next Read is the last that can find anything.
+// Detach takes the program off the interface and waits until no CPU runs it. So the next
+// Read is the last that can find anything.
 func (c *Counter) Detach() error {
 	if c.attached == nil {
 		return nil

@@ -14,10 +14,9 @@ type Reader interface {
 	Detach() error
 }
 
-// Run reads at each interval and writes to all sinks until ctx is done; then it
-// detaches, reads once more, so that nothing is missing, and returns nil. A sink
-// that fails is logged and left out from then on; when none is left, Run
-// detaches and returns the errors of all.
+// Run reads at each interval and writes to all sinks until ctx is done. Then it detaches,
+// reads once more, so that nothing is missing, and returns nil. A sink that fails is logged
+// and left out from then on. When none is left, Run detaches and returns the errors of all.
 func Run(ctx context.Context, r Reader, interval time.Duration, log *slog.Logger, sinks ...Sink) error {
 	if len(sinks) == 0 {
 		return errors.New("reading flows: no output to write to")

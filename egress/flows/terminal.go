@@ -32,7 +32,7 @@ type Terminal struct {
 // are read one after the other.
 type window struct {
 	flows map[Key]Counts
-	apart map[netip.Addr]Counts // by SID, what is not counted by flow
+	apart map[netip.Addr]Counts // by SID, packets not counted by flow
 	took  time.Duration
 	// of the last sample
 	ended        time.Time
@@ -44,7 +44,7 @@ type rate struct{ bits, packets float64 }
 
 // sidRate is the rate of a SID on all interfaces.
 type sidRate struct {
-	all, apart rate // apart: what is not counted by flow
+	all, apart rate // apart: packets not counted by flow
 	flows      int
 }
 

@@ -70,8 +70,8 @@ func TestCrashWhilePeerIsLost(t *testing.T) {
 	l.eventually("the other path works", func() bool { return l.ping(epe(0)) })
 }
 
-// TestNightlyCrashesAtAnyMoment kills both agents again and again at moments that differ,
-// while routes come and go, and then looks whether all is as it should be.
+// TestNightlyCrashesAtAnyMoment kills both agents again and again at different moments,
+// while routes come and go. Then it looks whether all is as it should be.
 func TestNightlyCrashesAtAnyMoment(t *testing.T) {
 	l := running(t)
 	for round := range 6 {

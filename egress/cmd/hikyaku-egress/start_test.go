@@ -58,7 +58,7 @@ func TestPrivilegesOfFlows(t *testing.T) {
 	select {
 	case err := <-counting.done:
 		t.Fatalf("flows ended: %v", err)
-	case <-time.After(2 * time.Second): // what must not happen has no event
+	case <-time.After(2 * time.Second): // a forbidden step has no event
 	}
 	counting.stop()
 }
@@ -240,7 +240,7 @@ func TestHangUp(t *testing.T) {
 	l.startBorder()
 	l.eventually("the agent answers", func() bool { return l.state(l.borderAPI, path(0)) != "" })
 	l.borderAgent.cmd.Process.Signal(syscall.SIGHUP)
-	time.Sleep(300 * time.Millisecond) // what must not happen has no event
+	time.Sleep(300 * time.Millisecond) // a forbidden step has no event
 	if l.state(l.borderAPI, path(0)) == "" {
 		t.Error("SIGHUP ended the agent")
 	}
