@@ -13,7 +13,7 @@ import (
 	"hikyaku/egress/kernel/internal/rtnl"
 )
 
-// batchSize bounds the messages in one system call, and thereby how long one change
+// batchSize bounds the messages in one system call. It thereby bounds how long one change
 // waits for another: a route takes the kernel some 5 to 10 µs.
 const batchSize = 256
 

@@ -125,7 +125,7 @@ func wholeTable(t *testing.T, f figures, tables *Tables, routes []Route) {
 	}
 }
 
-// whileLoading measures what others wait for while a second peer's table is loaded.
+// whileLoading measures how long others wait while a second peer's table is loaded.
 func whileLoading(t *testing.T, f figures, tables *Tables, routes []Route, sid Route) {
 	second := State{Nexthops: []Nexthop{peerNexthop(FirstNexthopID+2, "fc00:2::1")}}
 	second.Routes = manyRoutes(len(routes), 1002, FirstNexthopID+2)

@@ -232,8 +232,8 @@ func (x *index) namedRoutes(to, routes []Route) []Route {
 	return to
 }
 
-// lost returns what is held of what was removed, as it was then, and the routes of
-// nexthops that were; but nothing on devices that are not up.
+// lost returns the held state that was removed, as it was then, and the routes of nexthops
+// that were. It returns nothing on devices that are not up.
 func (x *index) lost(removed State, up map[string]bool) State {
 	var s State
 	gone := make(map[NexthopID]bool)

@@ -24,9 +24,9 @@ type Loss struct {
 }
 
 const (
-	// lossSettle is how long nothing more must be removed before a loss is reported: to
-	// flush a table or restart a daemon removes much at once. lossPatience bounds the
-	// wait for that.
+	// lossSettle is how long nothing more must be removed before a loss is reported. To
+	// flush a table or restart a daemon removes much at once. lossPatience bounds the wait
+	// for that.
 	lossSettle   = 100 * time.Millisecond
 	lossPatience = time.Second
 )

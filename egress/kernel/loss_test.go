@@ -10,8 +10,8 @@ import (
 	"hikyaku/egress/netnstest"
 )
 
-// TestWhatOthersRemoveIsPutBack removes what others may, as systemd-networkd does at its
-// restart, and what hangs on it.
+// TestWhatOthersRemoveIsPutBack removes objects that others may remove, as systemd-networkd
+// does at its restart, and everything that hangs on them.
 func TestWhatOthersRemoveIsPutBack(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -129,7 +129,7 @@ func TestLossesThatTheKernelCannotReportAreAnOverrun(t *testing.T) {
 	expectTables(t, "what was removed after the overrun", tables, want)
 }
 
-// removeAsOther removes what is in s, as another program would.
+// removeAsOther removes the objects in s, as another program would.
 func removeAsOther(t *testing.T, ns *netnstest.NS, s State) {
 	t.Helper()
 	var other *Applier

@@ -22,7 +22,7 @@ func loadTables(t *testing.T, role string) (*netnstest.NS, *Tables) {
 	return ns, tables
 }
 
-// expectTables compares what is remembered, what is in the kernel, and want.
+// expectTables compares the remembered state, the kernel's state, and want.
 func expectTables(t *testing.T, name string, tables *Tables, want State) {
 	t.Helper()
 	expectSame(t, name+", as remembered", tables.Snapshot(), want)

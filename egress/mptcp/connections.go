@@ -205,8 +205,8 @@ func (cs *connections) knownFirst(read []Connection) []Connection {
 	return append(known, slices.DeleteFunc(read, func(c Connection) bool { return !unknown(c) })...)
 }
 
-// replace takes over what was read from the kernel. Of connections known before
-// it keeps what the kernel does not report.
+// replace takes over the connections read from the kernel. Of connections known before it
+// keeps the values that the kernel does not report.
 func (cs *connections) replace(read []Connection, now time.Time) {
 	old := cs.byToken
 	cs.byToken = make(map[Token]*Connection, len(read))

@@ -43,9 +43,8 @@ const (
 	resetMiddlebox  = 6
 )
 
-// closed notes that the last subflow of an announced address went away, so
-// that the address is renewed: a client whose subflow died does not come back
-// on its own account.
+// closed notes that the last subflow of an announced address went away, so that the address
+// is renewed. A client whose subflow died does not come back on its own account.
 func (c *Connection) closed(s Subflow, e Event, now time.Time) {
 	addr := s.Local.Addr().Unmap()
 	if !c.announced(addr) || e.ResetReason == resetProhibited || e.ResetReason == resetMiddlebox {

@@ -32,7 +32,7 @@ func (m *Manager) routes(client netip.Addr) Routes {
 	return all
 }
 
-// settle brings one connection to what is decided for it.
+// settle brings one connection to its decision.
 func (m *Manager) settle(c *Connection, now time.Time) {
 	if m.kernel == nil || c.unmanaged || !c.ServerSide {
 		return

@@ -29,7 +29,7 @@ func TestManagerSurvivesItsRestart(t *testing.T) {
 	before := m.Connections()[0]
 	stop()
 
-	// Nobody listens: what was there goes on, and new connections are plain.
+	// Nobody listens: the present connections go on, and new connections are plain.
 	s.flow()
 	netnstest.Eventually(t, "data arrive without a Manager", func() bool { return s.received.Load() > 1<<20 })
 	alone := l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
@@ -254,8 +254,8 @@ func TestInitialSubflowOnAPathThatGoesDown(t *testing.T) {
 	netnstest.Eventually(t, "path b carries data", func() bool { return l.sent("b")-before > 100<<10 })
 }
 
-// After a crash nobody may be left to manage connections: what was announced to them of the
-// paths must not outlive these.
+// After a crash nobody may be left to manage connections. Announcements of the paths to
+// them must not outlive these.
 func TestTakeBack(t *testing.T) {
 	l := newLab(t)
 	m, stop := l.manage(Config{

@@ -30,9 +30,9 @@ type Announcement struct {
 
 // Subflow is one TCP connection of an MPTCP connection.
 type Subflow struct {
-	// Local and Remote may hold IPv4-mapped IPv6 addresses, which the kernel
-	// gives for IPv4 clients of a socket bound to [::], and which it wants back
-	// in commands. Compare through netip.Addr.Unmap.
+	// Local and Remote may hold IPv4-mapped IPv6 addresses. The kernel gives them for IPv4
+	// clients of a socket bound to [::], and wants them back in commands. Compare through
+	// netip.Addr.Unmap.
 	Local, Remote     netip.AddrPort
 	LocalID, RemoteID uint8
 	// PeerBackup: the peer asked by MP_PRIO or MP_JOIN to use it last.
@@ -67,8 +67,8 @@ type Connection struct {
 	// Announced holds the addresses announced to the peer and not withdrawn since.
 	Announced []Announcement
 
-	// known keeps IDs of addresses that were taken back: RM_ADDR is not
-	// reliable (RFC 8684 §3.4.2), so an ID must not come to mean another address.
+	// known keeps IDs of addresses that were taken back. RM_ADDR is not reliable (RFC 8684
+	// §3.4.2), so an ID must not come to mean another address.
 	known   map[netip.Addr]uint8
 	initial initialWay
 	// hinted: a hint was set, by [Manager.SetHint].
@@ -97,7 +97,7 @@ func (h Hint) equal(other Hint) bool {
 // Client is the client's address, never IPv4-mapped.
 func (c *Connection) Client() netip.Addr { return c.Remote.Addr().Unmap() }
 
-// PathState says what may be done with a path.
+// PathState limits the use of a path.
 type PathState uint8
 
 const (

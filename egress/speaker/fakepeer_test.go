@@ -19,7 +19,7 @@ import (
 // the machine may be busy, and GoBGP waits seconds between attempts to connect.
 const patience = 60 * time.Second
 
-// fakePeer is the far end of a session, written out by hand: it sends what no
+// fakePeer is the far end of a session, written out by hand. It sends messages that no
 // well-behaved daemon would, and holds 200,000 routes in no memory.
 type fakePeer struct {
 	t    testing.TB

@@ -19,10 +19,9 @@ const (
 	exportPolicy   = "export"
 )
 
-// allOwnAS lets paths with our own AS through GoBGP's loop check. Left to that
-// check they would vanish without a report, and the route before them would stay
-// in its table; so the import policy refuses them and the dispatcher counts them
-// as withdrawals.
+// allOwnAS lets paths with our own AS through GoBGP's loop check. Left to that check they
+// would vanish without a report, and the route before them would stay in its table. So the
+// import policy refuses them and the dispatcher counts them as withdrawals.
 const allOwnAS = 255
 
 func globalConfig(c Config) *api.StartBgpRequest {

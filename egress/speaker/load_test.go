@@ -153,8 +153,9 @@ func BenchmarkServerLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkReflectedToBorder is a border's session on which a reflector sends it the
-// VPN routes of other borders, as a server that wants them takes them, and as it does.
+// BenchmarkReflectedToBorder is a border's session on which a reflector sends it the VPN
+// routes of other borders. The routes are taken as a server that wants them takes them, and
+// as the border does.
 func BenchmarkReflectedToBorder(b *testing.B) {
 	table := encodeVPNTables(b)
 	for _, c := range []struct {

@@ -203,7 +203,7 @@ func TestWhyThereIsNoSession(t *testing.T) {
 	s.quiet(50 * time.Millisecond)
 }
 
-// counting counts what is logged of failed attempts.
+// counting counts the log lines of failed attempts.
 type counting struct{ warned, quiet atomic.Int64 }
 
 func (c *counting) Enabled(context.Context, slog.Level) bool { return true }

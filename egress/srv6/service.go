@@ -59,9 +59,9 @@ type Service struct {
 var (
 	// ErrNoService is returned for attributes without an SRv6 L3 service.
 	ErrNoService = errors.New("route carries no SRv6 L3 service")
-	// ErrTransposed is returned for a SID that is partly in the MPLS label
-	// (RFC 9252 §4). Implementations do not agree on where in the label the bits
-	// are (FRR reads the low ones), and a wrong SID is a leak to another peer.
+	// ErrTransposed is returned for a SID that is partly in the MPLS label (RFC 9252 §4).
+	// Implementations do not agree on where in the label the bits are (FRR reads the low
+	// ones). A wrong SID is a leak to another peer.
 	ErrTransposed = errors.New("SID is transposed into the label, announce it without transposition")
 )
 
@@ -149,8 +149,8 @@ func (d Structure) validate() error {
 	return nil
 }
 
-// validSID refuses what can never be a segment of ours: an encapsulation
-// towards a multicast, link-local or loopback address leaves the AS's control.
+// validSID refuses addresses that can never be a segment of ours. An encapsulation towards
+// a multicast, link-local or loopback address leaves the AS's control.
 func validSID(sid netip.Addr) error {
 	if !sid.Is6() || sid.Is4In6() || sid.Zone() != "" || sid.IsUnspecified() || sid.IsLoopback() ||
 		sid.IsMulticast() || sid.IsLinkLocalUnicast() {

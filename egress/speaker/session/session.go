@@ -3,7 +3,7 @@
 //
 // GoBGP needs 500 bytes for each route received and 900 for each announced, on every
 // session. A session of this package keeps none: received UPDATEs go to a [Handler] as they
-// come, and an [Outbox] has what is to be sent.
+// come, and an [Outbox] has the messages to send.
 //
 // Connections that a neighbour opens are refused, so that no two connections ever collide
 // (RFC 4271 §6.8). Neighbours that must open them are GoBGP's, see [Neighbor.Passive].
@@ -38,7 +38,7 @@ type Handler interface {
 	Ended(end End)
 }
 
-// Outbox has what is to be sent on sessions with one neighbour.
+// Outbox has the messages to send on sessions with one neighbour.
 type Outbox interface {
 	// Begin fills it for a new session. full is to be called, with the number of routes
 	// that wait, when the neighbour leaves too many unread: it ends the session.
@@ -70,8 +70,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// ErrRestart is the cause to cancel the context of [Session.Run] with before a restart:
-// the neighbour then gets no NOTIFICATION, so that it keeps our routes (RFC 4724 §4.2).
+// ErrRestart is the cause to cancel the context of [Session.Run] with before a restart. The
+// neighbour then gets no NOTIFICATION, so that it keeps our routes (RFC 4724 §4.2).
 var ErrRestart = errors.New("restarting")
 
 // Session is our end of the sessions with one neighbour.

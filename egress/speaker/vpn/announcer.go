@@ -1,5 +1,6 @@
-// Package vpn has the VPN routes of a BGP speaker: those that it learned from route
-// reflectors ([Table]), and those that it announces to them ([Announcer]). It does no I/O.
+// Package vpn has the VPN routes of a BGP speaker. It has those that the speaker learned
+// from route reflectors ([Table]), and those that it announces to them ([Announcer]). It
+// does no I/O.
 package vpn
 
 import (

@@ -87,7 +87,8 @@ type withdrawalWorld struct {
 	table   *Table
 	// view is the MED of each route, by the table's changes.
 	view map[netip.Prefix]uint32
-	// announced has each reflector's routes, and stale what is kept of its former session.
+	// announced has each reflector's routes, and stale the kept routes of its former
+	// session.
 	said, stale [2]map[netip.Prefix]uint32
 }
 

@@ -38,8 +38,8 @@ const anySize = -1
 // a rule are left out, and only their flags are checked.
 var attributeRules = [...]map[bgp.BGPAttrType]attributeRule{FromReflector: internalRules, FromPeer: externalRules()}
 
-// externalRules are those of sessions with other ASes, where attributes that are for
-// use within one are discarded (RFC 7606 §7.5, §7.9 and §7.10, RFC 8669 §5).
+// externalRules are those of sessions with other ASes. There, attributes for use within one
+// AS are discarded (RFC 7606 §7.5, §7.9 and §7.10, RFC 8669 §5).
 func externalRules() map[bgp.BGPAttrType]attributeRule {
 	rules := maps.Clone(internalRules)
 	for _, kind := range []bgp.BGPAttrType{

@@ -11,7 +11,7 @@ import (
 	"hikyaku/egress/srv6"
 )
 
-// messagesOf splits what was encoded, and reads each message by GoBGP, too.
+// messagesOf splits encoded messages, and reads each by GoBGP, too.
 func messagesOf(t testing.TB, b []byte) (bodies [][]byte, parsed []*bgp.BGPUpdate) {
 	t.Helper()
 	for len(b) > 0 {

@@ -143,10 +143,10 @@ func (c *Conn) Do(b *Batch) ([]Refusal, error) {
 	}
 }
 
-// Query sends the one request in b, which must ask for a dump or an acknowledgement,
-// and calls each for every message of the answer. The bytes are valid during the call
-// alone. It calls restart first, and again when the kernel reports that its tables
-// changed while they were read: each must then forget what it has collected.
+// Query sends the one request in b, which must ask for a dump or an acknowledgement, and
+// calls each for every message of the answer. The bytes are valid during the call alone. It
+// calls restart first, and again when the kernel reports that its tables changed while they
+// were read. Each time the caller must forget what it has collected.
 func (c *Conn) Query(b *Batch, restart func(), each func(kind uint16, body []byte) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
