@@ -123,7 +123,7 @@ func TestTheEndOfBGPIsAFailureUnlessItIsAStop(t *testing.T) {
 }
 
 // A planned step counts as done. The caller that asked for it may go away, but the step
-// must be taken, or packets go on to a peer that has withdrawn the prefix.
+// must be taken. Else packets go on to a peer that has withdrawn the prefix.
 func TestStepsOutliveTheRequest(t *testing.T) {
 	request, leave := context.WithCancel(t.Context())
 	outcome := make(chan error, 1)
@@ -141,7 +141,7 @@ func TestStepsOutliveTheRequest(t *testing.T) {
 	}
 }
 
-func TestWhatFailsInARequestIsTriedAgainAfterIt(t *testing.T) {
+func TestFailedStepsOfARequestAreTriedAgainAfterIt(t *testing.T) {
 	request, leave := context.WithCancel(t.Context())
 	p := &onePart{do: func(context.Context) error { return errors.New("refused") }}
 	e := startPart(t, p)
@@ -185,7 +185,7 @@ func TestNothingWaitsForTheDisk(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotSavedDoesNotComeIntoForce(t *testing.T) {
+func TestUnsavedSettingsDoNotComeIntoForce(t *testing.T) {
 	e := startPart(t, &onePart{})
 	full := errors.New("no space left")
 	e.save = func(api.Settings) error { return full }
@@ -199,7 +199,7 @@ func TestWhatIsNotSavedDoesNotComeIntoForce(t *testing.T) {
 }
 
 // Who asked has got an error: what he asked for must not come with the next start.
-func TestWhatTheLoopDoesNotTakeIsNotSaved(t *testing.T) {
+func TestSettingsNotTakenByTheLoopAreNotSaved(t *testing.T) {
 	e := startPart(t, &onePart{})
 	var saved []int
 	request, leave := context.WithCancel(t.Context())

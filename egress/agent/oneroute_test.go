@@ -266,8 +266,8 @@ func TestOneRouteChangesNothingElse(t *testing.T) {
 	}
 }
 
-// TestWhatEndsASessionConcernsItsPeer has a peer send UPDATEs whose routes cannot be determined.
-func TestWhatEndsASessionConcernsItsPeer(t *testing.T) {
+// TestTheEndOfASessionConcernsItsPeer has a peer send UPDATEs whose routes cannot be determined.
+func TestTheEndOfASessionConcernsItsPeer(t *testing.T) {
 	c := newCrossing(t)
 	good := path(64601, 64700)
 	for _, test := range []struct {

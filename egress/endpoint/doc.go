@@ -3,7 +3,7 @@
 //
 // Each path has a table with the prefixes that its peer advertises. All point to one
 // nexthop object that puts packets into SRv6 towards the peer's SID. Rules bring packets
-// there. Packets from the path's EPE address take this path or are dropped, and those with
+// there. Packets from the path's EPE address take this path or are dropped. Packets with
 // the path's mark go the plain way where the path has no route.
 //
 // # Restarts

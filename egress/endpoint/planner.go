@@ -124,7 +124,7 @@ func (p *Planner) Withdrawn(event speaker.VPNWithdrawn) {
 	}
 }
 
-// marker is the route that stands for the whole path; see border.Marker. Its withdrawal
+// marker is the route that stands for the whole path, as border.Marker does. Its withdrawal
 // comes before that of 200,000 others, and takes the path out of use. Borders that do not
 // announce it have their routes withdrawn one by one.
 func marker(sid netip.Addr) netip.Prefix { return netip.PrefixFrom(sid, sid.BitLen()) }

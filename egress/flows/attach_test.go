@@ -223,7 +223,7 @@ func TestInterfaceThatVanishesIsNoErrorOnClose(t *testing.T) {
 	}
 }
 
-func TestAttachRefusesWhatCannotWork(t *testing.T) {
+func TestAttachRefusesImpossibleOptions(t *testing.T) {
 	cases := []struct {
 		name string
 		opts Options

@@ -148,7 +148,7 @@ func TestFailuresAreReported(t *testing.T) {
 	}
 }
 
-func TestDeletingWhatIsGoneIsNoFailure(t *testing.T) {
+func TestDeletingAnAbsentRouteIsNoFailure(t *testing.T) {
 	a := open(t, netnstest.New(t, "gone"), Options{})
 	ops := Diff(everything(), State{})
 	ops = append(ops, Op{Delete, Address{Device: "none", Prefix: prefix("2001:db8::1/128")}})

@@ -1,5 +1,5 @@
-// Package kernel holds what the egress agents own of the Linux network stack as
-// data: addresses, policy rules, routes, nexthop objects and the SRv6 tunnel source.
+// Package kernel holds the egress agents' part of the Linux network stack as data. The part
+// has addresses, policy rules, routes, nexthop objects and the SRv6 tunnel source.
 //
 // [Applier.Read] returns the state that carries our mark. [Diff] is pure and turns two
 // states into operations in a safe order, and [Applier.Apply] executes them. An [Op] prints

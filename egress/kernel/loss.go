@@ -155,8 +155,8 @@ func (c *lossCollector) take(links func() (map[uint32]Link, error)) (Loss, error
 	return loss, nil
 }
 
-// lossFilter has the kernel leave out what is not removed, not ours, or removed by
-// ourselves: of a full table that is loaded nothing gets to the socket. The
+// lossFilter has the kernel leave out messages that are not of removals, not ours, or of
+// our own removals. So of a full table that is loaded nothing gets to the socket. The
 // instructions read numbers in network byte order.
 func (a *Applier) lossFilter() ([]unix.SockFilter, error) {
 	const (

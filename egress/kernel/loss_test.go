@@ -10,9 +10,9 @@ import (
 	"hikyaku/egress/netnstest"
 )
 
-// TestWhatOthersRemoveIsPutBack removes objects that others may remove, as systemd-networkd
+// TestRemovalsByOthersAreUndone removes objects that others may remove, as systemd-networkd
 // does at its restart, and everything that hangs on them.
-func TestWhatOthersRemoveIsPutBack(t *testing.T) {
+func TestRemovalsByOthersAreUndone(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		lines []string
@@ -44,7 +44,7 @@ func TestWhatOthersRemoveIsPutBack(t *testing.T) {
 	}
 }
 
-func TestWhatIsRemovedByOurselvesIsNoLoss(t *testing.T) {
+func TestOwnRemovalsAreNoLoss(t *testing.T) {
 	ns, tables := loadTables(t, "own")
 	losses := watchLosses(t, tables.applier, func() {})
 	put(t, tables, everything())
@@ -72,7 +72,7 @@ func TestWhatIsRemovedByOurselvesIsNoLoss(t *testing.T) {
 }
 
 // What hangs on a device that is down cannot be put back, and is when it comes up.
-func TestWhatGoesWithADeviceIsLeftToReset(t *testing.T) {
+func TestStateOfALostDeviceIsLeftToReset(t *testing.T) {
 	ns, tables := loadTables(t, "downloss")
 	put(t, tables, everything())
 	losses := watchLosses(t, tables.applier, func() {})

@@ -96,7 +96,7 @@ func insert(m *model, s State) {
 	}
 }
 
-func TestWhatIsAsWantedCostsNoMessage(t *testing.T) {
+func TestStateAsWantedCostsNoMessage(t *testing.T) {
 	_, tables := loadTables(t, "idempotent")
 	put(t, tables, everything())
 	ops, err := tables.plan(t.Context(), Change{Put: everything()})
@@ -109,7 +109,7 @@ func TestWhatIsAsWantedCostsNoMessage(t *testing.T) {
 	}
 }
 
-func TestTablesReadWhatAFormerRunLeft(t *testing.T) {
+func TestTablesReadTheStateOfAFormerRun(t *testing.T) {
 	_, tables := loadTables(t, "restart")
 	put(t, tables, everything())
 	next, err := LoadTables(t.Context(), tables.applier)
@@ -187,7 +187,7 @@ func TestDropIsOneMessage(t *testing.T) {
 }
 
 // Who loses a peer shuts its SID whatever the planner is doing, which may not know yet.
-func TestWhatIsShutStaysShut(t *testing.T) {
+func TestAShutRouteStaysShut(t *testing.T) {
 	sid := Route{Prefix: prefix("fc00:2::4/128"), Table: MainTable}
 	open := everything()
 	shut := everything()

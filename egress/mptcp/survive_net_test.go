@@ -197,7 +197,7 @@ func TestCreateSubflow(t *testing.T) {
 	netnstest.Eventually(t, "the server sees the subflow", func() bool { return len(on(m, epeB)) == 1 })
 }
 
-func TestErrorsSayWhatIsGone(t *testing.T) {
+func TestErrorsNameTheMissingObject(t *testing.T) {
 	l := newLab(t)
 	m, _ := l.manage(Config{Paths: labPaths(PathUp)})
 	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")

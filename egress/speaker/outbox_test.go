@@ -11,7 +11,7 @@ import (
 	"hikyaku/egress/srv6"
 )
 
-func TestWithdrawalOvertakesWhatASlowReflectorHasNotRead(t *testing.T) {
+func TestWithdrawalOvertakesUnreadRoutesOfASlowReflector(t *testing.T) {
 	r := listenAsReflector(t)
 	s := startSpeaker(t, loopback(), Config{Neighbors: []Neighbor{r.neighbor("rr", VPNv6)}})
 	p := r.acceptUnread(64<<10, bgp.RF_IPv6_VPN)

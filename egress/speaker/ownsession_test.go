@@ -61,7 +61,7 @@ func TestSilentReflectorIsLost(t *testing.T) {
 	}
 }
 
-func TestNewSessionGetsWhatHoldsNow(t *testing.T) {
+func TestNewSessionGetsPresentRoutes(t *testing.T) {
 	s, r, p := startWithOwnSession(t, nil)
 	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
 	announce := func(prefixes []netip.Prefix) {

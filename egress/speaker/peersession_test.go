@@ -34,7 +34,7 @@ func TestPeerOfOursComesBack(t *testing.T) {
 	}
 }
 
-func TestWhatCountsAsWithdrawalByAPeerOfOurs(t *testing.T) {
+func TestCausesOfWithdrawalByAPeerOfOurs(t *testing.T) {
 	s, peers := startWithOwnPeers(t, Config{}, 1)
 	p := bgptest.Prefixes6(1, 2)
 	both := bgptest.Announce6(t, []uint32{64601}, p[:1])

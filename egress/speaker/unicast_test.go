@@ -131,7 +131,7 @@ func firstTable(s *testSpeaker) (learned Learned, ended []Family) {
 	return learned, ended
 }
 
-func TestWhatCountsAsWithdrawal(t *testing.T) {
+func TestCausesOfWithdrawal(t *testing.T) {
 	s, peers := startWithPeers(t, Config{BestPaths: true}, 1)
 	p := bgptest.Prefixes6(1, 1)
 	cases := []struct {

@@ -22,9 +22,9 @@ func (l *lab) ours() string {
 	return strings.Join(all, "")
 }
 
-// TestWhatOthersRemoveIsPutBack does to the agents' state what systemd-networkd does at
+// TestRemovalsByOthersAreUndone does to the agents' state what systemd-networkd does at
 // its restart: packets from an EPE address must take their path again, or none.
-func TestWhatOthersRemoveIsPutBack(t *testing.T) {
+func TestRemovalsByOthersAreUndone(t *testing.T) {
 	l := running(t)
 	before := l.ours()
 	for _, removal := range []struct {

@@ -16,7 +16,7 @@ import (
 
 // Steps: +a1 announces prefix a as route 1, -a withdraws it, t queues the whole table, e is
 // End-of-RIB, > sends a parcel, * sends all. Sent messages read the same.
-func TestWhatWaitsForASlowReflector(t *testing.T) {
+func TestMessagesThatWaitForASlowReflector(t *testing.T) {
 	for _, c := range []struct{ name, steps, want string }{
 		{"announcements go in order", "+a1 +b1 +c2 *", "+a1 +b1 +c2"},
 		{"a withdrawal goes first", "+a1 * +b1 +c1 -a *", "+a1 -a +b1 +c1"},

@@ -103,8 +103,8 @@ func TestGatheredOutlivesTheBuffer(t *testing.T) {
 }
 
 // FuzzGathering compares gathered updates with the contents of each message. The input is
-// steps of four bytes: which message, the byte of it that is spoiled and by what, and
-// whether it is the last one for now.
+// steps of four bytes. They are the message, the byte of it that is spoiled and by what
+// value, and whether it is the last one for now.
 func FuzzGathering(f *testing.F) {
 	_, bodies := gatherBodies(f)
 	var all, pairs []byte

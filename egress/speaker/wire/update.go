@@ -237,8 +237,8 @@ func (u *Update) parseReach(value []byte) (routes bool, err error) {
 }
 
 // parseNextHop reads the next hop of MP_REACH_NLRI, and reports whether its size is one of
-// the family's. The next hop of VPN routes has a distinguisher of zeros before it (RFC 4364
-// §4.3.2). One of IPv6 may have a link-local address behind it (RFC 2545 §3).
+// the family's. The next hop of VPN routes has a distinguisher of zeros before it. One of
+// IPv6 may have a link-local address behind it. See RFC 4364 §4.3.2 and RFC 2545 §3.
 func parseNextHop(b []byte, family Family) (hop netip.Addr, ok bool) {
 	if family.VPN() {
 		switch len(b) {
@@ -291,8 +291,8 @@ func parseRoutes(list []NLRI, b []byte, family Family) ([]NLRI, error) {
 	return parseUnicast(list, b, family)
 }
 
-// parseVPN appends the routes of an NLRI field (RFC 4364 §4.3.4). Each has one label, whose
-// bits say nothing (RFC 8277 §2.2), since sessions of ours never offer more.
+// parseVPN appends the routes of an NLRI field (RFC 4364 §4.3.4). Each has one label, since
+// sessions of ours never offer more. Its bits say nothing (RFC 8277 §2.2).
 func parseVPN(list []NLRI, b []byte, family Family) ([]NLRI, error) {
 	size := 16
 	if family == VPNv4 {
