@@ -82,7 +82,7 @@ pub enum Route {
 }
 
 impl Route {
-    /// What carries packets that are sent so, where plain ones take the egress route `plain_is`, as far as that is
+    /// The carrier of packets that are sent so, where plain ones take the egress route `plain_is`, as far as that is
     /// known.
     #[must_use]
     pub const fn carrier(self, plain_is: Option<EgressId>) -> Carrier {
@@ -131,7 +131,7 @@ impl Carrier {
     }
 }
 
-/// What a content class wants of its route.
+/// The quality that a content class wants of its route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Criterion {

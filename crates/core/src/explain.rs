@@ -1,4 +1,4 @@
-//! All that is known of a client and what follows from it, for people and for the admin API.
+//! All knowledge of a client and the decision that follows from it, for people and for the admin API.
 
 mod open;
 mod print;
@@ -34,13 +34,13 @@ pub struct Explanation {
     pub address: IpAddr,
     /// The time it was asked at.
     pub at: Timestamp,
-    /// What would be decided now.
+    /// The decision that would be made now.
     pub decision: DecisionSummary,
     /// The expected load of each arm that is allowed and available; empty when too little is known.
     pub arms: Vec<ArmLoad>,
     /// The path that the arms are compared for.
     pub path: Path,
-    /// What the operator lets each connection send at most; `None` without a bound.
+    /// The rate that the operator lets each connection send at most; `None` without a bound.
     pub max_pacing_rate: Option<Rate>,
     /// Whether UDP works.
     pub udp: Udp,
@@ -91,7 +91,7 @@ pub struct DecisionSummary {
 /// The congestion control of a transport, for people.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CongestionSummary {
-    /// What connections get.
+    /// The congestion control of connections.
     pub chosen: Congestion,
     /// A stable name of the reason.
     pub reason_code: String,
@@ -124,7 +124,7 @@ pub struct Path {
     pub loss_quic: Option<LossBounds>,
     /// Response size that the arms are compared for.
     pub size: ByteSize,
-    /// What a new connection may begin with.
+    /// The saved path that a new connection may begin with.
     pub known: ByTransport<Option<SavedPath>>,
 }
 
@@ -169,7 +169,7 @@ pub struct TransportLevel {
     pub outcomes: Vec<ArmOutcomes>,
 }
 
-/// What responses by one arm really took.
+/// The times that responses by one arm really took.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArmOutcomes {
     /// The congestion control.

@@ -33,7 +33,7 @@ pub struct Model {
     grids: [Option<Grid>; ARMS],
 }
 
-/// What a response is expected to take by one arm.
+/// The expected load time of a response by one arm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
     /// From the request's arrival until the last byte is acknowledged.
@@ -67,7 +67,7 @@ impl Model {
         serde_json::to_string(&self.file).unwrap_or_default()
     }
 
-    /// What the model was made from.
+    /// The source of the model.
     #[must_use]
     pub const fn file(&self) -> &ModelFile {
         &self.file
@@ -82,7 +82,7 @@ impl Model {
     /// Expected load time of `size` bytes; `None` when the model lacks the arm. For a floor that it lacks
     /// the faster of CUBIC and BBR stands in.
     ///
-    /// `loss` is what the arm's own transport measures, where that is known. Takes 16 look-ups at most
+    /// `loss` is the measurement of the arm's own transport, where that is known. Takes 16 look-ups at most
     /// and allocates nothing.
     #[must_use]
     pub fn predict(
@@ -168,7 +168,7 @@ impl LogLoad {
     }
 }
 
-/// The duration of `ln_secs`, limited to what a `Duration` holds.
+/// The duration of `ln_secs`, limited to the range of a `Duration`.
 pub(crate) fn load_time(ln_secs: f32) -> Duration {
     Duration::try_from_secs_f32(ln_secs.exp()).unwrap_or(Duration::MAX)
 }

@@ -24,7 +24,7 @@ use hikyaku_units::{LossRate, Rate};
 pub struct Connections {
     /// 1 to [`MAX_CONNECTIONS`]; 1 leaves pages as they are.
     pub n: u8,
-    /// Lower bound of what `n` connections gain over one, as a share of their load time; 0 where `n` was
+    /// Lower bound of the gain of `n` connections over one, as a share of their load time; 0 where `n` was
     /// not compared with one.
     pub gain: f32,
     /// Why.
@@ -37,7 +37,7 @@ pub struct Connections {
 pub enum Why {
     /// The configuration says so.
     Pinned {
-        /// What it says; fewer where there are not as many addresses.
+        /// The configured number; fewer where there are not as many addresses.
         n: u8,
     },
     /// There is but one address.
@@ -212,12 +212,12 @@ impl Domain for Pages<'_> {
     }
 }
 
-/// What predictions for a client are made from.
+/// The inputs of predictions for a client.
 struct Prediction<'a> {
     model: &'a Model,
     arm: Arm,
     min_rtt: Duration,
-    /// What one connection delivers, as measured.
+    /// The delivery rate of one connection, as measured.
     delivered: Rate,
     /// The rate that the model is asked with.
     rate: Rate,
@@ -334,8 +334,8 @@ impl<'a> Prediction<'a> {
         })
     }
 
-    /// What losses make of so many bytes: slow start carries them to the first loss, after which the
-    /// rate is what losses allow.
+    /// The time of so many bytes under losses. Slow start carries them to the first loss, after which
+    /// the rate is the one that losses allow.
     fn at_limit(&self, bytes: u64, loss: LossRate) -> Duration {
         let Some(limit) = self.limit(loss) else {
             return Duration::ZERO;

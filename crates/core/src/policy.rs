@@ -41,8 +41,8 @@ pub struct PolicyConfig {
     /// Route: `adaptive` chooses per client and content class; `plain`, `aggregate` or an egress route's
     /// name pins all. Default `adaptive`.
     pub route: RoutePolicy,
-    /// What a client gets of which too little is known: `h3` (it is then measured on both) or `h2`.
-    /// Default `h3`.
+    /// The plain choice for a client of which too little is known: `h3` (it is then measured on both)
+    /// or `h2`. Default `h3`.
     pub unknown: Plain,
     /// Path samples of a client or its prefix needed before the model is asked. Default 8.
     pub min_samples: u32,
@@ -136,7 +136,7 @@ impl PolicyConfig {
         0.7 * self.exploration
     }
 
-    /// Checks what the types cannot.
+    /// Checks the rules that the types cannot.
     ///
     /// # Errors
     /// When a share is outside its range or the durations contradict each other.
@@ -234,7 +234,7 @@ impl VersionPolicy {
     }
 }
 
-/// What a client gets without any knowledge of it.
+/// The version for a client of which nothing is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Plain {
@@ -276,7 +276,7 @@ pub struct HalfLife {
     /// The number of samples, which `min_samples` looks at. Default `1d`.
     #[serde(with = "duration")]
     pub samples: Duration,
-    /// What an egress route that is not in use has shown; of one in use the last 16 responses count. Default `3h`.
+    /// Samples of an egress route that is not in use; of one in use the last 16 responses count. Default `3h`.
     #[serde(with = "duration")]
     pub route: Duration,
 }
@@ -301,7 +301,7 @@ pub struct UdpPolicy {
     /// Advertised sessions without a QUIC connection after which HTTP/3 is no longer advertised; at
     /// least 1. Default 2.
     pub never_came_sessions: u8,
-    /// Time to the first probe; also the time between probes of what broke or is throttled. Default
+    /// Time to the first probe; also the time between probes of a UDP that broke or is throttled. Default
     /// `1h`.
     #[serde(with = "duration")]
     pub probe_min: Duration,

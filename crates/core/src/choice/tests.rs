@@ -1,4 +1,4 @@
-//! The chain and what it shares; `tests/priority.rs` is a fifth domain.
+//! The chain and its shared parts; `tests/priority.rs` is a fifth domain.
 
 mod priority;
 

@@ -46,7 +46,7 @@ pub struct Estimate {
     pub(crate) rate: [Stat; 2],
     /// The best mean of `rate` lately; 0 when unknown.
     pub(crate) best_rate: f32,
-    /// What the path delivers where nothing else limits it, by [`Transport`].
+    /// The path's delivery rate where nothing else limits it, by [`Transport`].
     pub(crate) open_rate: [OpenRate; 2],
     pub(crate) outcome: Outcomes,
     /// Natural logarithm of the mean response size in bytes.
@@ -101,7 +101,7 @@ impl Estimate {
         &self.loss[transport.index()]
     }
 
-    /// Mean of the client's response sizes: large ones are what it waits for.
+    /// Mean of the client's response sizes: it waits for large ones.
     #[must_use]
     pub fn response_size(&self) -> Option<ByteSize> {
         (self.size_weight > 0.0).then(|| ByteSize::from_bytes(f64::from(self.size).exp() as u64))
@@ -190,7 +190,7 @@ impl Estimate {
         explained().unwrap_or(false)
     }
 
-    /// Takes a measurement of a connection in this prefix, and what it says of its client.
+    /// Takes a measurement of a connection in this prefix, and its lesson about its client.
     pub(crate) fn on_client_path(
         &mut self,
         sample: &TransportSample,
@@ -396,7 +396,7 @@ impl Estimate {
         }
     }
 
-    /// What a prefix knows when this is its only client.
+    /// The estimate of a prefix when this is its only client.
     pub(crate) fn as_prefix(&self) -> Self {
         let udp = self.udp.as_prefix();
         Self {

@@ -1,4 +1,4 @@
-//! What estimates are kept for: client addresses and the prefixes around them.
+//! The keys of estimates: client addresses and the prefixes around them.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

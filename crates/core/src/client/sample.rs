@@ -1,4 +1,4 @@
-//! What the edge reports about a client.
+//! The edge's reports about a client.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub enum Observation {
     /// A connection's path was measured.
     Path(TransportSample),
     /// A response is complete. Report the path of its connection first: the outcome is compared with
-    /// what the model says for that path.
+    /// the model's prediction for that path.
     Outcome(Outcome),
     /// UDP worked or failed.
     Udp(UdpEvent),
@@ -54,7 +54,7 @@ pub struct TransportSample {
     pub app_limited: bool,
 }
 
-/// What a response really took.
+/// The time that a response really took.
 ///
 /// A page's responses run beside each other and each takes longer than alone. Report such a busy period
 /// of a connection as one outcome with the sum of the sizes. It lasts from the first request seen while
@@ -73,7 +73,7 @@ pub struct Outcome {
     pub shared: bool,
 }
 
-/// What the edge sees of UDP between a client and itself.
+/// The edge's observations of UDP between a client and itself.
 ///
 /// Events that anybody could cause from a forged address do not count (RFC 9000 §8.1). On TCP only the
 /// doings of clients count that follow advertisements: browsers, but not scripts.

@@ -1,4 +1,4 @@
-//! What the estimate of a returning client lets a new connection begin with.
+//! The path that the estimate of a returning client lets a new connection begin with.
 use crate::client::estimate::Estimate;
 use crate::client::view::Knowledge;
 use crate::policy::PolicyConfig;

@@ -55,10 +55,10 @@ pub struct ClientTable {
     model: Arc<Model>,
 }
 
-/// What to forget.
+/// The records to forget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// One address. What its prefixes learnt from it stays.
+    /// One address. The lessons of its prefixes from it stay.
     Address(IpAddr),
     /// A prefix, and all addresses and prefixes in it.
     Prefix(Prefix),
@@ -186,8 +186,8 @@ impl ClientTable {
             .map(|(_, record)| (record.key, record.estimate()))
     }
 
-    /// Up to `limit` changes since they were last drained, for the store. What the iterator has not given
-    /// when it is dropped comes with the next one. Empty without [`TableConfig::journal`].
+    /// Up to `limit` changes since they were last drained, for the store. Changes that the iterator has not given
+    /// when it is dropped come with the next one. Empty without [`TableConfig::journal`].
     pub fn drain_dirty(&mut self, limit: usize) -> impl Iterator<Item = Change> {
         let Self { journal, slab, .. } = self;
         let next = move || journal.as_mut().and_then(|journal| journal.next(slab));

@@ -1,6 +1,6 @@
 //! Whether UDP works between a client (or its prefix) and this server.
 //!
-//! A state machine under the caller's clock, at second precision. Clients are fed what the edge sees;
+//! A state machine under the caller's clock, at second precision. Clients are fed the edge's observations;
 //! a prefix is fed its clients' verdicts, so that one client's bad evening does not move its neighbours.
 //! The transitions are tabled in `docs/decisions.md`.
 
@@ -205,7 +205,7 @@ impl UdpHealth {
     }
 
     fn on_advertised(&mut self, now: Secs, policy: &UdpPolicy) {
-        // While HTTP/3 is withheld, what a connection still says is no probe; nor does a second response of
+        // While HTTP/3 is withheld, a further event of a connection is no probe; nor does a second response of
         // a probe's session prolong it.
         if self
             .failure()

@@ -40,10 +40,10 @@ pub struct ClientView {
     pub srtt: Option<Duration>,
     /// Loss by [`Transport`]. Where one transport is little known, the other's packets stand in.
     pub loss: [Option<LossBounds>; 2],
-    /// The path's rate: the larger of the transports' mean delivery rates, since what one delivered, the
-    /// path can carry.
+    /// The path's rate: the larger of the transports' mean delivery rates, since the path
+    /// can carry the rate that one delivered.
     pub rate: Option<Rate>,
-    /// What it has delivered where neither losses nor the application were the limit.
+    /// The path's delivery rate where neither losses nor the application were the limit.
     pub open_rate: Option<Rate>,
     /// The client's typical response.
     pub size: Option<ByteSize>,
@@ -72,8 +72,8 @@ impl ClientView {
     /// version would change with the last measurement over the other. Past outcomes would then be held
     /// against predictions that they were not made with.
     ///
-    /// What losses do not limit is asked with what the path has shown where they were no limit. If all
-    /// that was seen is CUBIC under losses, the path is as for CUBIC.
+    /// An arm that losses do not limit is asked with the path's rate where they were no limit. If all
+    /// samples are of CUBIC under losses, the path is as for CUBIC.
     #[must_use]
     pub fn rate_for(&self, arm: Arm) -> Option<Rate> {
         let (rate, min_rtt) = (self.rate?, self.min_rtt?);
@@ -269,12 +269,12 @@ impl Knowledge {
     }
 }
 
-/// Whether a rate of CUBIC's is what losses leave of a faster path, where they allow `limit`.
+/// Whether a rate of CUBIC's is the rest that losses leave of a faster path, where they allow `limit`.
 pub(crate) fn is_loss_limited(rate: Rate, limit: Rate) -> bool {
     !is_path_limited(rate, limit) && rate <= times(limit, LOSS_LIMITED)
 }
 
-/// Whether a rate is so far below what losses allow that the path must be the limit.
+/// Whether a rate is so far below the rate that losses allow that the path must be the limit.
 fn is_path_limited(rate: Rate, limit: Rate) -> bool {
     rate.bits_per_sec() < limit.bits_per_sec() / PATH_LIMITED
 }
@@ -298,7 +298,7 @@ pub(crate) fn client_number(addr: IpAddr) -> u64 {
 /// Rates while losses limit a transport scatter from a half to three and a half times their mean. Both
 /// bounds were fitted: [`ClientView::rate_for`].
 pub(crate) const LOSS_LIMITED: u64 = 3;
-/// A path that delivers less than this part of what losses allow is the limit itself.
+/// A path that delivers less than this part of the rate that losses allow is the limit itself.
 const PATH_LIMITED: u64 = 2;
 
 /// See [`ClientView::loss_for`].

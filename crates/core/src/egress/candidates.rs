@@ -13,7 +13,7 @@ pub struct Candidates {
     pub egresses: EgressSet,
     /// Those that are used only while all others stall, and never explored.
     pub backup: EgressSet,
-    /// What its connection has of MPTCP.
+    /// Its connection's use of MPTCP.
     pub mptcp: Mptcp,
     /// The operator's policy for the client and the content class.
     pub mode: Mode,
@@ -161,7 +161,7 @@ impl FromIterator<Route> for Singles {
     }
 }
 
-/// What an operator's policy says (`docs/egress-api.md`).
+/// The mode of an operator's policy (`docs/egress-api.md`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {

@@ -48,7 +48,7 @@ impl Record {
         bytes.into()
     }
 
-    /// Reads what [`Record::encode`] wrote, without the carriers for which `keep` does not hold. Their egress routes
+    /// Reads the output of [`Record::encode`], without the carriers for which `keep` does not hold. Their egress routes
     /// get places in `names`; those for which there is none left are left out.
     pub(super) fn decode(
         bytes: &[u8],

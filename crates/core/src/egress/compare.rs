@@ -1,4 +1,4 @@
-//! Two routes compared by what a content class wants.
+//! Two routes compared by the qualities that a content class wants.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::choice::{Gain, Proof, QUANTILE_90};
 use crate::policy::PolicyConfig;
 use crate::stat::Stat;
 
-/// What one route gains over another.
+/// The gain of one route over another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RouteGain {
     /// The quantity that differs.

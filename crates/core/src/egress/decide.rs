@@ -16,7 +16,7 @@ pub(super) use why::Verdict;
 /// The route of a client's responses of one content class, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RouteDecision {
-    /// What responses are sent by.
+    /// The route of responses.
     pub route: Route,
     /// Why.
     pub reason: RouteReason,
@@ -109,7 +109,7 @@ struct Explorable {
     singles: Singles,
 }
 
-/// Of sessions, what explores.
+/// The shares of sessions that explore.
 #[derive(Clone, Copy)]
 struct Shares {
     several: f64,
@@ -229,14 +229,14 @@ impl Rules<'_> {
         only.then_some((route, reason))
     }
 
-    /// What the client gets in sessions that do not explore, and the best single route.
+    /// The client's route in sessions that do not explore, and the best single route.
     fn best(&self) -> (Steady, Steady) {
         let kept = self.view.kept(self.wants);
         let single = self.best_single(kept);
         (self.aggregated(single, kept).unwrap_or(single), single)
     }
 
-    /// What the client is kept on by a steady choice. A stall changes nothing: it passes.
+    /// The routes that the client is kept on after a steady choice. A stall changes nothing: it passes.
     fn keeps(&self, steady: Steady, single: Route) -> Option<Kept> {
         if matches!(steady.reason, RouteReason::Stalled { .. }) {
             return None;

@@ -24,7 +24,7 @@ use hikyaku_units::{Rate, duration};
 pub struct RoutesExplanation {
     /// The content class.
     pub class: String,
-    /// What it wants.
+    /// The quality that the class wants.
     pub wants: Criterion,
     /// It is the choice for responses of which most is sent later than in their first second.
     pub long: bool,
@@ -56,7 +56,7 @@ pub struct RouteSummary {
     /// Since the client last used it.
     #[serde(with = "duration::option")]
     pub age: Option<Duration>,
-    /// Expected goodput: in a response's first second, or for long ones in what follows.
+    /// Expected goodput: in a response's first second, or for long ones in the rest.
     pub goodput: Option<Rate>,
     /// Expected smoothed round-trip time.
     #[serde(with = "duration::option")]
@@ -70,7 +70,7 @@ pub struct RouteSummary {
     pub avoided_for: Option<Duration>,
     /// It is used only while the others stall.
     pub backup: bool,
-    /// A stable name of what speaks for or against it.
+    /// A stable name of the reason for or against it.
     pub verdict_code: String,
     /// The same for people.
     pub verdict: String,
@@ -141,7 +141,7 @@ fn routes(rules: &Rules<'_>, present: EgressSet) -> impl Iterator<Item = Route> 
         let is_told = singles.contains(route) || (present.contains(egress) && !is_plain);
         is_told.then_some(route)
     };
-    // What connections with MPTCP have shown is of interest for one without as well.
+    // Samples of connections with MPTCP are of interest for one without as well.
     let several = rules.quality(Route::Aggregated).samples(rules.wants) > 0.0;
     let several = several || candidates.aggregates();
     std::iter::once(Route::Plain)
@@ -150,7 +150,7 @@ fn routes(rules: &Rules<'_>, present: EgressSet) -> impl Iterator<Item = Route> 
 }
 
 impl KnownEgresses<'_> {
-    /// What speaks for or against a route: its code, and for people.
+    /// The reason for or against a route: its code, and a sentence for people.
     fn verdict(
         self,
         rules: &Rules<'_>,
@@ -208,7 +208,7 @@ impl KnownEgresses<'_> {
     }
 }
 
-/// What a route is compared by, for people; `None` where it is not known.
+/// The quality that a route is compared by, for people; `None` where it is not known.
 fn figure(quality: &RouteQuality, by: Measure, phase: Phase) -> Option<String> {
     match by {
         Measure::Goodput => Some(human::rate(quality.goodput(phase)?).to_string()),

@@ -13,7 +13,7 @@ use crate::stat::Stat;
 use hikyaku_units::human;
 use hikyaku_units::{Secs, duration};
 
-/// What clients of an AS have shown of their routes. Counts are faded to the present.
+/// The samples of an AS's clients about their routes. Counts are faded to the present.
 ///
 /// `Display` lays it out for a terminal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ impl NetworkSummary {
     ) -> Self {
         let mut carriers = record.carriers().to_vec();
         for stats in &mut carriers {
-            // Seen then, and what it counts is faded to now.
+            // Seen then, and its counts are faded to now.
             let at = stats.at;
             stats.fade_to(now, half_life);
             stats.at = at;

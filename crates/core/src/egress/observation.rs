@@ -1,11 +1,11 @@
-//! What the edge reports about a route.
+//! The edge's reports about a route.
 
 use std::time::Duration;
 
 use super::Phase;
 use hikyaku_units::Rate;
 
-/// What one response, or one busy period of a connection, has shown of its route.
+/// The measurement of a route by one response, or by one busy period of a connection.
 ///
 /// A long response may be reported in parts, of a second or more each. A part that was sent partly by
 /// another route says nothing of either.

@@ -30,7 +30,7 @@ impl Phase {
 /// The qualities that are wanted of a route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Wants {
-    /// What the content class wants.
+    /// The quality that the content class wants.
     pub criterion: Criterion,
     /// The phase that most of the response is sent in ([`RouteView::phase_of`](super::RouteView::phase_of)).
     pub phase: Phase,

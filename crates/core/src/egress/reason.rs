@@ -19,7 +19,7 @@ pub enum RouteReason {
     PinnedMissing,
     /// The operator's policy for these clients says so.
     Policy {
-        /// What it says.
+        /// The mode that it sets.
         mode: Mode,
     },
     /// The client is in the hold-back group.
@@ -33,23 +33,23 @@ pub enum RouteReason {
     },
     /// No other surely gains enough.
     NoGain {
-        /// The best other one, and what it gains.
+        /// The best other one.
         best: Route,
-        /// Over the chosen one.
+        /// Its gain over the chosen one.
         gain: RouteGain,
     },
     /// It surely gains enough.
     Better {
         /// The route that it is compared with.
         over: Route,
-        /// What it gains over that one.
+        /// Its gain over that one.
         gain: RouteGain,
     },
     /// It was chosen before, and the knowledge of it does not speak against it.
     Kept {
         /// The route that the client gets otherwise.
         over: Route,
-        /// What it gains over that one; `None` while too little is known of it.
+        /// Its gain over that one; `None` while too little is known of it.
         gain: Option<RouteGain>,
     },
     /// The route that would be taken has stalled.
@@ -61,7 +61,7 @@ pub enum RouteReason {
     },
     /// It gets this session to be known.
     Explore {
-        /// What the client gets otherwise.
+        /// The client's route otherwise.
         instead_of: Route,
     },
 }
@@ -73,7 +73,7 @@ impl RouteReason {
         self.kind().name()
     }
 
-    /// What it is counted as.
+    /// The code that it is counted by.
     #[must_use]
     pub const fn kind(&self) -> RouteReasonCode {
         match self {

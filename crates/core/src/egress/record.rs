@@ -119,7 +119,7 @@ impl CarrierStats {
         self.at = self.at.max(now);
     }
 
-    /// Counts what needs no comparison between carriers.
+    /// Counts the quantities that need no comparison between carriers.
     pub(super) fn count(&mut self, seen: &RouteObservation) {
         self.loss.add(seen.packets_sent, seen.packets_lost);
         self.stalls.stalled += seen.stalled.as_secs_f32();
@@ -172,7 +172,7 @@ impl CarrierStats {
     }
 }
 
-/// What a client is kept on by a criterion.
+/// The routes that a client is kept on by a criterion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Kept {
     /// The egress route that it is steered onto.
@@ -306,7 +306,7 @@ impl Record {
     }
 }
 
-/// What a client, a prefix or an AS knows of all carriers at one time.
+/// The knowledge of all carriers for a client, a prefix or an AS at one time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Snapshot(pub(super) [CarrierStats; Carrier::COUNT]);
 

@@ -1,4 +1,4 @@
-//! A map of bounded size, and what changed in it.
+//! A map of bounded size, and its changes.
 
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -21,10 +21,10 @@ pub(super) struct Store<K, V> {
     journal: Option<Journal<K>>,
 }
 
-/// What changed since it was last asked for.
+/// The changes since they were last asked for.
 #[derive(Debug)]
 struct Journal<K> {
-    /// Everything went before what follows.
+    /// Everything went before the following changes.
     cleared: bool,
     /// Keys that came, changed or went.
     keys: VecDeque<K>,

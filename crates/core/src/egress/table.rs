@@ -67,7 +67,7 @@ impl RouteChanges {
 /// has only met one, 270 for a prefix with three, 1.3 kB at most. The records that were not used for
 /// longest are evicted.
 ///
-/// What an AS knows spans all its prefixes, so keep one table, not shards: no operation takes much more
+/// The knowledge of an AS spans all its prefixes, so keep one table, not shards: no operation takes much more
 /// than a microsecond.
 #[derive(Debug)]
 pub struct RouteTable {
@@ -103,7 +103,7 @@ impl RouteTable {
         self.policy = policy;
     }
 
-    /// Takes what a response has shown of its carrier ([`Route::carrier`](super::Route::carrier)). `asn` is
+    /// Takes the measurement of a carrier by a response ([`Route::carrier`](super::Route::carrier)). `asn` is
     /// the client's AS, as far as it is known: the last of the AS path.
     pub fn learn(
         &mut self,

@@ -15,7 +15,7 @@ pub struct RouteView {
     kept: [Kept; Wants::KEPT],
 }
 
-/// What client, prefix and AS know at one time.
+/// The knowledge of client, prefix and AS at one time.
 pub(super) struct Levels {
     pub(super) own: Snapshot,
     pub(super) prefix: Option<Snapshot>,
@@ -237,7 +237,7 @@ pub(super) fn contrast(
         let apart = (sample - level).clamp(-MAX_APART, MAX_APART);
         stat.push_weighted(apart, weight, WIDER_SAMPLES);
         update(carrier, measured, stat);
-        // What it was compared with keeps its place, and is known as well.
+        // The carrier that it was compared with keeps its place, and is known as well.
         let compared = own.0.iter().filter(|stats| stats.carrier != carrier);
         let most = |a: &&CarrierStats, b: &&CarrierStats| {
             let [a, b] = [a, b].map(|stats| measured.of(stats).weight);
@@ -251,7 +251,7 @@ pub(super) fn contrast(
     }
 }
 
-/// Adds what `wider` knows of how carriers differ to what the client's `own` samples say.
+/// Adds the differences between carriers that `wider` knows to the client's `own` samples.
 fn fill_in(
     carriers: &mut [RouteQuality; Carrier::COUNT],
     own: &Snapshot,
@@ -267,10 +267,10 @@ fn fill_in(
         None => return,
     };
     for ((quality, own), wider) in carriers.iter_mut().zip(&own.0).zip(&wider.0) {
-        // What the level was mostly taken from learns nothing by it.
+        // A carrier that the level was mostly taken from learns nothing by it.
         if measured.of(own).weight <= total / 2.0 {
             let theirs = measured.of(wider);
-            // What it has contributed itself does not count twice.
+            // Its own contribution does not count twice.
             let others = (theirs.weight - measured.of(own).weight).max(0.0);
             let theirs = Stat {
                 mean: theirs.mean + level,

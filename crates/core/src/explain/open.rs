@@ -61,7 +61,7 @@ pub struct SubflowState {
     pub timeouts: u8,
 }
 
-/// What holds a floor under a congestion window.
+/// The state that holds a floor under a congestion window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FloorState {
     /// Bytes below which the window does not fall; `None` while no floor is in force.

@@ -130,7 +130,7 @@ impl Path {
     }
 }
 
-/// What a connection with a floor begins with, and what the path has carried.
+/// The first window of a connection with a floor, and the BDP that the path has carried.
 fn begin(known: SavedPath) -> String {
     let packets = known.initial_window();
     format!("{packets} packets of {}", human::size(known.bdp))

@@ -31,7 +31,7 @@ struct Client {
     /// Of the queue that stands.
     queue_ms: u64,
     loss: f32,
-    /// What one connection delivers.
+    /// The delivery rate of one connection.
     mbps: f64,
     megabytes: f32,
 }
@@ -70,7 +70,7 @@ impl Client {
     }
 }
 
-/// A documented constant: what several connections must gain (`docs/decisions.md`).
+/// A documented constant: the gain that several connections need (`docs/decisions.md`).
 const MIN_GAIN: f32 = 0.05;
 
 fn now() -> Timestamp {

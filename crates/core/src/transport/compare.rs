@@ -11,7 +11,7 @@ use crate::stat::Stat;
 use hikyaku_units::Rate;
 use hikyaku_units::arm::{ARMS, Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
 
-/// What a decision compares.
+/// The load times and choices that a decision compares.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compared {
     pub(super) corrected: Corrected,
@@ -207,7 +207,7 @@ impl Steady<'_> {
     }
 }
 
-/// Outcomes of the other version that count instead of what the model says of it: one that has hardly
+/// Outcomes of the other version that count instead of the model's prediction for it: one that has hardly
 /// faded.
 const TOLD: f32 = 0.75;
 /// Outcomes that can disappoint: one response may have been slow for any reason.

@@ -11,7 +11,7 @@ use hikyaku_units::human;
 /// The congestion control of one transport.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CongestionChoice {
-    /// What connections get.
+    /// The congestion control of connections.
     pub congestion: Congestion,
     /// Why.
     pub reason: CongestionReason,
@@ -50,12 +50,12 @@ pub enum CongestionReason {
     },
     /// It may be better and has hardly been seen: it gets this session.
     Trial {
-        /// What the client gets otherwise.
+        /// The client's congestion control otherwise.
         instead_of: Congestion,
     },
     /// It gets this session, to keep its outcomes known.
     Explore {
-        /// What the client gets otherwise.
+        /// The client's congestion control otherwise.
         instead_of: Congestion,
     },
 }
@@ -224,7 +224,7 @@ impl Rules<'_> {
         })
     }
 
-    /// Whether a congestion control is expected to gain what it needs.
+    /// Whether a congestion control is expected to gain as much as it needs.
     fn gains(&self, gain: Gain, congestion: Congestion) -> bool {
         let kept = Change::KeptCongestion(congestion);
         self.policy.needed(kept).is_met(gain, 1.0)

@@ -1,4 +1,4 @@
-//! Load times of arms, corrected by what their responses really took.
+//! Load times of arms, corrected by the times that their responses really took.
 
 use std::time::Duration;
 
@@ -115,7 +115,7 @@ impl Corrected {
                 continue;
             };
             let own = predicted.own() + excess;
-            // The share of what the factors leave unexplained that is the arm's, not its outcomes' noise.
+            // The arm's share of the error that the factors leave unexplained; the rest is its outcomes' noise.
             let trust = if outcome.weight > 0.0 {
                 own / (own + error_sq(predicted, outcome))
             } else {
@@ -140,7 +140,7 @@ impl Corrected {
         self.arms[arm.index()].is_some()
     }
 
-    /// What the arm is expected to take; `None` if it was not predicted.
+    /// The expected load time of the arm; `None` if it was not predicted.
     pub(super) fn load(&self, arm: Arm) -> Option<Load> {
         let arm = self.arms[arm.index()]?;
         Some(Load {
@@ -149,7 +149,7 @@ impl Corrected {
         })
     }
 
-    /// What `arm` gains over `other`; `None` unless both were predicted.
+    /// The gain of `arm` over `other`; `None` unless both were predicted.
     pub(super) fn gain(&self, arm: Arm, other: Arm) -> Option<Gain> {
         let [this, that] = [arm, other].map(|arm| self.arms[arm.index()]);
         let (this, that) = (this?, that?);
@@ -251,7 +251,7 @@ fn excess(told: impl Iterator<Item = (f32, f32)> + Clone) -> f32 {
 const COMMON_SD: f32 = 0.5;
 /// How far it is off by one arm alone, besides its own uncertainty.
 const MODEL_SD: f32 = 0.05;
-/// How much a client's outcomes scatter besides what the model says of a steady path: they differ in
+/// How much a client's outcomes scatter besides the model's prediction for a steady path: they differ in
 /// size, and paths are not steady.
 const CLIENT_SD: f32 = 0.1;
 

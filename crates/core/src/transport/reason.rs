@@ -133,7 +133,7 @@ impl Reason {
         self.kind().name()
     }
 
-    /// What it is counted as.
+    /// The code that it is counted by.
     #[must_use]
     pub const fn kind(&self) -> ReasonCode {
         match self {

@@ -78,7 +78,7 @@ pub fn decide(
     }
 }
 
-/// The arguments of [`decide`], and what they compare to.
+/// The arguments of [`decide`], and the results of their comparison.
 pub(super) struct Rules<'a> {
     view: &'a ClientView,
     pub(super) policy: &'a PolicyConfig,
@@ -237,8 +237,8 @@ impl Rules<'_> {
         self.view.udp_prefix.is_none() || self.view.advertised
     }
 
-    /// UDP is not probed for a client that would get HTTP/2 anyway. Throttling always is: what HTTP/3
-    /// did under it decides against HTTP/3, and would for ever.
+    /// UDP is not probed for a client that would get HTTP/2 anyway. Throttling always is: the outcomes of
+    /// HTTP/3 under it decide against HTTP/3, and would for ever.
     fn worth_probing(&self, failure: &Failure) -> bool {
         if failure.kind == FailureKind::Throttled {
             return true;
@@ -361,7 +361,7 @@ impl Rules<'_> {
 const POLICED_LOSS: f64 = 0.1;
 /// How many times TCP's loss it must be.
 const POLICED_RATIO: f64 = 3.0;
-/// Logarithm of 1.5: HTTP/3 keeps up if it takes at most this many times what the model says.
+/// Logarithm of 1.5: HTTP/3 keeps up if it takes at most this many times the model's prediction.
 const KEEPS_UP_LN: f32 = 0.405_465_1;
 /// Outcomes of both versions that leave nothing to guess.
 const ENOUGH_OUTCOMES: f32 = 2.0;

@@ -1,5 +1,5 @@
-//! A fifth domain in one file: the urgency of a client's images (RFC 9218 §4.1). It shows what another
-//! choice takes.
+//! A fifth domain in one file: the urgency of a client's images (RFC 9218 §4.1). It shows the effort
+//! of another choice.
 
 use crate::choice::{Change, Domain, Draw, Evidence, Explorer, Gain, Group, Pick, Session, choose};
 use crate::policy::PolicyConfig;

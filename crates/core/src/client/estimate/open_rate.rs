@@ -1,4 +1,4 @@
-//! What a path delivers where nothing but the path limits it.
+//! The delivery rate of a path where nothing but the path limits it.
 
 /// Natural logarithm of the delivery rate in bit/s that a transport has shown where neither losses nor
 /// the application limited it; 0 while unknown.

@@ -1,4 +1,4 @@
-//! What estimates learn, keep and forget.
+//! How estimates learn, keep and forget.
 
 mod records;
 mod throttling;

@@ -1,4 +1,4 @@
-//! What an observation teaches a client's estimate and those of its prefixes.
+//! The lesson of an observation for a client's estimate and those of its prefixes.
 
 use crate::client::estimate::{CLIENT, Estimate, PREFIX};
 use crate::client::sample::Observation;
@@ -14,7 +14,7 @@ pub(super) struct Lesson<'a> {
     pub(super) log_ratio: Option<f32>,
 }
 
-/// What an observation did to its client's own estimate.
+/// The effect of an observation on its client's own estimate.
 pub(super) struct Effect {
     before: UdpHealth,
     after: UdpHealth,

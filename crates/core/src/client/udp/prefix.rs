@@ -3,7 +3,7 @@
 use super::{Secs, Timestamp, UdpEvent, UdpHealth, UdpPolicy, UdpState};
 
 impl UdpHealth {
-    /// What the prefix knows when this is its only client's health: a failure is one verdict.
+    /// The prefix's health when this is its only client's: a failure is one verdict.
     pub(crate) fn as_prefix(&self) -> Self {
         let none = Self::default();
         match self.state {

@@ -18,7 +18,7 @@ pub(crate) struct Rates {
     pub(crate) best: Option<f32>,
 }
 
-/// What a client's rates say.
+/// The verdict of a client's rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RateVerdict {
     /// QUIC was just found to be throttled.
@@ -28,7 +28,7 @@ pub(crate) enum RateVerdict {
 }
 
 impl Rates {
-    /// What QUIC is held against: TCP, or what the path has shown before where TCP was not in use. If it
+    /// The reference for QUIC: TCP, or the path's earlier rate where TCP was not in use. If it
     /// is the path that became slower, TCP will show that once the client is back on it.
     fn reference(&self) -> Option<Stat> {
         if self.tcp.weight >= MIN_RATES {

@@ -6,7 +6,7 @@ use super::{RouteDecision, Rules};
 use crate::choice::Proof;
 use crate::egress::{Route, RouteGain, RouteReason, Singles};
 
-/// What speaks for or against a route, beside the decision.
+/// The reason for or against a route, beside the decision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::egress) enum Verdict {
     /// It is chosen.
@@ -39,7 +39,7 @@ pub(in crate::egress) enum Verdict {
     NotBetter {
         /// The route that it is compared with.
         than: Route,
-        /// What it gains over that one.
+        /// Its gain over that one.
         gain: RouteGain,
     },
     /// It is better, but nothing is chosen for that while another stalls.
@@ -83,7 +83,7 @@ impl Rules<'_> {
         }
     }
 
-    /// What speaks against a route that may be chosen as far as reason and mode go.
+    /// The reason against a route that may be chosen as far as reason and mode go.
     fn against(&self, route: Route, than: Route, stalling: bool) -> Verdict {
         if route == Route::Aggregated && !self.candidates.mptcp.is_used() {
             return Verdict::NoMptcp;

@@ -1,4 +1,4 @@
-//! Which route is chosen, and what it takes to change it.
+//! Which route is chosen, and the evidence that changes it.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a store keeps over restarts.
+//! The records that a store keeps over restarts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::egress::record::Record;
 use crate::egress::{EgressKey, MAX_EGRESSES, RouteView};
 use hikyaku_units::Timestamp;
 
-/// What a store does with changes: keys as text, as it keeps them.
+/// A store's use of changes: keys as text, as it keeps them.
 #[derive(Default)]
 struct Kept(BTreeMap<String, Box<[u8]>>);
 
@@ -93,7 +93,7 @@ fn routes() -> impl Iterator<Item = Route> {
     egresses.map(Route::Steered).chain(others)
 }
 
-/// Whether the client itself has used any route: only then is kept what it is kept to.
+/// Whether the client itself has used any route: only then is its kept choice stored.
 fn is_known(view: &RouteView) -> bool {
     routes().any(|route| view.quality(route, None).age.is_some())
 }

@@ -1,4 +1,4 @@
-//! What a client, its prefix and its AS know, and for how many of them.
+//! The knowledge of a client, its prefix and its AS, and for how many of them.
 
 use super::*;
 

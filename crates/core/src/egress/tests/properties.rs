@@ -1,4 +1,4 @@
-//! What holds whatever is seen.
+//! Properties that hold whatever is seen.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ prop_compose! {
     }
 }
 
-/// What happens to one of four clients in two prefixes.
+/// An event of one of four clients in two prefixes.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     Seen(u8, Route, Box<RouteObservation>),

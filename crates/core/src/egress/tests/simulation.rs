@@ -24,7 +24,7 @@ const BEST: EgressId = EgressId(0);
 const OTHER: EgressId = EgressId(1);
 const THIRD: EgressId = EgressId(2);
 
-/// An ISP's routes: goodput as a multiple of what the access line of a client gives.
+/// An ISP's routes: goodput as a multiple of the rate of a client's access line.
 struct Isp {
     name: &'static str,
     prefixes: u32,
@@ -62,7 +62,7 @@ impl Took {
     }
 }
 
-/// What a day was like.
+/// The figures of a day.
 #[derive(Debug, Default)]
 struct Day {
     /// Of responses by [`Phase`].

@@ -16,7 +16,7 @@ use hikyaku_units::arm::{Arm, Congestion, Version};
 use hikyaku_units::mix::{draw, mix};
 use hikyaku_units::{LossRate, Rate, Timestamp};
 
-/// What a network really does, which the server only sees through samples.
+/// The real behaviour of a network, which the server only sees through samples.
 #[derive(Clone, Copy)]
 struct Network {
     loss: f64,
@@ -103,7 +103,7 @@ impl World {
         decision
     }
 
-    /// What a browser makes of the decision: HTTP/3 where it is advertised and gets through.
+    /// A browser's answer to the decision: HTTP/3 where it is advertised and gets through.
     fn applied(&mut self, decision: &Decision, network: &Network) -> Version {
         if decision.version != Version::H3 {
             return Version::H2;
