@@ -23,7 +23,7 @@ type Border struct {
 	speaker borderSpeaker
 	// vrf are the peers with a VRF device.
 	vrf map[string]bool
-	// best has, in a dry run, what BGP prefers: a peer for each prefix.
+	// best has, in a dry run, BGP's preference: a peer for each prefix.
 	best map[netip.Prefix]string
 	// later has the loop do something when it has the time.
 	later func(func(context.Context))
@@ -35,7 +35,7 @@ type borderSpeaker interface {
 }
 
 // RunBorder runs the agent of a border router until ctx ends, then withdraws
-// everything and removes what it put into the kernel.
+// everything and removes its state from the kernel.
 func RunBorder(ctx context.Context, c *config.Border, opts Options) error {
 	b := &Border{config: c, vrf: make(map[string]bool), best: make(map[netip.Prefix]string)}
 	b.engine = newEngine(&c.Common, config.RoleBorder, opts, b)
@@ -47,7 +47,7 @@ func RunBorder(ctx context.Context, c *config.Border, opts Options) error {
 
 func (b *Border) addresses() []netip.Addr { return nil }
 
-// check finds out what the kernel can do, and whether the interfaces are there.
+// check finds out the kernel's features, and whether the interfaces are there.
 func (b *Border) check(h *host) error {
 	if !b.features.EndDT6 || !b.features.NexthopObjects {
 		return missing(b.features, "EndDT6", "NexthopObjects")

@@ -198,7 +198,7 @@ func TestUnsavedSettingsDoNotComeIntoForce(t *testing.T) {
 	}
 }
 
-// Who asked has got an error: what he asked for must not come with the next start.
+// The caller has got an error: the requested settings must not come with the next start.
 func TestSettingsNotTakenByTheLoopAreNotSaved(t *testing.T) {
 	e := startPart(t, &onePart{})
 	var saved []int

@@ -57,7 +57,7 @@ func note(e mptcp.Endpoint) notedEndpoint { return notedEndpoint{ID: e.ID, Addr:
 // ledgerFile is the name of the file in the state directory.
 const ledgerFile = "mptcp.json"
 
-// openLedger reads what a former run has noted in dir for the calling thread's network
+// openLedger reads the notes of a former run in dir for the calling thread's network
 // namespace.
 func openLedger(dir string) (*ledger, error) {
 	now, err := here()

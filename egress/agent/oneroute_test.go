@@ -112,7 +112,7 @@ func newCrossing(t *testing.T) *crossing {
 	return c
 }
 
-// settle has a peer announce something, and returns what the reflector receives from a place
+// settle has a peer announce something, and returns the reflector's entries from a place
 // on until then, without this.
 func (c *crossing) settle(n *neighbour, number, from int) []string {
 	c.t.Helper()
@@ -199,7 +199,7 @@ func segments(kind byte, ases ...uint32) []byte {
 func times(n int, list ...byte) []byte { return slices.Repeat(list, n) }
 
 // TestOneRouteChangesNothingElse has a peer say something odd of a prefix, and looks at
-// what the reflector receives: this prefix alone, and nothing of other peers.
+// the entries of the reflector. They may be of this prefix alone, and of no other peer.
 func TestOneRouteChangesNothingElse(t *testing.T) {
 	c := newCrossing(t)
 	one := prefix(7)

@@ -29,7 +29,7 @@ type Server struct {
 	verdicts verdicts
 }
 
-// RunServer runs the agent of a content server until ctx ends, then removes what it
+// RunServer runs the agent of a content server until ctx ends, then removes the state that it
 // put into the kernel.
 func RunServer(ctx context.Context, c *config.Server, opts Options) error {
 	s := &Server{config: c, subflows: noSubflows{}}
@@ -44,7 +44,7 @@ func (s *Server) addresses() (all []netip.Addr) {
 	return all
 }
 
-// check finds out what the kernel can do, and what room packets have.
+// check finds out the kernel's features, and the room of packets.
 func (s *Server) check(h *host) error {
 	if !s.features.Seg6 || !s.features.NexthopObjects {
 		return missing(s.features, "Seg6", "NexthopObjects")
@@ -259,7 +259,7 @@ func (s *Server) Routes(client netip.Addr) mptcp.Routes {
 	return found
 }
 
-// routes are those of all paths together: what several reflectors say is merged.
+// routes are those of all paths together: the routes of several reflectors are merged.
 func (s *Server) routes(api.Session) api.Routes {
 	var sum api.Routes
 	for _, name := range s.planner.Names() {

@@ -20,7 +20,7 @@ type Settings struct {
 // settingsFile is the name of the file in the state directory.
 const settingsFile = "settings.json"
 
-// LoadSettings reads what [Settings.Save] wrote into dir; none where nothing was
+// LoadSettings reads the settings that [Settings.Save] wrote into dir; none where nothing was
 // written. Drains is never nil.
 func LoadSettings(dir string) (Settings, error) {
 	settings := Settings{Drains: map[string]Drain{}}
@@ -70,7 +70,7 @@ func replaceFile(path string, text []byte, sync func(*os.File) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
-	// A fixed name: what a crash leaves is overwritten, not collected.
+	// A fixed name: a file that a crash leaves is overwritten, not collected.
 	temporary := path + ".new"
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
 	if err != nil {

@@ -26,7 +26,7 @@ type Socket struct {
 	Group string
 }
 
-// Listen opens the socket. What a crashed process left is replaced; where
+// Listen opens the socket. The socket of a crashed process is replaced; where
 // another process serves, the error says so. Nobody but the owner can connect
 // before mode and group are right. Closing the listener removes the socket.
 func (s Socket) Listen() (net.Listener, error) {

@@ -51,14 +51,14 @@ type Feature struct {
 	Effect string `json:"effect,omitempty"`
 }
 
-// PathState says what a path may be used for.
+// PathState limits the use of a path.
 type PathState string
 
 // The states of a path.
 const (
 	// Up: it may be used.
 	Up PathState = "up"
-	// Draining: what uses it may go on, nothing new shall begin.
+	// Draining: connections that use it may go on, none shall begin.
 	Draining PathState = "draining"
 	// Down: packets do not get through.
 	Down PathState = "down"
@@ -130,7 +130,7 @@ type Lookup struct {
 	Policies List[Verdict] `json:"policies"`
 }
 
-// Verdict is a policy that matches the clients of a [Lookup], and what it allows them.
+// Verdict is a policy that matches the clients of a [Lookup], and the paths that it allows them.
 type Verdict struct {
 	// Policy is its name.
 	Policy string `json:"policy"`
@@ -179,7 +179,7 @@ type Session struct {
 	Routes Routes `json:"routes"`
 	// Ends counts how often it has ended.
 	Ends Ends `json:"ends"`
-	// Faults of what the neighbour has sent.
+	// Faults of the neighbour's messages.
 	Faults Faults `json:"faults"`
 	// Withheld counts routes that are not announced to the neighbour.
 	Withheld Withheld `json:"withheld"`
@@ -262,8 +262,8 @@ type Policy struct {
 	Backup List[string] `json:"backup"`
 }
 
-// Connection is what the agent can't see of an MPTCP connection. It is forgotten when the
-// connection ends.
+// Connection has the properties of an MPTCP connection that the agent can't see.
+// It is forgotten when the connection ends.
 type Connection struct {
 	// Token of the connection (`mptcpi_token` of MPTCP_INFO); 0 where it is not
 	// known, then Local and Remote name it.

@@ -247,7 +247,7 @@ func (b *batch) steps() []Step {
 	return steps
 }
 
-// openSID opens the peer's SID, with what catches the rest behind it.
+// openSID opens the peer's SID, with the routes that catch the rest behind it.
 func (p *Planner) openSID(state *peer) Step {
 	if state.local.ID == 0 {
 		state.local, _ = p.pool.Acquire(p.local(state))
@@ -259,7 +259,7 @@ func (p *Planner) openSID(state *peer) Step {
 	}}}
 }
 
-// closeSID removes what a lost peer still had. Without the locator's own route the
+// closeSID removes the remaining state of a lost peer. Without the locator's own route the
 // SID stays a blackhole, or its packets would go wherever the main table says.
 func (p *Planner) closeSID(state *peer) Step {
 	change := kernel.Change{Remove: kernel.State{Routes: p.base(state)}}

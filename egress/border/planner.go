@@ -33,7 +33,7 @@ type Options struct {
 	ResolveInside func(nextHop netip.Addr) (Hop, error)
 }
 
-// Planner turns what BGP says into steps. It does no I/O besides Options.Resolve,
+// Planner turns BGP's events into steps. It does no I/O besides Options.Resolve,
 // and is not safe for concurrent use.
 type Planner struct {
 	config *config.Border
@@ -132,7 +132,7 @@ func (p *peer) stop() {
 	p.requeue(func(r *route) { r.want, r.stale = nil, false })
 }
 
-// Learned takes what a peer announced.
+// Learned takes the announcements of a peer.
 func (p *Planner) Learned(event speaker.Learned) {
 	state := p.peers[event.Peer]
 	if state == nil || !state.up {
@@ -223,7 +223,7 @@ func (p *Planner) ResolveAgain() {
 	}
 }
 
-// Withdrawn takes what a peer announces no more.
+// Withdrawn takes the prefixes that a peer announces no more.
 func (p *Planner) Withdrawn(event speaker.Withdrawn) {
 	state := p.peers[event.Peer]
 	if state == nil {
@@ -340,7 +340,7 @@ func (p *Planner) locatorRoute() kernel.Route {
 	return kernel.Route{Prefix: p.config.SRv6.Locator, Table: kernel.MainTable, Type: kernel.Blackhole}
 }
 
-// base are the routes that catch what the peer does not advertise. Without them a
+// base are the routes that catch the prefixes that the peer does not advertise. Without them a
 // lookup by VRF would go on to the main table.
 func (p *Planner) base(state *peer) []kernel.Route {
 	kind := dropTypes[p.config.Kernel.Drop]

@@ -44,12 +44,12 @@ func parse(t *testing.T, text string) *config.Border {
 	return file.Border
 }
 
-// world does what a planner says, and watches that its promise holds after each step.
+// world executes a planner's steps, and watches that its promise holds after each step.
 type world struct {
 	t       *testing.T
 	config  *config.Border
 	planner *border.Planner
-	// routes and nexthops are the kernel's; announced is what servers have.
+	// routes and nexthops are the kernel's; announced has the servers' routes.
 	routes    map[kernel.RouteKey]kernel.Route
 	nexthops  map[kernel.NexthopID]kernel.Nexthop
 	announced map[string]map[netip.Prefix]speaker.VPNRoute
@@ -214,7 +214,7 @@ func (w *world) open(name string) bool {
 	return ok && r.Nexthop != 0
 }
 
-// table returns the peer's table without what catches the rest.
+// table returns the peer's table without the routes that catch the rest.
 func (w *world) table(name string) map[netip.Prefix]kernel.Nexthop {
 	table := map[netip.Prefix]kernel.Nexthop{}
 	for _, r := range w.routes {

@@ -16,7 +16,7 @@ import (
 //go:embed flows.o
 var object []byte
 
-// Names of what the object holds.
+// Names of the parts of the object.
 const (
 	Program       = "count_flows"
 	DrainProgram  = "drain"

@@ -17,7 +17,7 @@ type Border struct {
 	Peers []Peer `toml:"peer"`
 }
 
-// Router is what the agent does besides SRv6, where no other BGP daemon is.
+// Router is the agent's work besides SRv6, where no other BGP daemon is.
 type Router struct {
 	// BestPaths makes the agent an ordinary border router, too. It selects best paths among
 	// its peers' and those that reflectors have of other borders. It puts them into the
@@ -71,7 +71,7 @@ type BorderKernel struct {
 	// RulePriority is the first of ten priorities for policy rules.
 	// Default 10000.
 	RulePriority uint32 `toml:"rule_priority"`
-	// Drop is what happens to packets whose peer is lost or does not advertise
+	// Drop is the fate of packets whose peer is lost or does not advertise
 	// their prefix. Default "blackhole".
 	Drop Drop `toml:"drop"`
 	// SetSysctls lets the agent set the sysctls that it needs; otherwise it says

@@ -54,7 +54,7 @@ type ServerKernel struct {
 	MarkBase uint32 `toml:"mark_base"`
 	// MarkMask are the bits of a mark that rules look at. Default 0xffffffff.
 	MarkMask uint32 `toml:"mark_mask"`
-	// Drop is what happens to packets from an EPE address whose path does not
+	// Drop is the fate of packets from an EPE address whose path does not
 	// reach the client. Default "unreachable".
 	Drop Drop `toml:"drop"`
 	// SetSysctls lets the agent set MPTCP's sysctls; otherwise it does not start

@@ -1,4 +1,4 @@
-// Package endpoint plans what a content server does: VPN routes of the borders go
+// Package endpoint plans the work of a content server: VPN routes of the borders go
 // in, and kernel changes come out as data.
 //
 // Each path has a table with the prefixes that its peer advertises. All point to one
@@ -8,7 +8,7 @@
 //
 // # Restarts
 //
-// A planner starts from what the kernel holds, so that traffic goes on. What
+// A planner starts from the kernel's state, so that traffic goes on. What
 // reflectors do not confirm until their End-of-RIB, or until the caller's patience
 // ends ([Planner.Expire]), goes.
 package endpoint

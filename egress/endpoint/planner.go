@@ -142,7 +142,7 @@ func (p *Planner) EndOfRIB(family speaker.Family) {
 	p.expire(func(prefix netip.Prefix) bool { return prefix.Addr().Is4() == (family == speaker.VPNv4) })
 }
 
-// Expire ends the patience with what a former run left.
+// Expire ends the patience with the state of a former run.
 func (p *Planner) Expire() { p.expire(func(netip.Prefix) bool { return true }) }
 
 func (p *Planner) expire(concerns func(netip.Prefix) bool) {
@@ -170,7 +170,7 @@ func (p *Planner) Block(name string, reason error) {
 }
 
 // SetDrain asks for nothing new over a path. The kernel's routes stay as they are,
-// for what uses the path already.
+// for connections that use the path already.
 func (p *Planner) SetDrain(name string, drain bool) error {
 	state := p.paths[name]
 	if state == nil {

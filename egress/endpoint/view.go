@@ -163,7 +163,7 @@ func preference(r Reach, best []Reach) int {
 	return 0
 }
 
-// defaultLocalPref is what routers take where none was set.
+// defaultLocalPref is the value that routers take where none was set.
 const defaultLocalPref = 100
 
 func localPref(a speaker.Attributes) uint32 {

@@ -13,7 +13,7 @@ import (
 	"hikyaku/egress/bpf"
 )
 
-// filterName marks our tc filter: by it a start finds what a crash left.
+// filterName marks our tc filter: by it a start finds the filter that a crash left.
 const filterName = "hikyaku-flows"
 
 // Our filter's place among those of others. Filters run in order of priority, ours last of

@@ -32,7 +32,7 @@ type Key struct {
 	SrcPort, DstPort uint16
 }
 
-// Counts is what a flow sent, or by how much it grew.
+// Counts is the traffic of a flow, or its growth.
 type Counts struct {
 	// Packets on the wire: a GSO super-packet counts as its segments.
 	Packets uint64
@@ -46,7 +46,7 @@ func (c Counts) Plus(d Counts) Counts {
 	return Counts{Packets: c.Packets + d.Packets, Bytes: c.Bytes + d.Bytes}
 }
 
-// Kind says what a record counts.
+// Kind is the kind of traffic that a record counts.
 type Kind uint8
 
 const (
@@ -96,7 +96,7 @@ type Sample struct {
 	// Elapsed since the read before; for the first read, since attachment.
 	Elapsed   time.Duration
 	Interface string
-	// Records holds what grew, in no particular order. Two records may have the
+	// Records holds the flows that grew, in no particular order. Two records may have the
 	// same key (see [Record]); sums over a key are exact.
 	Records []Record
 	// Flows is the number of places taken in the table, of Capacity.

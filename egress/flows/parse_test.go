@@ -38,7 +38,7 @@ func loaded(tb testing.TB, opts Options, linkHeader uint32) (*program, *table) {
 	return p, table
 }
 
-// offload is what the kernel knows of a GSO super-packet.
+// offload is the kernel's knowledge of a GSO super-packet.
 type offload struct{ size, segments uint32 }
 
 // send runs the program on a frame as if it were leaving.

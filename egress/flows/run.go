@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Reader is what [Run] reads from: a [Counter].
+// Reader is the source that [Run] reads from: a [Counter].
 type Reader interface {
 	Read(now time.Time, s *Sample) error
 	Detach() error
@@ -50,8 +50,8 @@ type loop struct {
 	failing bool // the last read failed; said once
 }
 
-// step reads once and writes what grew. A read that failed is written, too: it
-// holds what could be read, and the rest is in the next one.
+// step reads once and writes the flows that grew. A read that failed is written, too: it
+// holds the readable part, and the rest is in the next one.
 func (l *loop) step(now time.Time) {
 	err := l.reader.Read(now, &l.sample)
 	if err != nil && !l.failing {

@@ -32,7 +32,7 @@ type table struct {
 	nextAge  time.Time
 }
 
-// kernel is what the table needs of the program besides its memory.
+// kernel has the methods that the table needs of the program besides its memory.
 type kernel interface {
 	// drain has packets that still wait on some CPU added to their flows.
 	drain() error
@@ -67,9 +67,9 @@ func newTable(flows []bpf.Flow, marks []bpf.Marks, sids []bpf.SID, idle time.Dur
 	}
 }
 
-// read appends what grew to records.
+// read appends the flows that grew to records.
 func (t *table) read(now time.Time, records []Record) ([]Record, error) {
-	// What waits is read by the next call at the latest; the rest is sound.
+	// Waiting growth is read by the next call at the latest; the rest is sound.
 	drained := t.kernel.drain()
 	at := now.UnixNano()
 	ageing := !now.Before(t.nextAge)
@@ -213,7 +213,7 @@ func (t *table) giveBack(at int64, records []Record) ([]Record, error) {
 	return records, nil
 }
 
-// readSIDs appends what could not be counted by flow.
+// readSIDs appends the packets that could not be counted by flow.
 func (t *table) readSIDs(records []Record) []Record {
 	for i := range t.sids {
 		sid := &t.sids[i]

@@ -28,7 +28,7 @@ type Terminal struct {
 	shown   map[string]*window // the last ones that were
 }
 
-// window is what an interface sent in some time. Each has a time of its own: interfaces
+// window is the traffic of an interface in some time. Each has a time of its own: interfaces
 // are read one after the other.
 type window struct {
 	flows map[Key]Counts

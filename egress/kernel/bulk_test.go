@@ -94,7 +94,7 @@ func TestFullTableFigures(t *testing.T) {
 	wholeTable(t, f, tables, routes)
 }
 
-// wholeTable measures what concerns all routes at once.
+// wholeTable measures the operations that concern all routes at once.
 func wholeTable(t *testing.T, f figures, tables *Tables, routes []Route) {
 	ctx, hop := t.Context(), routes[0].Nexthop
 	f.time("repoint the table by its nexthop", func() error {

@@ -155,7 +155,7 @@ func (p *planner) rules(have, want []Rule) {
 			p.do(deleteRules, Delete, *h)
 		}
 	}
-	// What stops packets is there first and goes last. Both sorts are stable.
+	// A rule that stops packets is there first and goes last. Both sorts are stable.
 	slices.SortStableFunc(p.steps[addRules], func(a, b Op) int { return cmp.Compare(stops(b), stops(a)) })
 	slices.SortStableFunc(p.steps[deleteRules], func(a, b Op) int { return cmp.Compare(stops(a), stops(b)) })
 }

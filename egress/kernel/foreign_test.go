@@ -29,7 +29,7 @@ var foreignLines = []string{
 	"-4 addr add 192.0.2.9/24 dev anchor",
 }
 
-// everythingShown is what ip(8) shows of the whole namespace.
+// everythingShown is the output of ip(8) for the whole namespace.
 func everythingShown(ns *netnstest.NS) string {
 	var all strings.Builder
 	for _, line := range []string{

@@ -15,7 +15,7 @@ import (
 
 // Loss is state of ours that others have removed.
 type Loss struct {
-	// Removed is what the kernel has reported.
+	// Removed is the state whose removal the kernel has reported.
 	Removed State
 	// Overrun: it could not report all, since too much was removed at once.
 	Overrun bool

@@ -71,7 +71,7 @@ func TestOwnRemovalsAreNoLoss(t *testing.T) {
 	expectTables(t, "with the rule again", tables, everything())
 }
 
-// What hangs on a device that is down cannot be put back, and is when it comes up.
+// State on a device that is down cannot be put back, and is when the device comes up.
 func TestStateOfALostDeviceIsLeftToReset(t *testing.T) {
 	ns, tables := loadTables(t, "downloss")
 	put(t, tables, everything())

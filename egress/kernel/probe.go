@@ -16,7 +16,7 @@ import (
 	"hikyaku/egress/kernel/internal/rtnl"
 )
 
-// Features says what this kernel can do, found by trying it.
+// Features lists the abilities of this kernel, found by trying them.
 type Features struct {
 	// Missing explains each feature below that is false.
 	Missing []Missing
@@ -44,9 +44,9 @@ type Features struct {
 type Missing struct {
 	// Feature is the name of the field in [Features].
 	Feature string
-	// Cause is what the kernel answered.
+	// Cause is the kernel's answer.
 	Cause error
-	// Consequence says what does not work and what still does.
+	// Consequence names the features that do not work and those that still do.
 	Consequence string
 }
 
@@ -108,7 +108,7 @@ func probeHere(ctx context.Context, isolated bool) (Features, error) {
 	return p.features, nil
 }
 
-// trial is one feature, where its answer goes, and what it means if it is missing.
+// trial is one feature, where its answer goes, and the consequence if it is missing.
 type trial struct {
 	feature     string
 	found       *bool

@@ -11,7 +11,7 @@ import (
 	"hikyaku/egress/kernel/internal/rtnl"
 )
 
-// Read returns what carries our protocol number, and the tunnel source. Everything is
+// Read returns the objects with our protocol number, and the tunnel source. Everything is
 // sorted and in the form that Diff compares.
 func (a *Applier) Read(ctx context.Context) (State, error) {
 	devices, err := a.links()

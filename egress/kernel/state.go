@@ -38,8 +38,8 @@ func (f Family) String() string {
 	return "IPv6"
 }
 
-// State is what the kernel holds of ours, or should hold. The order of the slices
-// does not matter; what [Applier.Read] returns is sorted.
+// State is our part of the kernel's state, as it is or should be. The order of the slices
+// does not matter; the result of [Applier.Read] is sorted.
 type State struct {
 	Addresses []Address
 	Rules     []Rule
@@ -66,7 +66,7 @@ type Address struct {
 	NoDAD bool
 }
 
-// RouteType says what becomes of a packet that matches a route.
+// RouteType is the fate of a packet that matches a route.
 type RouteType uint8
 
 // The types of a route.
@@ -123,7 +123,7 @@ func (r Route) dropped() Route {
 	return Route{Prefix: r.Prefix, Table: r.Table, Metric: r.Metric, Type: Blackhole}
 }
 
-// RuleAction says what becomes of a packet that matches a rule.
+// RuleAction is the fate of a packet that matches a rule.
 type RuleAction uint8
 
 // The actions of a rule.

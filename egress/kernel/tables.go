@@ -204,7 +204,7 @@ func (t *Tables) named(ctx context.Context, change Change) (State, error) {
 
 func (t *Tables) execute(ctx context.Context, ops []Op) error {
 	err := t.applier.apply(ctx, t.applier.writing, ops, func(ops []Op, send sender) ([]Failure, error) {
-		// So that the second message of Drop comes behind what did not know of it.
+		// So that the second message of Drop comes behind changes that did not know of it.
 		t.sending.Lock()
 		defer t.sending.Unlock()
 		ops = t.withoutShut(ops)

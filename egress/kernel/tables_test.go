@@ -198,7 +198,7 @@ func TestAShutRouteStaysShut(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name string
-		// do is what the planner does, around the loss.
+		// do has the planner's steps, around the loss.
 		do func(t *testing.T, tables *Tables, shut func())
 	}{
 		{"a state from before the loss", func(t *testing.T, tables *Tables, shut func()) {

@@ -145,7 +145,7 @@ func (c *Connection) hasSubflow(addr netip.Addr) bool {
 	return slices.ContainsFunc(c.Subflows, func(s Subflow) bool { return s.Local.Addr().Unmap() == addr })
 }
 
-// done notes what a successful command did. A destroyed subflow is removed
+// done notes the effect of a successful command. A destroyed subflow is removed
 // here, not at its SUB_CLOSED, so that a plan made in between does not name it.
 func (c *Connection) done(cmd Command) {
 	switch cmd.Kind {

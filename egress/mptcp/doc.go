@@ -11,7 +11,7 @@
 // manager only while somebody listens to its events. If the Manager dies,
 // existing subflows go on, announced addresses stay valid but cannot be joined,
 // and new connections use their initial subflow alone. That is the safe side: a
-// client then has what plain TCP would have given it.
+// client then has the service that plain TCP would have given it.
 //
 // A server must listen on the wildcard address: a client joins an announced
 // address at the port of its initial subflow.

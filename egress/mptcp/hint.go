@@ -42,7 +42,7 @@ func (h *hints[K]) take(key K, now time.Time) (Hint, bool) {
 	return last.hint, ok && now.Before(last.until)
 }
 
-// SetHint sets what holds for a connection from now on. It also holds for one that is not
+// SetHint sets the hint that holds for a connection from now on. It also holds for one that is not
 // known yet and appears within ten seconds, unless thousands of other hints come before.
 func (m *Manager) SetHint(token Token, hint Hint) {
 	m.mu.Lock()

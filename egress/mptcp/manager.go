@@ -15,7 +15,7 @@ import (
 // ErrUnknownConnection: no MPTCP connection with that token is known.
 var ErrUnknownConnection = errors.New("no such MPTCP connection")
 
-// Config is what a Manager starts with.
+// Config has the settings that a Manager starts with.
 type Config struct {
 	// Policy decides; nil makes every connection plain.
 	Policy *Policy

@@ -7,7 +7,7 @@ import (
 )
 
 // How often and how soon something is tried again. Doubling from 1 s, five
-// attempts take half a minute; what fails for longer is settled by the next
+// attempts take half a minute; a longer failure is settled by the next
 // change of policy, paths or subflows.
 const (
 	retryFirst    = time.Second

@@ -70,7 +70,7 @@ func (m *Manager) settle(c *Connection, now time.Time) {
 	m.noteDue(c)
 }
 
-// logFailure logs one failure in a second: what fails for one connection may fail for
+// logFailure logs one failure in a second: a command that fails for one connection may fail for
 // thousands.
 func (m *Manager) logFailure(cmd Command, c *Connection, err error, now time.Time) {
 	if now.Sub(m.failureLogged) < time.Second {

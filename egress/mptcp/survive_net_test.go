@@ -51,7 +51,7 @@ func TestManagerSurvivesItsRestart(t *testing.T) {
 	}
 }
 
-// find returns what a Manager knows of a stream, whose events may be on the way.
+// find returns a Manager's knowledge of a stream, whose events may be on the way.
 func find(t *testing.T, m *Manager, s *stream) Connection {
 	t.Helper()
 	var found Connection

@@ -79,7 +79,7 @@ type Connection struct {
 	renewals  map[netip.Addr]*retryState
 }
 
-// Hint is what the server program knows of a connection, and the kernel does not.
+// Hint is the server program's knowledge of a connection that the kernel does not have.
 type Hint struct {
 	// Class is that of its content, or "".
 	Class string
@@ -103,7 +103,7 @@ type PathState uint8
 const (
 	// PathUp: announce it and use it.
 	PathUp PathState = iota
-	// PathDraining: announce it no more; what uses it becomes backup.
+	// PathDraining: announce it no more; subflows that use it become backup.
 	PathDraining
 	// PathDown: take the announcement back and destroy its subflows.
 	PathDown
@@ -134,7 +134,7 @@ type Path struct {
 	Backup bool
 }
 
-// Routes is what BGP knows of a client.
+// Routes is BGP's knowledge of a client.
 type Routes struct {
 	// Best is the path which plain packets to the client take, or "" when that
 	// is none of the paths. Its EPE address would only double the initial

@@ -19,7 +19,7 @@ import (
 	"hikyaku/egress/speaker/session"
 )
 
-// Config is what a speaker needs to start. AS and RouterID must be set.
+// Config has the settings that a speaker needs to start. AS and RouterID must be set.
 type Config struct {
 	// AS is the operator's own AS number.
 	AS uint32

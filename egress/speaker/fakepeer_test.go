@@ -46,7 +46,7 @@ func dialPeer(t testing.TB, local netip.Addr, speaker netip.AddrPort, as uint32,
 	return dialObserver(t, local, speaker, as, nil, families...)
 }
 
-// dialObserver is dialPeer for a peer that hands on what it receives.
+// dialObserver is dialPeer for a peer that hands on received messages.
 func dialObserver(t testing.TB, local netip.Addr, speaker netip.AddrPort, as uint32, observe func(*bgp.BGPUpdate), families ...bgp.Family) *fakePeer {
 	t.Helper()
 	p := dialSilent(t, local, speaker, as, nil, families...)

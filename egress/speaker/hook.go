@@ -41,7 +41,7 @@ const (
 	reasonKey        = "Reason"
 )
 
-// Enabled lets what the hook listens for through to Handle whatever the operator wants
+// Enabled lets lines that the hook listens for through to Handle whatever the operator wants
 // to read.
 func (h downHook) Enabled(ctx context.Context, level slog.Level) bool {
 	return level == slog.LevelInfo || level == slog.LevelWarn || h.next.Enabled(ctx, level)

@@ -72,7 +72,7 @@ func ready(client *testSpeaker, peer string, family Family) {
 	skipTo(client, func(e EndOfRIB) bool { return e.Peer == peer && e.Family == family })
 }
 
-// bridge does what a border's planner does, without a kernel.
+// bridge does the work of a border's planner, without a kernel.
 func bridge(t *testing.T, border *testSpeaker, id srv6.Identity, route VPNRoute) {
 	for e := range border.Events() {
 		var err error

@@ -50,7 +50,7 @@ func TestWithdrawalOvertakesUnreadRoutesOfASlowReflector(t *testing.T) {
 			before = len(left)
 		}
 	}
-	// Only what the buffers held comes first.
+	// Only the contents of the buffers come first.
 	if sent := routes - waiting; !withdrawn || before == 0 || before > sent {
 		t.Errorf("the withdrawal (%t) came after %d announcements, of which %d had been sent", withdrawn, before, sent)
 	}

@@ -141,7 +141,7 @@ func TestClosingIsNoLossOfPeers(t *testing.T) {
 	}
 }
 
-// stateReport is what GoBGP's watcher says of a session.
+// stateReport is the report of GoBGP's watcher on a session.
 func stateReport(address netip.Addr, state bgp.FSMState) report {
 	return report{peer: &apiutil.WatchEventMessage_PeerEvent{
 		Type: apiutil.PEER_EVENT_STATE,

@@ -68,7 +68,7 @@ func (s *Speaker) stopSession(name string) {
 	<-opened.done
 }
 
-// sessionHandler passes on what happens on one session.
+// sessionHandler passes on the events of one session.
 type sessionHandler struct {
 	speaker  *Speaker
 	neighbor Neighbor

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Identity is what names one egress peer to the rest of the AS. All four come
+// Identity names one egress peer to the rest of the AS. All four come
 // from one number, so that an operator sees which belong together.
 type Identity struct {
 	// Peer is the key it was allocated for.

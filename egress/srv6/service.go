@@ -49,7 +49,7 @@ type Structure struct {
 type Service struct {
 	// SID is the whole address, no part of it in the label.
 	SID netip.Addr
-	// Behavior is what the endpoint says it does. Do not decide on it: FRR 8.4 as
+	// Behavior is the behaviour that the endpoint announces. Do not decide on it: FRR 8.4 as
 	// a route reflector rewrites the code.
 	Behavior Behavior
 	// Structure is the SID's division, zero when it was not announced.

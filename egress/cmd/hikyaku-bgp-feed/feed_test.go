@@ -52,7 +52,7 @@ func TestWrongCommands(t *testing.T) {
 	}
 }
 
-// border is a neighbour that counts what it receives.
+// border is a neighbour that counts the routes that it receives.
 type border struct {
 	t    *testing.T
 	conn net.Conn

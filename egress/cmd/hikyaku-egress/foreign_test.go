@@ -8,7 +8,7 @@ import (
 	"hikyaku/egress/netnstest"
 )
 
-// ours is what both agents have put into the kernel, line by line in no order.
+// ours is both agents' state in the kernel, line by line in no order.
 func (l *lab) ours() string {
 	var all []string
 	for _, ns := range []*netnstest.NS{l.server, l.border} {

@@ -93,7 +93,7 @@ func report(err error, command string, errs io.Writer) int {
 	return exitFailure
 }
 
-// hintFor says what to do about an error.
+// hintFor names the remedy for an error.
 func hintFor(err error) string {
 	var problems *config.Errors
 	var dial *net.OpError

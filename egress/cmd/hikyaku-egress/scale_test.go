@@ -66,7 +66,7 @@ func (l *lab) within(patience time.Duration, what string, cond func() bool) {
 	}
 }
 
-// memory is what a process has needed at most.
+// memory is the most memory that a process has needed.
 func (p *process) memory() string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
@@ -112,7 +112,7 @@ func (l *lab) stream(from string) *atomic.Int64 {
 		}
 	}()
 	go func() {
-		// Refusals are what the test is about; only a closed socket ends it.
+		// Refusals are the subject of the test; only a closed socket ends it.
 		for tick := time.NewTicker(time.Millisecond); ; <-tick.C {
 			if _, err := sender.Write([]byte("x")); err != nil && strings.Contains(err.Error(), "closed") {
 				return

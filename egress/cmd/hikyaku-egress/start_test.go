@@ -96,7 +96,7 @@ func (l *lab) allowNobody() {
 	}
 }
 
-// refused starts an agent that must fail, and returns what it says.
+// refused starts an agent that must fail, and returns its messages.
 func (l *lab) refused(ns *netnstest.NS, role, file string, more ...string) string {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), netnstest.Deadline)
@@ -180,7 +180,7 @@ func TestFailedStart(t *testing.T) {
 	}
 }
 
-// TestFailedStartAfterCrash lets a start fail while packets use what a former run left.
+// TestFailedStartAfterCrash lets a start fail while packets use the state of a former run.
 func TestFailedStartAfterCrash(t *testing.T) {
 	l := running(t)
 	l.serverAgent.kill()

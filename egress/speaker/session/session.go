@@ -22,14 +22,14 @@ import (
 	"hikyaku/egress/speaker/wire"
 )
 
-// Handler is notified of what happens on a session, one call at a time and in order. Ended
+// Handler is notified of the events of a session, one call at a time and in order. Ended
 // alone may come while another call waits; of the calls that follow it in that session
 // there is one at most, of Update.
 type Handler interface {
 	// Established is called when the session is up. It waits until that is handed over,
 	// and returns false when ctx ended before.
 	Established(ctx context.Context, terms wire.Terms) bool
-	// Update takes what one or more UPDATEs say. It may wait until ctx ends.
+	// Update takes the contents of one or more UPDATEs. It may wait until ctx ends.
 	Update(ctx context.Context, u *wire.Update)
 	// Failed is called when an attempt to open a session has failed for another reason
 	// than the attempt before.
@@ -54,7 +54,7 @@ type Outbox interface {
 	Next() (messages []byte, ok bool)
 }
 
-// Config is what a session needs.
+// Config has the settings that a session needs.
 type Config struct {
 	// AS and RouterID are our own.
 	AS       uint32
@@ -160,7 +160,7 @@ func (s *Session) established(ctx context.Context, conn *net.TCPConn, r *bufio.R
 	if s.reflects() {
 		s.gathered = wire.NewGatherer(wire.FromReflector)
 	}
-	// What fails beside reading ends that, too.
+	// A failure beside reading ends that, too.
 	reading, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	s.config.Outbox.Begin(terms, func(waiting int) {

@@ -100,7 +100,7 @@ func (a *Announcer) Restarting() bool {
 }
 
 // AnnouncedAll says that all routes of the earlier run have been announced again:
-// reflectors drop what they kept of our former routes (RFC 4724 §4.1).
+// reflectors drop our former routes that they kept (RFC 4724 §4.1).
 func (a *Announcer) AnnouncedAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -232,7 +232,7 @@ func cutRoutes(list *[]outItem, n int) (srv6.RouteDistinguisher, []routeKey) {
 	return rd, routes
 }
 
-// dropFirst drops the first item, and what it refers to.
+// dropFirst drops the first item, and the entries that it refers to.
 func dropFirst(list []outItem) []outItem {
 	list[0] = outItem{}
 	return list[1:]

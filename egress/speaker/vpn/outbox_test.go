@@ -139,7 +139,7 @@ func TestFlappingRoutesTakeNoRoom(t *testing.T) {
 	}
 }
 
-// A reflector that reads now and then has in the end what the table has, whatever
+// A reflector that reads now and then has in the end the routes of the table, whatever
 // happened between.
 func TestReflectorEndsUpWithTheTable(t *testing.T) {
 	for seed := range uint64(200) {

@@ -24,7 +24,7 @@ type Reflector struct {
 	full         func(waiting int)
 }
 
-// ReflectorConfig is what a [Reflector] needs.
+// ReflectorConfig has the settings that a [Reflector] needs.
 type ReflectorConfig struct {
 	// Restarting: the reflector is to keep our former routes during a restart.
 	Restarting bool

@@ -123,7 +123,7 @@ func TestCompactPrefix(t *testing.T) {
 	}
 }
 
-// FuzzRouteKey compares prefixes with what their keys come back as.
+// FuzzRouteKey compares prefixes with those that their keys give back.
 func FuzzRouteKey(f *testing.F) {
 	f.Add([]byte{192, 0, 2, 0}, 24)
 	f.Add(netip.MustParseAddr("::ffff:192.0.2.0").AsSlice(), 120)

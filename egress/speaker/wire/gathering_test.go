@@ -142,7 +142,7 @@ func FuzzGathering(f *testing.F) {
 	})
 }
 
-// said is what an update says of each route, in order.
+// said is an update's statement about each route, in order.
 func said(u *Update) (list []string) {
 	if u == nil {
 		return nil

@@ -18,7 +18,7 @@ type Fault struct {
 	Withdraws bool
 }
 
-// attributeRule is the length of an attribute, and what happens to one of another length.
+// attributeRule is the length of an attribute, and the fate of one of another length.
 type attributeRule struct {
 	// size is the length in bytes; with repeats any multiple of it but 0 is right.
 	size    int

@@ -25,7 +25,7 @@ const (
 	rdLength    = 8
 	// extended are the flags of an optional attribute with two bytes of length.
 	extended = byte(bgp.BGP_ATTR_FLAG_OPTIONAL | bgp.BGP_ATTR_FLAG_EXTENDED_LENGTH)
-	// defaultLocalPref is what routes without LOCAL_PREF get: within an AS the
+	// defaultLocalPref is the preference of routes without LOCAL_PREF: within an AS the
 	// attribute must be there (RFC 4271 §5.1.5).
 	defaultLocalPref = 100
 	// ImplicitNull is the label of a VPN route whose SID is not transposed; RFC 9252 §4

@@ -85,7 +85,7 @@ func (b *Batch) Raw(value []byte) {
 	b.pad()
 }
 
-// Nested appends an attribute that holds what fill appends.
+// Nested appends an attribute that holds the output of fill.
 func (b *Batch) Nested(kind uint16, fill func()) {
 	start := len(b.buf)
 	b.attribute(kind|unix.NLA_F_NESTED, 0)

@@ -107,7 +107,7 @@ func (c *Conn) Close() error {
 	return os.NewSyscallError("close", unix.Close(c.fd))
 }
 
-// Do sends the batch and returns what the kernel refused, in order. The kernel tries
+// Do sends the batch and returns the kernel's refusals, in order. The kernel tries
 // every message. An error means that an answer is missing: which messages were done
 // is then unknown.
 func (c *Conn) Do(b *Batch) ([]Refusal, error) {
