@@ -64,7 +64,7 @@ const (
 	Down PathState = "down"
 )
 
-// Path is a way out of the AS. A border has one for each of its egress peers, a
+// Path is an egress route. A border has one for each of its egress peers, a
 // server those of its configuration.
 type Path struct {
 	Name string `json:"name"`

@@ -104,7 +104,7 @@ type Limits struct {
 	Connections uint32 `toml:"connections"`
 }
 
-// Path is a way out of the AS: one egress peer of one border router.
+// Path is an egress route: one egress peer of one border router.
 type Path struct {
 	// Name is for people, logs, the API and the edge server's
 	// `policy.path`. Needed.

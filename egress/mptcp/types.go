@@ -122,7 +122,7 @@ func (s PathState) String() string {
 	return fmt.Sprintf("state(%d)", uint8(s))
 }
 
-// Path is a way out of the AS with its own local addresses (EPE addresses).
+// Path is an egress route with its own local addresses (EPE addresses).
 type Path struct {
 	Name string
 	// Addresses has at most one for each address family. Replies from them

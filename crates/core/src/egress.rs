@@ -82,8 +82,8 @@ pub enum Route {
 }
 
 impl Route {
-    /// The carrier of packets that are sent so, where plain ones take the egress route `plain_is`, as far as that is
-    /// known.
+    /// The carrier of packets by this route, where plain ones take the egress route `plain_is`, as far
+    /// as that is known.
     #[must_use]
     pub const fn carrier(self, plain_is: Option<EgressId>) -> Carrier {
         match (self, plain_is) {

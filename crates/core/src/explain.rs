@@ -104,7 +104,7 @@ pub struct CongestionSummary {
 pub struct ArmLoad {
     /// The arm.
     pub arm: Arm,
-    /// For a typical response of the client, corrected by outcomes.
+    /// The load time of a typical response of the client, corrected by outcomes.
     pub load: Load,
 }
 
@@ -144,9 +144,9 @@ pub struct Level {
     /// Smoothed round-trip time.
     #[serde(with = "duration::option")]
     pub srtt: Option<Duration>,
-    /// Over TCP.
+    /// The level over TCP.
     pub tcp: TransportLevel,
-    /// Over QUIC.
+    /// The level over QUIC.
     pub quic: TransportLevel,
     /// Typical response.
     pub size: Option<ByteSize>,

@@ -66,7 +66,7 @@ pub enum Why {
     Faster {
         /// Load time over one connection.
         one: Duration,
-        /// Over all, the opening of the further ones included.
+        /// Load time over all connections, the opening of the further ones included.
         several: Duration,
         /// Lower bound of the gain, as a share of the load time.
         gain: f32,

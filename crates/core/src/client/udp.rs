@@ -23,7 +23,7 @@ pub struct UdpHealth {
     pub(crate) unanswered: u8,
     /// Probes in a row that failed.
     pub(crate) failed_probes: u8,
-    /// Of a prefix: clients found throttled since one was found not to be.
+    /// For a prefix, the number of clients found throttled since one was found not to be.
     pub(crate) throttled_clients: u8,
     /// When HTTP/3 was last advertised with no answer so far; 0 when it was answered or given up.
     pub(crate) offered: Secs,
@@ -104,7 +104,7 @@ pub struct Failure {
 pub enum FailureKind {
     /// QUIC never came.
     NeverCame {
-        /// In so many advertised sessions.
+        /// The number of advertised sessions without an answer.
         sessions: u8,
     },
     /// QUIC broke.

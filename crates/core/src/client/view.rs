@@ -18,9 +18,9 @@ use hikyaku_units::{ByteSize, LossRate, Rate, Secs, Timestamp};
 pub struct Knowledge {
     /// The client.
     pub addr: IpAddr,
-    /// Of the address itself.
+    /// The estimate of the address itself.
     pub own: Option<Estimate>,
-    /// Of its prefixes, nearest first, where clients other than this one were seen.
+    /// The estimates of its prefixes, nearest first, where clients other than this one were seen.
     pub prefixes: [Option<(Prefix, Estimate)>; 2],
 }
 
@@ -59,7 +59,7 @@ pub struct ClientView {
     pub congestion: ByTransport<Option<Congestion>>,
     /// Log-ratios of real to predicted load time by [`Arm::index`].
     pub(crate) outcome: [Stat; ARMS],
-    /// Those of the client alone.
+    /// Log-ratios of the client alone, by [`Arm::index`].
     pub(crate) own_outcome: [Stat; ARMS],
 }
 
@@ -283,7 +283,7 @@ fn times(rate: Rate, factor: u64) -> Rate {
     Rate::from_bits_per_sec(rate.bits_per_sec().saturating_mul(factor))
 }
 
-/// The same number for a client on every machine and after every restart.
+/// The number of a client, equal on every machine and after every restart.
 pub(crate) fn client_number(addr: IpAddr) -> u64 {
     match Key::address(addr) {
         Key::Address(IpAddr::V4(addr)) => mix(addr.to_bits().into()),
@@ -301,7 +301,7 @@ pub(crate) const LOSS_LIMITED: u64 = 3;
 /// A path that delivers less than this part of the rate that losses allow is the limit itself.
 const PATH_LIMITED: u64 = 2;
 
-/// See [`ClientView::loss_for`].
+/// The loss where no packet was counted ([`ClientView::loss_for`]).
 const UNKNOWN_LOSS: LossBounds = LossBounds {
     mean: LossRate::ZERO,
     low: LossRate::ZERO,

@@ -11,7 +11,7 @@ pub struct Candidates {
     pub plain_is: Option<EgressId>,
     /// The egress routes that are up and reach the client. Draining ones are not among them.
     pub egresses: EgressSet,
-    /// Those that are used only while all others stall, and never explored.
+    /// The egress routes that are used only while all others stall, and never explored.
     pub backup: EgressSet,
     /// Its connection's use of MPTCP.
     pub mptcp: Mptcp,
@@ -90,7 +90,7 @@ pub enum Mptcp {
     Refused,
     /// It may have several egress routes.
     Taken,
-    /// The same, to explore several egress routes.
+    /// It may have several egress routes, to explore them.
     Drawn,
 }
 

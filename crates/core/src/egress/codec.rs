@@ -116,7 +116,7 @@ impl CarrierStats {
         }
     }
 
-    /// Of no carrier yet.
+    /// Reads a carrier's record, without its carrier yet.
     fn read(from: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             strikes: from.u8(),

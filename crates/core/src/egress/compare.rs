@@ -117,7 +117,7 @@ impl Difference {
         }
     }
 
-    /// The same, known less surely by a standard deviation.
+    /// This difference, known less surely by a standard deviation.
     fn blurred(self, sd: f32) -> Self {
         Self {
             error: self.error.hypot(sd),
@@ -230,7 +230,7 @@ const PHASE_SD: f32 = 0.3;
 /// How much more several egress routes gain over one later than at first, somewhat less than there
 /// (mean 0.4). Subflows join after the first one, and each opens its own window.
 const SEVERAL_LATER: f32 = 0.3;
-/// The standard deviation of that.
+/// The standard deviation of [`SEVERAL_LATER`].
 const SEVERAL_SD: f32 = 0.2;
 /// The standard deviation of smoothed RTTs between phases, in logarithms.
 const RTT_SD: f32 = 0.2;

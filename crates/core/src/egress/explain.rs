@@ -72,18 +72,18 @@ pub struct RouteSummary {
     pub backup: bool,
     /// A stable name of the reason for or against it.
     pub verdict_code: String,
-    /// The same for people.
+    /// The reason for or against it, for people.
     pub verdict: String,
 }
 
 /// The agent's egress routes, as far as an explanation shows them.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownEgresses<'a> {
-    /// Their names.
+    /// The names of the egress routes.
     pub names: &'a EgressNames,
-    /// Those that the agent has.
+    /// The egress routes that the agent has.
     pub present: EgressSet,
-    /// Those of them that can be used, for clients that they reach.
+    /// The present egress routes that can be used, for clients that they reach.
     pub up: EgressSet,
 }
 

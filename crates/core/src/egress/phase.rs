@@ -52,7 +52,7 @@ impl Wants {
 }
 
 impl From<Criterion> for Wants {
-    /// Of a response that is over in the first phase.
+    /// The wants of a response that is over in the first phase.
     fn from(criterion: Criterion) -> Self {
         Self {
             criterion,

@@ -33,28 +33,28 @@ pub enum RouteReason {
     },
     /// No other surely gains enough.
     NoGain {
-        /// The best other one.
+        /// The best other route.
         best: Route,
-        /// Its gain over the chosen one.
+        /// The best other route's gain over the chosen one.
         gain: RouteGain,
     },
     /// It surely gains enough.
     Better {
         /// The route that it is compared with.
         over: Route,
-        /// Its gain over that one.
+        /// The chosen route's gain over the compared one.
         gain: RouteGain,
     },
     /// It was chosen before, and the knowledge of it does not speak against it.
     Kept {
         /// The route that the client gets otherwise.
         over: Route,
-        /// Its gain over that one; `None` while too little is known of it.
+        /// The kept route's gain over the other; `None` while too little is known of it.
         gain: Option<RouteGain>,
     },
     /// The route that would be taken has stalled.
     Stalled {
-        /// That route.
+        /// The stalled route.
         route: Route,
         /// For how long it is avoided still.
         avoided_for: Duration,

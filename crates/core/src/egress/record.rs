@@ -46,7 +46,7 @@ impl StallCount {
         self.observed *= share;
     }
 
-    /// These and those of `other`, whose time counts as at most `max_secs`.
+    /// The stalls of both counts together; the time of `other` counts as at most `max_secs`.
     pub(super) fn joined(&self, other: &Self, max_secs: f32) -> Self {
         let share = if other.observed > max_secs {
             max_secs / other.observed
@@ -187,7 +187,7 @@ pub(super) struct Kept {
 /// whether stalls are their own.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
-    /// In no order.
+    /// The carriers, in no order.
     carriers: Vec<CarrierStats>,
     pub(super) kept: [Kept; Wants::KEPT],
     /// Until then stalls are the client's own.

@@ -46,7 +46,7 @@ impl RouteChanges {
         !self.cleared && self.records.is_empty()
     }
 
-    /// These, and then `later` ones.
+    /// These changes, and then the `later` ones.
     #[must_use]
     pub fn then(mut self, later: Self) -> Self {
         if later.cleared {
@@ -238,7 +238,7 @@ impl RouteTable {
         self.view_of(client, asn, self.records.get(&own), now)
     }
 
-    /// The same for a client in the same prefix that has shown nothing yet.
+    /// The view of a client in the prefix of `near` that has shown nothing yet.
     #[must_use]
     pub fn view_of_newcomer(&self, near: IpAddr, asn: Option<u32>, now: Timestamp) -> RouteView {
         self.view_of(near, asn, None, now)

@@ -108,7 +108,7 @@ pub(super) enum Measured {
 }
 
 impl Measured {
-    /// In the order of their [`index`](Self::index).
+    /// All quantities, in the order of their [`index`](Self::index).
     pub(super) const ALL: [Self; 3] = [
         Self::Goodput(Phase::Startup),
         Self::Goodput(Phase::Sustained),

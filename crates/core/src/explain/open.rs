@@ -28,7 +28,7 @@ pub struct OpenConnection {
     pub slow_start: bool,
     /// State of the floor; `None` where there is no floor, as on TCP.
     pub floor: Option<FloorState>,
-    /// Its way out of the AS: `plain`, a path's name, or `aggregate`; `None` where a server has no paths.
+    /// Its route: `plain`, a path's name, or `aggregate`; `None` where a server has no paths.
     pub route: Option<String>,
     /// The subflows of MPTCP (RFC 8684); empty of other transports.
     pub subflows: Vec<SubflowState>,

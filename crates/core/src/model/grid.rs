@@ -187,7 +187,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// Of a table that has been checked.
+    /// The grid of a table that has been checked.
     pub(super) fn new(table: &ArmTable) -> Self {
         let sds = table.spread.iter().zip(&table.scatter);
         let cells = table.load_ms.iter().zip(sds);

@@ -111,12 +111,12 @@ pub enum Missing {
 pub enum UdpFailure {
     /// HTTP/3 was advertised and QUIC never came.
     NeverCame {
-        /// In so many sessions.
+        /// The number of sessions without an answer.
         sessions: u8,
     },
     /// QUIC connections died.
     Broken {
-        /// So long ago.
+        /// How long ago they died.
         ago: Duration,
     },
     /// QUIC delivers far less than TCP.

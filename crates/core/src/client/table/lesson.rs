@@ -9,7 +9,7 @@ use hikyaku_units::Timestamp;
 /// An observation, made ready to change several estimates.
 pub(super) struct Lesson<'a> {
     pub(super) observation: &'a Observation,
-    /// Of an outcome: logarithm of the real by the predicted load time, where it says something of the
+    /// For an outcome, the logarithm of the real by the predicted load time, where it says something of the
     /// arm.
     pub(super) log_ratio: Option<f32>,
 }

@@ -10,9 +10,9 @@ use crate::stat::Stat;
 /// Logarithms of a client's delivery rates, which hold no app-limited samples below their mean.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rates {
-    /// Over TCP.
+    /// The rate over TCP.
     pub(crate) tcp: Stat,
-    /// Over QUIC.
+    /// The rate over QUIC.
     pub(crate) quic: Stat,
     /// The best mean that the path has shown over either; `None` when unknown.
     pub(crate) best: Option<f32>,

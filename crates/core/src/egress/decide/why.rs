@@ -21,7 +21,7 @@ pub(in crate::egress) enum Verdict {
     HeldBack,
     /// It has stalled.
     Avoided {
-        /// For how much longer.
+        /// For how much longer it is avoided.
         left: Duration,
     },
     /// It is a backup, and others work.
@@ -39,7 +39,7 @@ pub(in crate::egress) enum Verdict {
     NotBetter {
         /// The route that it is compared with.
         than: Route,
-        /// Its gain over that one.
+        /// The route's gain over the compared one.
         gain: RouteGain,
     },
     /// It is better, but nothing is chosen for that while another stalls.
