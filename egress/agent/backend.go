@@ -34,7 +34,7 @@ func (b backend) Status(context.Context) (api.Status, error) {
 	return status, nil
 }
 
-// featureList lists what the kernel has and lacks.
+// featureList lists the features that the kernel has and lacks.
 func (e *engine) featureList() []api.Feature {
 	has := map[string]bool{
 		"NexthopObjects": e.features.NexthopObjects, "Seg6": e.features.Seg6, "EndDT6": e.features.EndDT6,
@@ -63,7 +63,7 @@ func (b backend) Paths(context.Context) ([]api.Path, error) {
 	return e.allPaths(), nil
 }
 
-// allPaths returns the paths with what only the engine knows. It needs the mutex.
+// allPaths returns the paths with the fields that only the engine knows. It needs the mutex.
 func (e *engine) allPaths() []api.Path {
 	paths := e.role.paths()
 	for i := range paths {
@@ -177,7 +177,7 @@ func (b backend) changePolicies(ctx context.Context, name string, change func([]
 	})
 }
 
-// hasPolicies reports whether somebody here obeys policies: a border sends what comes to a
+// hasPolicies reports whether somebody here obeys policies: a border sends the packets to a
 // SID to this SID's peer, whoever the client is.
 func (e *engine) hasPolicies() bool { return e.roleName == config.RoleServer }
 

@@ -8,7 +8,7 @@ import (
 	"hikyaku/egress/speaker"
 )
 
-// bgp is what an agent needs of a [speaker.Speaker].
+// bgp has the methods that an agent needs of a [speaker.Speaker].
 type bgp interface {
 	Events() <-chan speaker.Event
 	AnnounceVPN(speaker.VPNAnnouncement) error
@@ -19,7 +19,7 @@ type bgp interface {
 	Close()
 }
 
-// speakerConfig is what both roles have in common.
+// speakerConfig is the configuration that both roles have in common.
 func speakerConfig(c *config.Common, log *slog.Logger) (speaker.Config, error) {
 	s := speaker.Config{
 		AS: c.ASN, RouterID: c.RouterID, Listen: c.BGP.Listen, Port: c.BGP.Port,

@@ -23,7 +23,7 @@ type Border struct {
 	speaker borderSpeaker
 	// vrf are the peers with a VRF device.
 	vrf map[string]bool
-	// best has, in a dry run, what BGP prefers: a peer for each prefix.
+	// best has, in a dry run, BGP's preference: a peer for each prefix.
 	best map[netip.Prefix]string
 	// later has the loop do something when it has the time.
 	later func(func(context.Context))
@@ -35,7 +35,7 @@ type borderSpeaker interface {
 }
 
 // RunBorder runs the agent of a border router until ctx ends, then withdraws
-// everything and removes what it put into the kernel.
+// everything and removes its state from the kernel.
 func RunBorder(ctx context.Context, c *config.Border, opts Options) error {
 	b := &Border{config: c, vrf: make(map[string]bool), best: make(map[netip.Prefix]string)}
 	b.engine = newEngine(&c.Common, config.RoleBorder, opts, b)
@@ -47,7 +47,7 @@ func RunBorder(ctx context.Context, c *config.Border, opts Options) error {
 
 func (b *Border) addresses() []netip.Addr { return nil }
 
-// check finds out what the kernel can do, and whether the interfaces are there.
+// check finds out the kernel's features, and whether the interfaces are there.
 func (b *Border) check(h *host) error {
 	if !b.features.EndDT6 || !b.features.NexthopObjects {
 		return missing(b.features, "EndDT6", "NexthopObjects")
@@ -176,9 +176,9 @@ func (b *Border) speak(ctx context.Context, restarting bool) (bgp, error) {
 	return b.speaker, nil
 }
 
-// peerDown closes a peer's SID and takes its path from servers the moment its session
-// ends, whatever the loop is doing: reflectors pass the path's marker on before the
-// withdrawals of 200,000 routes reach them. The loop then does both in its turn.
+// peerDown closes a peer's SID and takes its path from servers the moment its session ends,
+// whatever the loop is doing. Reflectors pass the path's marker on before the withdrawals
+// of 200,000 routes reach them. The loop then does both in its turn.
 func (b *Border) peerDown(ctx context.Context, s *speaker.Speaker, down speaker.PeerDown) {
 	p := b.planner.Config(down.Peer)
 	if p == nil {
@@ -192,10 +192,10 @@ func (b *Border) peerDown(ctx context.Context, s *speaker.Speaker, down speaker.
 	}
 }
 
-// closedEarly gives the SID that peerDown has shut back to the planner, and repairs what
-// it has done to a peer that the loop had meanwhile taken into use for a new session. It
-// comes behind the loss, so that a SID which is still open for the session that ended is
-// not taken for that.
+// closedEarly gives the SID that peerDown has shut back to the planner. If the loop had
+// meanwhile taken the peer into use for a new session, it repairs the damage. It comes
+// behind the loss, so that a SID which is still open for the ended session is not taken for
+// that.
 func (b *Border) closedEarly(ctx context.Context, name string) {
 	if p := b.planner.Config(name); p != nil {
 		b.tables.Release(border.Drop(p))
@@ -250,8 +250,8 @@ func (b *Border) fail(name string, err error) { b.planner.Fail(name, err) }
 
 func (b *Border) drain(name string, drain bool) error { return b.planner.SetDrain(name, drain) }
 
-// link takes peers out of use whose device is gone: the kernel has removed their
-// routes, and BGP may need its hold time to find out.
+// link takes peers out of use whose device is gone. The kernel has removed their routes,
+// and BGP may need its hold time to find out.
 func (b *Border) link(link kernel.Link) {
 	for _, name := range b.planner.Names() {
 		if !link.Up && slices.Contains(b.planner.Devices(name), link.Device) {

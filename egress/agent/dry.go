@@ -15,7 +15,7 @@ import (
 	"hikyaku/egress/srv6"
 )
 
-// printer stands for [kernel.Tables] in a dry run: it prints what would be done.
+// printer stands for [kernel.Tables] in a dry run: it prints the steps that it would do.
 type printer struct {
 	applier *kernel.Applier
 	out     io.Writer

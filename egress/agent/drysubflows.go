@@ -12,7 +12,7 @@ import (
 	"hikyaku/egress/mptcp"
 )
 
-// drySubflows prints what would be done to the settings of MPTCP.
+// drySubflows prints the changes that would be made to the settings of MPTCP.
 type drySubflows struct {
 	noSubflows
 	config *config.Server
@@ -61,7 +61,7 @@ func newDrySubflows(c *config.Server, out io.Writer) (subflows, error) {
 	return &drySubflows{config: c, out: out, inside: true, have: have}, nil
 }
 
-// dryTimeout prints what [setSysctls] would set beside the path manager.
+// dryTimeout prints the setting that [setSysctls] would change beside the path manager.
 func dryTimeout(c *config.Server, out io.Writer) error {
 	wanted := int(c.MPTCP.AddAddrTimeout / time.Second)
 	now, err := mptcp.SysctlAddAddrTimeout.Read()

@@ -28,7 +28,7 @@ type Options struct {
 	DryRun io.Writer
 }
 
-// tables is what an agent needs of [kernel.Tables].
+// tables has the methods that an agent needs of [kernel.Tables].
 type tables interface {
 	Apply(context.Context, kernel.Change) error
 	Drop(context.Context, kernel.Route) error
@@ -39,12 +39,12 @@ type tables interface {
 	Snapshot() kernel.State
 }
 
-// role is what differs between a border and a server. All but work are called with
+// role has the parts that differ between a border and a server. All but work are called with
 // the engine's mutex held.
 type role interface {
 	// handle takes an event of BGP.
 	handle(speaker.Event)
-	// expire ends the patience with what a former run left.
+	// expire ends the patience with the state of a former run.
 	expire()
 	// names are the parts that are planned and can fail on their own.
 	names() []string
@@ -106,7 +106,7 @@ type engine struct {
 	sessions *sessions
 	settings api.Settings
 	since    map[string]time.Time // of the state of paths
-	shown    map[string]api.Path  // what watchers know
+	shown    map[string]api.Path  // the paths as watchers know them
 	failed   map[string]failure
 	troubles map[string]bool // problems that were logged, without their counts
 	ready    bool
@@ -157,7 +157,7 @@ func (e *engine) loop(ctx context.Context) error {
 // errDone ends the loop.
 var errDone = errors.New("done")
 
-// next takes what happens first, and waits for it unless there is work to do.
+// next takes the first event, and waits for it unless there is work to do.
 func (e *engine) next(ctx context.Context, patience <-chan time.Time) error {
 	var idle chan struct{}
 	if e.busy() {
@@ -284,9 +284,9 @@ func (e *engine) repair(ctx context.Context) error {
 	return e.tables.Reset(ctx, want)
 }
 
-// post gives the loop something to do, with the loop's context: what it takes from the
-// planner counts as done, so it must not end with the request that it is for. It waits until ctx
-// ends, and reports whether the loop has taken it.
+// post gives the loop a function to call, with the loop's context. Steps taken from the
+// planner count as done, so the call must not end with the request that it is for. It waits
+// until ctx ends, and reports whether the loop has taken it.
 func (e *engine) post(ctx context.Context, f func(context.Context)) bool {
 	select {
 	case e.calls <- f:

@@ -122,8 +122,8 @@ func TestTheEndOfBGPIsAFailureUnlessItIsAStop(t *testing.T) {
 	}
 }
 
-// A planned step counts as done: who asked for it may go away, but it must be taken, or
-// packets go on to a peer that has withdrawn the prefix.
+// A planned step counts as done. The caller that asked for it may go away, but the step
+// must be taken. Else packets go on to a peer that has withdrawn the prefix.
 func TestStepsOutliveTheRequest(t *testing.T) {
 	request, leave := context.WithCancel(t.Context())
 	outcome := make(chan error, 1)
@@ -141,7 +141,7 @@ func TestStepsOutliveTheRequest(t *testing.T) {
 	}
 }
 
-func TestWhatFailsInARequestIsTriedAgainAfterIt(t *testing.T) {
+func TestFailedStepsOfARequestAreTriedAgainAfterIt(t *testing.T) {
 	request, leave := context.WithCancel(t.Context())
 	p := &onePart{do: func(context.Context) error { return errors.New("refused") }}
 	e := startPart(t, p)
@@ -156,8 +156,8 @@ func TestWhatFailsInARequestIsTriedAgainAfterIt(t *testing.T) {
 	}
 }
 
-// A disk may take seconds. What peers withdraw in the meantime must leave the tables at
-// once, and what is asked must be answered.
+// A disk may take seconds. Prefixes that peers withdraw in the meantime must leave the
+// tables at once, and requests must be answered.
 func TestNothingWaitsForTheDisk(t *testing.T) {
 	e := startPart(t, &onePart{})
 	saving, saved := make(chan struct{}), make(chan error)
@@ -185,7 +185,7 @@ func TestNothingWaitsForTheDisk(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotSavedDoesNotComeIntoForce(t *testing.T) {
+func TestUnsavedSettingsDoNotComeIntoForce(t *testing.T) {
 	e := startPart(t, &onePart{})
 	full := errors.New("no space left")
 	e.save = func(api.Settings) error { return full }
@@ -198,8 +198,8 @@ func TestWhatIsNotSavedDoesNotComeIntoForce(t *testing.T) {
 	}
 }
 
-// Who asked has got an error: what he asked for must not come with the next start.
-func TestWhatTheLoopDoesNotTakeIsNotSaved(t *testing.T) {
+// The caller has got an error: the requested settings must not come with the next start.
+func TestSettingsNotTakenByTheLoopAreNotSaved(t *testing.T) {
 	e := startPart(t, &onePart{})
 	var saved []int
 	request, leave := context.WithCancel(t.Context())

@@ -19,10 +19,10 @@ import (
 	"hikyaku/egress/mptcp"
 )
 
-// ledger notes in the state directory what is set in the kernel for MPTCP, and what
-// was there before. Unlike routes, none of it can carry a mark of its owner. It is
-// noted before it is set, so that a start after a crash finds all that is to be put
-// back, whatever the configuration has become.
+// ledger notes in the state directory the values that are set in the kernel for MPTCP, and
+// those that were there before. Unlike routes, none of them can carry a mark of its owner.
+// A value is noted before it is set, so that a start after a crash finds all that is to be
+// put back. That holds whatever the configuration has become.
 type ledger struct {
 	file  string
 	notes notes
@@ -57,7 +57,7 @@ func note(e mptcp.Endpoint) notedEndpoint { return notedEndpoint{ID: e.ID, Addr:
 // ledgerFile is the name of the file in the state directory.
 const ledgerFile = "mptcp.json"
 
-// openLedger reads what a former run has noted in dir for the calling thread's network
+// openLedger reads the notes of a former run in dir for the calling thread's network
 // namespace.
 func openLedger(dir string) (*ledger, error) {
 	now, err := here()
@@ -106,8 +106,8 @@ func here() (notes, error) {
 	return notes{Boot: strings.TrimSpace(string(boot)), Namespace: cookie}, nil
 }
 
-// save notes what is set, which the kernel does not outlive either: it need not be on
-// the disk.
+// save notes the values that are set, which the kernel does not outlive either: they need
+// not be on the disk.
 func (l *ledger) save() error {
 	n := &l.notes
 	if len(n.Sysctls) == 0 && n.Subflows == nil && len(n.Endpoints) == 0 && !n.Userspace {
@@ -128,8 +128,8 @@ func (l *ledger) save() error {
 
 // setSysctl sets a sysctl, unless it is as wanted.
 func (l *ledger) setSysctl(s mptcp.Sysctl, want int) error {
-	// Else, after a crash between the next note and the change that it is for, what a
-	// former run has set would pass for somebody else's.
+	// Else a crash between the next note and its change would leave values of a former run
+	// that pass for somebody else's.
 	if err := l.putBackOther(s, want); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestWhatALossOfPowerLeavesOfNotes(t *testing.T) {
+func TestNotesAfterALossOfPower(t *testing.T) {
 	for _, c := range []struct{ name, text, err string }{
 		{"an empty file", "", ""},
 		{"not ours", "{", "remove it"},

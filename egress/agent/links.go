@@ -9,7 +9,7 @@ import (
 // linkStates are the devices that there are, by name, and whether they are up.
 type linkStates map[string]bool
 
-// take notes how a device is and reports whether that is news: a device that was up when
+// take notes how a device is and reports whether that is news. A device that was up when
 // the watch began is as it shall be.
 func (s linkStates) take(link kernel.Link) bool {
 	was, known := s[link.Device]

@@ -23,8 +23,8 @@ func (e *ListenError) Error() string { return fmt.Sprintf("listening as `%s` say
 // Unwrap gives the cause.
 func (e *ListenError) Unwrap() error { return e.Err }
 
-// listeners are what the agent is asked on, and the lock of its network namespace; nil
-// for what there is not.
+// listeners are the sockets for requests to the agent, and the lock of its network namespace;
+// nil for an absent one.
 type listeners struct {
 	lock, api, metrics net.Listener
 }

@@ -19,7 +19,7 @@ import (
 
 // BenchmarkServerLoad is a content server that takes the tables of four peers from a
 // reflector and plans all routes, with everything but the kernel. gobgpd 3.10 sends each
-// route in an UPDATE of its own, FRR many in one. What the reflector itself needs is left
+// route in an UPDATE of its own, FRR many in one. The reflector's own share is left
 // out of the times but for the garbage collector's, to which it gives little to do.
 func BenchmarkServerLoad(b *testing.B) {
 	for _, c := range []sending{

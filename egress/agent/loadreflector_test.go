@@ -103,7 +103,7 @@ func sendTables(conn net.Conn, way sending) error {
 // loadNLRI is the size of a route in MP_REACH_NLRI: length, label, distinguisher, /48.
 const loadNLRI = 1 + 3 + 8 + 6
 
-// loadMessage is an UPDATE with what a reflector sends, and where in it the first prefix is.
+// loadMessage is an UPDATE with routes of a reflector, and where in it the first prefix is.
 func loadMessage(path, first, routes int) (raw []byte, prefix int, err error) {
 	rd, rt := loadTarget(path)
 	sid := netip.AddrFrom16([16]byte{0xfd, 0, 0, 1, 15: byte(path + 1)})

@@ -18,8 +18,8 @@ import (
 // kernel gives it back however the process ends.
 const lockName = "@hikyaku-egress/agent"
 
-// lockNamespace makes sure that this is the only agent of its network namespace: what
-// they put into the kernel looks the same, so that each would remove the other's. The
+// lockNamespace makes sure that this is the only agent of its network namespace. What two
+// agents put into the kernel looks the same, so that each would remove the other's. The
 // lock ends when it is closed; until then later agents find by it which one runs.
 func lockNamespace(role config.Role, c *config.Common) (net.Listener, error) {
 	lock, err := net.Listen("unix", lockName)

@@ -63,10 +63,10 @@ func (e *engine) restore(ctx context.Context, loss kernel.Loss) {
 	}
 }
 
-// readAgain repairs the kernel's state by reading all of it, when the planner has no
-// work to do or at the deadline: what it is about to change would be repaired in vain,
-// and may not be possible any more, as on a device that is down. It tries until the
-// repair succeeds.
+// readAgain repairs the kernel's state by reading all of it, when the planner has no work
+// to do or at the deadline. State that the planner is about to change would be repaired in
+// vain. Such a repair may not be possible any more, as on a device that is down. It tries
+// until the repair succeeds.
 func (e *engine) readAgain(ctx context.Context, deadline time.Time) {
 	if e.reading {
 		return

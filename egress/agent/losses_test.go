@@ -45,7 +45,8 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// The planner may be about to remove what was lost, as the routes of a device that is down.
+// The planner may be about to remove the lost state, as the routes of a device that is
+// down.
 func TestAllIsReadWhenThereIsNothingElseToDo(t *testing.T) {
 	tables, part := &losing{}, &onePart{left: 1}
 	e := newEngine(&config.Common{}, config.RoleServer, Options{Log: slog.New(slog.DiscardHandler)}, part)

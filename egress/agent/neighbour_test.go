@@ -15,8 +15,8 @@ import (
 	wire "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 )
 
-// neighbour is the far end of a session that the agent opens: an egress peer, which says
-// what a test has it say, or a reflector, which records what it receives.
+// neighbour is the far end of a session that the agent opens. It is an egress peer, which
+// sends the messages of a test, or a reflector, which records those that it receives.
 type neighbour struct {
 	t        *testing.T
 	as       uint32
@@ -67,7 +67,7 @@ func (n *neighbour) accept() {
 	go n.read(conn)
 }
 
-// read notes what comes until the session ends.
+// read notes received messages until the session ends.
 func (n *neighbour) read(conn net.Conn) {
 	header := make([]byte, wire.BGP_HEADER_LENGTH)
 	for {
@@ -113,7 +113,7 @@ func (n *neighbour) note(update *wire.BGPUpdate) {
 	}
 }
 
-// await returns what was received from a place on, when it ends with an entry that done
+// await returns the entries received from a place on, when the last is one that done
 // accepts.
 func (n *neighbour) await(from int, what string, done func(word string) bool) []string {
 	n.t.Helper()
@@ -133,7 +133,7 @@ func (n *neighbour) await(from int, what string, done func(word string) bool) []
 	}
 }
 
-// place is where await begins for what comes from now on.
+// place is where await begins for entries that come from now on.
 func (n *neighbour) place() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

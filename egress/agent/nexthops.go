@@ -45,7 +45,7 @@ func resolveInside(d *devices, nextHop netip.Addr) (border.Hop, error) {
 	return hopBy(by, gateway, nextHop), nil
 }
 
-// peerDevice is the device that a peer's next hops must be on, "" for any: a next hop on
+// peerDevice is the device that a peer's next hops must be on, "" for any. A next hop on
 // another link would send packets to a router that does not advertise their prefix.
 func (d *devices) peerDevice(p *config.Peer) (string, error) {
 	switch {

@@ -83,9 +83,10 @@ func (h *oddHost) learn(prefix, hop string) (used bool) {
 	return ok && r.Nexthop != 0
 }
 
-// TestKernelTakesWhatIsPlanned has a peer announce odd prefixes and next hops: what the
-// kernel would refuse must not come that far, since a refusal takes the peer out of use.
-func TestKernelTakesWhatIsPlanned(t *testing.T) {
+// TestKernelTakesPlannedState has a peer announce odd prefixes and next hops. Those that
+// the kernel would refuse must not come that far, since a refusal takes the peer out of
+// use.
+func TestKernelTakesPlannedState(t *testing.T) {
 	h := newOddHost(t)
 	for _, test := range []struct {
 		hop  string

@@ -112,7 +112,7 @@ func newCrossing(t *testing.T) *crossing {
 	return c
 }
 
-// settle has a peer announce something, and returns what the reflector receives from a place
+// settle has a peer announce something, and returns the reflector's entries from a place
 // on until then, without this.
 func (c *crossing) settle(n *neighbour, number, from int) []string {
 	c.t.Helper()
@@ -199,7 +199,7 @@ func segments(kind byte, ases ...uint32) []byte {
 func times(n int, list ...byte) []byte { return slices.Repeat(list, n) }
 
 // TestOneRouteChangesNothingElse has a peer say something odd of a prefix, and looks at
-// what the reflector receives: this prefix alone, and nothing of other peers.
+// the entries of the reflector. They may be of this prefix alone, and of no other peer.
 func TestOneRouteChangesNothingElse(t *testing.T) {
 	c := newCrossing(t)
 	one := prefix(7)
@@ -266,8 +266,8 @@ func TestOneRouteChangesNothingElse(t *testing.T) {
 	}
 }
 
-// TestWhatEndsASessionConcernsItsPeer has a peer send UPDATEs whose routes cannot be determined.
-func TestWhatEndsASessionConcernsItsPeer(t *testing.T) {
+// TestTheEndOfASessionConcernsItsPeer has a peer send UPDATEs whose routes cannot be determined.
+func TestTheEndOfASessionConcernsItsPeer(t *testing.T) {
 	c := newCrossing(t)
 	good := path(64601, 64700)
 	for _, test := range []struct {
@@ -303,7 +303,7 @@ func TestFlood(t *testing.T) {
 	for first := 1000; first < 21_000; first += 500 {
 		c.a.say(update(routes(first, 500), origin, path(64601, uint32(first))))
 	}
-	// What is refused comes last, and is announced nowhere.
+	// The refused route comes last, and is announced nowhere.
 	c.a.say(body(unreach(routes(100, 1))), update(routes(30_000, 1), origin, path(64601)))
 	last := "+192.0.2.1:1 " + prefix(30_000).String()
 	sent := c.reflector.await(from, last, func(word string) bool { return word == last })

@@ -111,8 +111,8 @@ func TestPoliciesAreCompiledOncePerChange(t *testing.T) {
 	}
 }
 
-// One rule for each policy and class, however many clients: what is compiled grows as
-// what operators write.
+// One rule for each policy and class, however many clients: the compiled rules grow as the
+// policies that operators write.
 func TestRulesDoNotMultiply(t *testing.T) {
 	policies := manyPolicies(100, 50)
 	if list := rules(policies, nil); len(list) != 2*len(policies)+1 {

@@ -22,9 +22,9 @@ func (e *engine) show() {
 	}
 }
 
-// publish sends watchers what has changed since the last time, and returns whether a path
-// has. Changed numbers of routes alone are no reason: watchers can ask for those, and would
-// get them a thousand times.
+// publish sends watchers the paths that have changed since the last time, and returns
+// whether one has. Changed numbers of routes alone are no reason: watchers can ask for
+// those, and would get them a thousand times.
 func (e *engine) publish() (changed bool) {
 	for _, path := range e.allPaths() {
 		before, known := e.shown[path.Name]

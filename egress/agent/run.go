@@ -16,7 +16,7 @@ import (
 	"hikyaku/egress/speaker"
 )
 
-// starter is what a role does on its way up.
+// starter has the steps of a role on its way up.
 type starter interface {
 	role
 	// addresses are those that the role puts on interfaces.
@@ -29,7 +29,7 @@ type starter interface {
 	load(have kernel.State, h *host) error
 	// speak starts BGP; restarting: a former run left something.
 	speak(ctx context.Context, restarting bool) (bgp, error)
-	// stop ends what speak started besides BGP.
+	// stop ends the parts that speak started besides BGP.
 	stop() error
 }
 
@@ -139,7 +139,7 @@ func (e *engine) start(ctx context.Context, s starter, h *host) error {
 	return err
 }
 
-// setUp is start without what follows a failure. It returns what of ours was there.
+// setUp is start without the steps that follow a failure. It returns our former state.
 func (e *engine) setUp(ctx context.Context, s starter, h *host) (have kernel.State, err error) {
 	if err := s.prepare(h); err != nil {
 		return have, err
@@ -219,7 +219,7 @@ func (e *engine) watchLinks(ctx context.Context, applier *kernel.Applier) <-chan
 	return done
 }
 
-// linkChanged takes what depends on a device out of use, or repairs it. Devices that
+// linkChanged takes the objects that depend on a device out of use, or repairs it. Devices that
 // nothing depends on may come and go often, and a repair reads all tables.
 func (e *engine) linkChanged(ctx context.Context, link kernel.Link) {
 	e.log.Debug("device has changed", "device", link.Device, "up", link.Up)

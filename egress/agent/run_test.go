@@ -9,8 +9,8 @@ import (
 	"hikyaku/egress/kernel"
 )
 
-// Without a mark the agent would not know its own addresses when it reads the kernel, fail
-// to add them again, and leave them at its stop.
+// Without a mark the agent would not recognise its own addresses when it reads the kernel.
+// It would fail to add them again, and leave them at its stop.
 func TestAddressesOfAKernelWithoutMarks(t *testing.T) {
 	a, b, c := netip.MustParseAddr("2001:db8:5::a1"), netip.MustParseAddr("198.51.100.161"), netip.MustParseAddr("2001:db8:5::a2")
 	server := &Server{config: &config.Server{Paths: []config.Path{{Addresses: []netip.Addr{a, b}}, {Addresses: []netip.Addr{c}}}}}

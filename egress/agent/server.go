@@ -29,7 +29,7 @@ type Server struct {
 	verdicts verdicts
 }
 
-// RunServer runs the agent of a content server until ctx ends, then removes what it
+// RunServer runs the agent of a content server until ctx ends, then removes the state that it
 // put into the kernel.
 func RunServer(ctx context.Context, c *config.Server, opts Options) error {
 	s := &Server{config: c, subflows: noSubflows{}}
@@ -44,7 +44,7 @@ func (s *Server) addresses() (all []netip.Addr) {
 	return all
 }
 
-// check finds out what the kernel can do, and what room packets have.
+// check finds out the kernel's features, and the room of packets.
 func (s *Server) check(h *host) error {
 	if !s.features.Seg6 || !s.features.NexthopObjects {
 		return missing(s.features, "Seg6", "NexthopObjects")
@@ -79,8 +79,8 @@ func (s *Server) load(have kernel.State, h *host) error {
 	return nil
 }
 
-// speak starts the BGP sessions, and then MPTCP's path management: it touches what
-// others have, too, and what can fail comes before it.
+// speak starts the BGP sessions, and then MPTCP's path management. The latter touches state
+// of others, too, and steps that can fail come before it.
 func (s *Server) speak(ctx context.Context, _ bool) (bgp, error) {
 	c, err := speakerConfig(&s.config.Common, s.log)
 	if err != nil {
@@ -259,7 +259,7 @@ func (s *Server) Routes(client netip.Addr) mptcp.Routes {
 	return found
 }
 
-// routes are those of all paths together: what several reflectors say is merged.
+// routes are those of all paths together: the routes of several reflectors are merged.
 func (s *Server) routes(api.Session) api.Routes {
 	var sum api.Routes
 	for _, name := range s.planner.Names() {

@@ -15,13 +15,13 @@ import (
 	"hikyaku/egress/kernel"
 )
 
-// sourceFile has, in the state directory, the tunnel source that was there before ours:
-// the kernel has room for one, and a crash must not make ours the one to put back.
+// sourceFile has, in the state directory, the tunnel source that was there before ours. The
+// kernel has room for one, and a crash must not make ours the one to put back.
 const sourceFile = "tunnel-source"
 
 // rememberSource returns the tunnel source to put back at the stop, the zero value for
-// none: what the kernel has, or, where that is ours by a former run, what that one found.
-// It is nil where ours is there and nobody knows why: it may be the operator's own.
+// none. It is the kernel's, or, where that is ours by a former run, the one that this run
+// found. It is nil where ours is there and nobody knows why: it may be the operator's own.
 func rememberSource(dir string, has, ours kernel.TunnelSource) (*kernel.TunnelSource, error) {
 	path := filepath.Join(dir, sourceFile)
 	if has == ours {

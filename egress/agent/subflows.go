@@ -25,14 +25,14 @@ type subflows interface {
 	reconsider(prefixes []netip.Prefix)
 	// setConnection takes the edge server's report on a connection.
 	setConnection(api.Connection) error
-	// problems says what does not work at present. It is called with the lock held
+	// problems lists the present failures. It is called with the lock held
 	// that [mptcp.Router] takes.
 	problems() []string
 	// close takes everything back.
 	close() error
 }
 
-// newSubflows starts what the configuration asks for, and undoes what a run that was
+// newSubflows starts the management that is configured, and undoes the changes of a run that was
 // killed has set for something else.
 func newSubflows(ctx context.Context, c *config.Server, router mptcp.Router, log *slog.Logger) (subflows, error) {
 	l, err := openLedger(c.State.Dir)

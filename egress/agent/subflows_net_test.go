@@ -348,7 +348,7 @@ func TestTimeoutOfAnnouncementsIsPutBack(t *testing.T) {
 	h.end(s)
 }
 
-// The API changes policies until the very end, and what was taken back stays so.
+// The API changes policies until the very end, and policies that were taken back stay so.
 func TestUpdatesDuringAndAfterTheStop(t *testing.T) {
 	h := newMPTCPHost(t)
 	for _, mode := range []config.MPTCPMode{config.MPTCPKernel, config.MPTCPUserspace} {

@@ -82,7 +82,7 @@ func TestVerdictsFollowTheSettings(t *testing.T) {
 
 // The policy that a look-up's verdicts put in force for a client and a class is the one that
 // MPTCP obeys.
-func TestVerdictsAreWhatMPTCPObeys(t *testing.T) {
+func TestMPTCPObeysTheVerdicts(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	client := func() netip.Addr {
 		return netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 0, byte(random.IntN(2)), 0, byte(random.IntN(4)), 15: byte(random.IntN(3))})

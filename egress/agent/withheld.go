@@ -6,7 +6,7 @@ import (
 	"hikyaku/egress/api"
 )
 
-// sessionList returns the sessions with what the speaker alone knows of them. It needs the
+// sessionList returns the sessions with the numbers that the speaker alone knows. It needs the
 // mutex.
 func (e *engine) sessionList() []api.Session {
 	list := e.sessions.list(e.role.routes)

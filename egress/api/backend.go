@@ -6,7 +6,7 @@ import (
 	"net/netip"
 )
 
-// What a [Backend]'s errors wrap, and the client's, too.
+// The errors that a [Backend]'s errors wrap, and the client's, too.
 var (
 	// ErrNotFound: there is no path or policy of that name.
 	ErrNotFound = errors.New("not found")
@@ -32,6 +32,6 @@ type Backend interface {
 	// it would survive a crash.
 	SetPolicy(ctx context.Context, policy Policy) error
 	DeletePolicy(ctx context.Context, name string) error
-	// SetConnection takes what the edge server knows of an MPTCP connection.
+	// SetConnection takes the edge server's knowledge of an MPTCP connection.
 	SetConnection(ctx context.Context, connection Connection) error
 }

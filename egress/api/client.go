@@ -106,12 +106,12 @@ func (c *Client) DeletePolicy(ctx context.Context, name string) error {
 	return c.ask(ctx, "DELETE", "/v1/policies/"+url.PathEscape(name), nil, nil)
 }
 
-// SetConnection gives the agent what it cannot see of an MPTCP connection.
+// SetConnection gives the agent the properties of an MPTCP connection that it cannot see.
 func (c *Client) SetConnection(ctx context.Context, connection Connection) error {
 	return c.ask(ctx, "PUT", "/v1/connections", connection, nil)
 }
 
-// Events yields what happens, a snapshot first. It ends with an error when the
+// Events yields the agent's events, a snapshot first. It ends with an error when the
 // agent stops, or when ctx ends; then call it again for a fresh snapshot.
 func (c *Client) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
@@ -202,7 +202,7 @@ func (c *Client) send(ctx context.Context, method, path string, body any) (*http
 	return nil, failure(response)
 }
 
-// hint says what to do when nobody answers.
+// hint names the remedy when nobody answers.
 func hint(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
@@ -213,7 +213,7 @@ func hint(err error) string {
 	return ""
 }
 
-// agentError is what an agent answered.
+// agentError is an agent's answer.
 type agentError struct {
 	message string
 	kind    error

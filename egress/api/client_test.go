@@ -78,7 +78,7 @@ func TestClientChangesEverything(t *testing.T) {
 	}
 }
 
-func TestClientSaysWhatToDo(t *testing.T) {
+func TestClientNamesTheRemedy(t *testing.T) {
 	dir := openDir(t)
 	dead := filepath.Join(dir, "dead.sock")
 	listener := mustListen(t, Socket{Path: dead, Mode: 0o600})

@@ -217,7 +217,7 @@ func TestSlowClientsHoldUpNobody(t *testing.T) {
 			if err := conn.SetWriteDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
 				t.Fatal(err)
 			}
-			// What does not fit into the socket's buffers is left out.
+			// Messages that do not fit into the socket's buffers are left out.
 			_, _ = conn.Write([]byte(request))
 		}
 	}

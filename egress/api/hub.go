@@ -10,7 +10,7 @@ import (
 // Event is something that has happened: exactly one field is set.
 type Event struct {
 	// Snapshot replaces all that came before, lookups included. It comes
-	// first, and when a watcher was too slow for what happened.
+	// first, and when a watcher was too slow for the events.
 	Snapshot *Snapshot
 	// Path has changed.
 	Path *Path
@@ -101,7 +101,7 @@ func (w *watcher) push(message []byte) {
 	w.signal()
 }
 
-// restart drops what is queued, since a snapshot holds it.
+// restart drops the queued messages, since a snapshot holds them.
 func (w *watcher) restart() {
 	w.mu.Lock()
 	w.snapshot, w.queue = true, nil
@@ -116,7 +116,7 @@ func (w *watcher) signal() {
 	}
 }
 
-// take returns what is queued, and whether a snapshot comes before it.
+// take returns the queued messages, and whether a snapshot comes before them.
 func (w *watcher) take() (snapshot bool, messages [][]byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,7 +158,7 @@ func encodeEvent(event Event) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// decodeEvent reads what encodeEvent wrote; false where the name is unknown.
+// decodeEvent reads the output of encodeEvent; false where the name is unknown.
 func decodeEvent(name string, data []byte) (Event, bool, error) {
 	var event Event
 	var into any

@@ -2,7 +2,7 @@ package api
 
 import "net/netip"
 
-// What requests and answers hold around the types of this package.
+// The parts of requests and answers around the types of this package.
 
 // PathList is the answer to GET /v1/paths.
 type PathList struct {

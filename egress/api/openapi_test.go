@@ -73,8 +73,8 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	}
 }
 
-// The document has a schema for each type, with the same fields: an answer in a
-// test may leave out what is rarely there.
+// The document has a schema for each type, with the same fields: an answer in a test may
+// leave out rare ones.
 func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 	d := readDocument(t)
 	answers := map[string]any{

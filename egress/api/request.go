@@ -40,7 +40,7 @@ func parseClient(text string) (netip.Prefix, error) {
 	return prefix.Masked(), nil
 }
 
-// readBody decodes a JSON body into a value; what the value has no place for is
+// readBody decodes a JSON body into a value. A field that the value has no place for is
 // refused, since a misspelt field would otherwise mean its default.
 func readBody(w http.ResponseWriter, r *http.Request, into any) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {

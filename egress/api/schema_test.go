@@ -153,7 +153,7 @@ func decodeJSON(t *testing.T, text []byte) any {
 	return value
 }
 
-func TestValidateRefusesWhatIsWrong(t *testing.T) {
+func TestValidateRefusesWrongDocuments(t *testing.T) {
 	d := readDocument(t)
 	cases := []struct{ name, schema, value, want string }{
 		{"right", "Routes", `{"ipv6": 1, "ipv4": 0}`, ""},

@@ -35,7 +35,7 @@ type Options struct {
 	Metrics http.Handler
 }
 
-// NewServer returns a server of what backend knows and of the hub's events.
+// NewServer returns a server of backend's knowledge and of the hub's events.
 func NewServer(backend Backend, hub *Hub, options Options) *Server {
 	s := &Server{
 		backend:  backend,

@@ -127,7 +127,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotServed(t *testing.T) {
+func TestRequestsThatAreNotServed(t *testing.T) {
 	s := serve(t)
 	cases := []struct {
 		name, method, path, contentType string

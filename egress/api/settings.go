@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// Settings is what was set through the API and outlives the process.
+// Settings has the values that were set through the API and outlive the process.
 type Settings struct {
 	// Drains by the name of the path.
 	Drains map[string]Drain `json:"drains"`
@@ -20,7 +20,7 @@ type Settings struct {
 // settingsFile is the name of the file in the state directory.
 const settingsFile = "settings.json"
 
-// LoadSettings reads what [Settings.Save] wrote into dir; none where nothing was
+// LoadSettings reads the settings that [Settings.Save] wrote into dir; none where nothing was
 // written. Drains is never nil.
 func LoadSettings(dir string) (Settings, error) {
 	settings := Settings{Drains: map[string]Drain{}}
@@ -60,8 +60,8 @@ func (s Settings) Save(dir string) error {
 }
 
 // ReplaceFile writes a file of the state directory, which it makes (0750) if it is not
-// there. A crash of the process at any moment leaves either the former text or the new
-// one; a loss of power may leave an empty file. It does not wait for the disk.
+// there. A crash of the process at any moment leaves either the former text or the new one.
+// A loss of power may leave an empty file. It does not wait for the disk.
 func ReplaceFile(path string, text []byte) error {
 	return replaceFile(path, text, func(*os.File) error { return nil })
 }
@@ -70,7 +70,7 @@ func replaceFile(path string, text []byte, sync func(*os.File) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
-	// A fixed name: what a crash leaves is overwritten, not collected.
+	// A fixed name: a file that a crash leaves is overwritten, not collected.
 	temporary := path + ".new"
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
 	if err != nil {

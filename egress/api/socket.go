@@ -26,7 +26,7 @@ type Socket struct {
 	Group string
 }
 
-// Listen opens the socket. What a crashed process left is replaced; where
+// Listen opens the socket. The socket of a crashed process is replaced; where
 // another process serves, the error says so. Nobody but the owner can connect
 // before mode and group are right. Closing the listener removes the socket.
 func (s Socket) Listen() (net.Listener, error) {
@@ -98,8 +98,8 @@ func (s Socket) bind() (*net.UnixListener, error) {
 	return listener.(*net.UnixListener), nil
 }
 
-// ownerOnly sets the mode that the socket's file is born with: bind(2) takes it
-// from the socket, so that there is no moment in which others can connect.
+// ownerOnly sets the mode that the socket's file is born with. bind(2) takes it from the
+// socket, so that there is no moment in which others can connect.
 func ownerOnly(_, _ string, conn syscall.RawConn) error {
 	var inner error
 	err := conn.Control(func(fd uintptr) { inner = syscall.Fchmod(int(fd), 0o600) })

@@ -106,14 +106,14 @@ func TestSocketIsBornForItsOwner(t *testing.T) {
 	}
 }
 
-func TestSocketReplacesWhatACrashLeft(t *testing.T) {
+func TestSocketReplacesTheOneOfACrash(t *testing.T) {
 	if path := os.Getenv("EGRESS_API_TEST_SOCKET"); path != "" {
 		mustListen(t, Socket{Path: path, Mode: 0o600})
 		fmt.Println("listening")
 		time.Sleep(time.Hour) // Until it is killed.
 	}
 	path := filepath.Join(t.TempDir(), "api.sock")
-	child := exec.Command(os.Args[0], "-test.run=^TestSocketReplacesWhatACrashLeft$")
+	child := exec.Command(os.Args[0], "-test.run=^TestSocketReplacesTheOneOfACrash$")
 	child.Env = append(os.Environ(), "EGRESS_API_TEST_SOCKET="+path)
 	output, err := child.StdoutPipe()
 	if err != nil {

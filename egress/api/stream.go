@@ -51,7 +51,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// forward sends what a watcher's queue has.
+// forward sends the messages of a watcher's queue.
 func (s *Server) forward(ctx context.Context, to stream, watcher *watcher) error {
 	snapshot, messages := watcher.take()
 	if snapshot {

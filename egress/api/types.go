@@ -46,25 +46,25 @@ type Feature struct {
 	Name string `json:"name"`
 	// Available reports whether the kernel has it.
 	Available bool `json:"available"`
-	// Effect says what is missing without it and what still works; empty where
-	// it is available.
+	// Effect names the loss without it and the features that still work; empty where it is
+	// available.
 	Effect string `json:"effect,omitempty"`
 }
 
-// PathState says what a path may be used for.
+// PathState limits the use of a path.
 type PathState string
 
 // The states of a path.
 const (
 	// Up: it may be used.
 	Up PathState = "up"
-	// Draining: what uses it may go on, nothing new shall begin.
+	// Draining: connections that use it may go on, none shall begin.
 	Draining PathState = "draining"
 	// Down: packets do not get through.
 	Down PathState = "down"
 )
 
-// Path is a way out of the AS. A border has one for each of its egress peers, a
+// Path is an egress route. A border has one for each of its egress peers, a
 // server those of its configuration.
 type Path struct {
 	Name string `json:"name"`
@@ -83,8 +83,8 @@ type Path struct {
 	// a border. A marked packet to a client that the path does not reach goes
 	// the plain way.
 	Mark uint32 `json:"mark"`
-	// Addresses are the EPE addresses, at most one for each family; none at a
-	// border. What is sent from them takes this path or none.
+	// Addresses are the EPE addresses, at most one for each family; none at a border.
+	// Packets from them take this path or none.
 	Addresses List[netip.Addr] `json:"addresses"`
 	// Backup: MPTCP shall use the path only while it has no other.
 	Backup bool `json:"backup"`
@@ -92,7 +92,7 @@ type Path struct {
 	Table uint32 `json:"table"`
 	// SID of the path; absent while it has none.
 	SID netip.Addr `json:"sid,omitzero"`
-	// MTU in bytes of what is sent over the path, SRv6's overhead taken off; 0
+	// MTU in bytes of packets that are sent over the path, SRv6's overhead taken off; 0
 	// where that is not known.
 	MTU uint32 `json:"mtu"`
 	// Routes are the numbers of prefixes that the path reaches.
@@ -130,7 +130,7 @@ type Lookup struct {
 	Policies List[Verdict] `json:"policies"`
 }
 
-// Verdict is a policy that matches the clients of a [Lookup], and what it allows them.
+// Verdict is a policy that matches the clients of a [Lookup], and the paths that it allows them.
 type Verdict struct {
 	// Policy is its name.
 	Policy string `json:"policy"`
@@ -179,7 +179,7 @@ type Session struct {
 	Routes Routes `json:"routes"`
 	// Ends counts how often it has ended.
 	Ends Ends `json:"ends"`
-	// Faults of what the neighbour has sent.
+	// Faults of the neighbour's messages.
 	Faults Faults `json:"faults"`
 	// Withheld counts routes that are not announced to the neighbour.
 	Withheld Withheld `json:"withheld"`
@@ -193,8 +193,8 @@ type Ends struct {
 	// HoldTimer: nothing came from the neighbour for the hold time (RFC 4271 §6.5), or it
 	// took nothing for that long (RFC 9687).
 	HoldTimer uint64 `json:"hold_timer"`
-	// UpdateError: we refused an UPDATE (RFC 4271 §6.3), whose routes could not be
-	// determined (RFC 7606 §3), or with a well-known attribute that is not known.
+	// UpdateError: we refused an UPDATE (RFC 4271 §6.3). Its routes could not be determined
+	// (RFC 7606 §3), or a well-known attribute is not known.
 	UpdateError uint64 `json:"update_error"`
 	// MessageError: we refused another message (RFC 4271 §6.1, §6.6).
 	MessageError uint64 `json:"message_error"`
@@ -262,8 +262,8 @@ type Policy struct {
 	Backup List[string] `json:"backup"`
 }
 
-// Connection is what the agent can't see of an MPTCP connection. It is forgotten when the
-// connection ends.
+// Connection has the properties of an MPTCP connection that the agent can't see.
+// It is forgotten when the connection ends.
 type Connection struct {
 	// Token of the connection (`mptcpi_token` of MPTCP_INFO); 0 where it is not
 	// known, then Local and Remote name it.

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// readYAML reads the part of YAML that docs/egress-api.yaml is written in: block
-// mappings and sequences, `>-`, flow sequences and mappings on one line, plain
-// and double-quoted scalars. It refuses everything else, so that nothing is read
-// in another way than YAML has it. Scalars become string, bool or int.
+// readYAML reads the part of YAML that docs/egress-api.yaml is written in. These are block
+// mappings and sequences, `>-`, flow sequences and mappings on one line, plain and
+// double-quoted scalars. It refuses everything else, so that nothing is read in another way
+// than YAML has it. Scalars become string, bool or int.
 func readYAML(text string) (value any, err error) {
 	defer func() {
 		if problem, ok := recover().(yamlError); ok {

@@ -16,7 +16,7 @@ const MainTable = "main table"
 // bestMetric is better than the kernel's 1024, as that of routing daemons.
 const bestMetric = 20
 
-// best is the state of the main table, which has what BGP prefers among all peers.
+// best is the state of the main table, which has BGP's preferred routes among all peers.
 type best struct {
 	routes rib.Table[bestRoute]
 	queue  []netip.Prefix
@@ -119,7 +119,7 @@ func (p *Planner) resolveBestAgain(state *peer) {
 	}
 }
 
-// adoptBest takes over what a former run put into the main table.
+// adoptBest takes over the routes that a former run put into the main table.
 func (p *Planner) adoptBest(routes []kernel.Route) {
 	for _, r := range routes {
 		if r.Table == kernel.MainTable && r.Metric == bestMetric && p.config.Router.BestPaths && p.pool.Use(r.Nexthop) {

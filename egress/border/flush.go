@@ -18,10 +18,10 @@ var dropTypes = map[config.Drop]kernel.RouteType{
 	config.DropProhibit:    unix.RTN_PROHIBIT,
 }
 
-// Marker is the VPN route that stands for a whole path: the SID itself. It is
-// announced when the SID opens and withdrawn before all others when the peer is lost,
-// so that servers leave a path with 200,000 routes by one message. Servers that do not
-// know it see a route that no client is in.
+// Marker is the VPN route that stands for a whole path: the SID itself. It is announced
+// when the SID opens and withdrawn before all others when the peer is lost. So servers
+// leave a path with 200,000 routes by one message. Servers that do not know it see a route
+// that no client is in.
 func Marker(sid netip.Addr) netip.Prefix { return host(sid) }
 
 // Drop returns the route of a peer's SID, for callers that must close it this moment and
@@ -64,9 +64,9 @@ func (p *Planner) mayClose(state *peer) bool {
 	return state.sid == dropped && state.local.ID != 0 && !state.usable() && len(state.queue) == 0 && len(state.clearing) == 0
 }
 
-// Flush returns the next steps for a peer, for at most limit of its prefixes, so
-// that what happens elsewhere need not wait for 200,000 of them. They count as done:
-// call [Planner.Fail] when they were not.
+// Flush returns the next steps for a peer, for at most limit of its prefixes. So work
+// elsewhere need not wait for 200,000 of them. The steps count as done: call [Planner.Fail]
+// when they were not.
 func (p *Planner) Flush(name string, limit int) []Step {
 	if name == MainTable {
 		return p.flushBest(limit)
@@ -247,7 +247,7 @@ func (b *batch) steps() []Step {
 	return steps
 }
 
-// openSID opens the peer's SID, with what catches the rest behind it.
+// openSID opens the peer's SID, with the routes that catch the rest behind it.
 func (p *Planner) openSID(state *peer) Step {
 	if state.local.ID == 0 {
 		state.local, _ = p.pool.Acquire(p.local(state))
@@ -259,7 +259,7 @@ func (p *Planner) openSID(state *peer) Step {
 	}}}
 }
 
-// closeSID removes what a lost peer still had. Without the locator's own route the
+// closeSID removes the remaining state of a lost peer. Without the locator's own route the
 // SID stays a blackhole, or its packets would go wherever the main table says.
 func (p *Planner) closeSID(state *peer) Step {
 	change := kernel.Change{Remove: kernel.State{Routes: p.base(state)}}

@@ -30,8 +30,8 @@ type peer struct {
 	// uses counts the routes by each next hop.
 	uses map[netip.Addr]int
 
-	// queue has the prefixes whose route is not as it should be; clearing those
-	// that are withdrawn from servers and still in the table of a lost peer.
+	// queue has the prefixes whose route is not as it should be. clearing has those that
+	// are withdrawn from servers and still in the table of a lost peer.
 	queue, clearing []netip.Prefix
 	// leftover counts routes in the table that nobody advertises. While there are
 	// some, a closed SID stays closed.
@@ -68,11 +68,11 @@ type resolution struct {
 
 // route is the state of one prefix of a peer.
 type route struct {
-	// want is what the peer advertises, nil for nothing.
+	// want is the route that the peer advertises, nil for none.
 	want *speaker.Attributes
 	// have is the object that the table's route points to, 0 without one.
 	have kernel.NexthopID
-	// announced is what servers have of it.
+	// announced is the route that servers have of it.
 	announced announcement
 	// stale: a former run put it there, and the peer has not yet announced all.
 	stale  bool
@@ -121,7 +121,7 @@ func (p *peer) recount(prefix netip.Prefix, was, now route) {
 	if was.want == now.want || was.want != nil && now.want != nil && was.want.NextHop == now.want.NextHop {
 		return
 	}
-	p.tally(prefix, now, +1) // first, so that what both need is not forgotten
+	p.tally(prefix, now, +1) // first, so that an object that both need is not forgotten
 	p.tally(prefix, was, -1)
 }
 
@@ -144,7 +144,7 @@ func (p *peer) tally(prefix netip.Prefix, r route, n int) {
 	}
 }
 
-// enqueue stores a route whose state differs from what it should be.
+// enqueue stores a route whose state differs from the wanted one.
 func (p *peer) enqueue(prefix netip.Prefix, was, now route) {
 	if !was.queued {
 		p.queue = append(p.queue, prefix)
@@ -153,8 +153,8 @@ func (p *peer) enqueue(prefix netip.Prefix, was, now route) {
 	p.store(prefix, was, now)
 }
 
-// requeue makes change apply to every route and plans all of them anew. It also
-// counts what is left over, since that depends on the peer's state.
+// requeue makes change apply to every route and plans all of them anew. It also counts the
+// routes left over, since that depends on the peer's state.
 func (p *peer) requeue(change func(*route)) {
 	p.queue, p.clearing = p.queue[:0], nil
 	p.leftover = 0

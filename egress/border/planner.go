@@ -24,16 +24,16 @@ type Options struct {
 	Anchor string
 	// VRF reports which peers have a VRF device: their SIDs take both families.
 	VRF func(*config.Peer) bool
-	// Resolve finds the way to a peer's next hop. It is asked for each next hop of a
-	// session, and again at each [Planner.ResolveAgain]; routes with one that cannot be
-	// resolved are not used until then.
+	// Resolve finds the route to a peer's next hop. It is asked for each next hop of a
+	// session, and again at each [Planner.ResolveAgain]. Routes with a next hop that cannot
+	// be resolved are not used until then.
 	Resolve func(peer *config.Peer, nextHop netip.Addr) (Hop, error)
 	// ResolveInside finds the way to another border by interior routing, for
 	// best paths. It is asked again likewise.
 	ResolveInside func(nextHop netip.Addr) (Hop, error)
 }
 
-// Planner turns what BGP says into steps. It does no I/O besides Options.Resolve,
+// Planner turns BGP's events into steps. It does no I/O besides Options.Resolve,
 // and is not safe for concurrent use.
 type Planner struct {
 	config *config.Border
@@ -43,8 +43,8 @@ type Planner struct {
 	best   best
 }
 
-// New returns a planner that goes on from what is in the kernel: have is all of
-// ours there. Make [Planner.Want] the kernel's state first.
+// New returns a planner that goes on from the kernel's state: have is all of ours there.
+// Make [Planner.Want] the kernel's state first.
 func New(c *config.Border, opts Options, have kernel.State) *Planner {
 	p := &Planner{config: c, opts: opts, pool: nexthop.NewPool(have.Nexthops), peers: make(map[string]*peer)}
 	p.best.hops = make(map[netip.Addr]resolution)
@@ -132,7 +132,7 @@ func (p *peer) stop() {
 	p.requeue(func(r *route) { r.want, r.stale = nil, false })
 }
 
-// Learned takes what a peer announced.
+// Learned takes the announcements of a peer.
 func (p *Planner) Learned(event speaker.Learned) {
 	state := p.peers[event.Peer]
 	if state == nil || !state.up {
@@ -191,14 +191,14 @@ func (p *peer) crowded(nextHop netip.Addr) bool {
 	return p.uses[nextHop] == 0 && max(len(p.uses), len(p.hops)) >= maxNextHops
 }
 
-// ResolveAgain resolves once more all next hops, of peers and inside of the
-// AS: interior routing may lead to a peer several hops away by another one now, and an
-// address may have left a link. What is affected is planned anew.
+// ResolveAgain resolves once more all next hops, of peers and inside of the AS. Interior
+// routing may lead to a peer several hops away by another one now, and an address may have
+// left a link. The affected routes are planned anew.
 func (p *Planner) ResolveAgain() {
 	p.resolveInsideAgain()
 	for _, state := range p.peers {
-		// What has failed keeps its next hops, by whose devices it is found when they come
-		// up, and gets new ones then.
+		// A peer that has failed keeps its next hops, by whose devices it is found when
+		// they come up, and gets new ones then.
 		if !state.usable() {
 			continue
 		}
@@ -223,7 +223,7 @@ func (p *Planner) ResolveAgain() {
 	}
 }
 
-// Withdrawn takes what a peer announces no more.
+// Withdrawn takes the prefixes that a peer announces no more.
 func (p *Planner) Withdrawn(event speaker.Withdrawn) {
 	state := p.peers[event.Peer]
 	if state == nil {
@@ -255,8 +255,8 @@ func (p *Planner) EndOfRIB(name string, family speaker.Family) {
 	}
 }
 
-// Expire ends the patience with what a former run left: peers that did not come
-// back are lost, and what the others have not announced goes.
+// Expire ends the patience with the state of a former run. Peers that did not come back are
+// lost, and routes that the others have not announced go.
 func (p *Planner) Expire() {
 	p.expireBest()
 	for _, state := range p.peers {
@@ -276,7 +276,7 @@ func (p *Planner) Expire() {
 const gracefulShutdown = 65535 << 16
 
 // SetDrain asks servers to begin nothing new over a peer, by the community
-// GRACEFUL_SHUTDOWN (RFC 8326) on its routes, or ends that. What is in flight goes on.
+// GRACEFUL_SHUTDOWN (RFC 8326) on its routes, or ends that. Connections in progress go on.
 func (p *Planner) SetDrain(name string, drain bool) error {
 	state := p.peers[name]
 	if state == nil {
@@ -340,7 +340,7 @@ func (p *Planner) locatorRoute() kernel.Route {
 	return kernel.Route{Prefix: p.config.SRv6.Locator, Table: kernel.MainTable, Type: kernel.Blackhole}
 }
 
-// base are the routes that catch what the peer does not advertise. Without them a
+// base are the routes that catch the prefixes that the peer does not advertise. Without them a
 // lookup by VRF would go on to the main table.
 func (p *Planner) base(state *peer) []kernel.Route {
 	kind := dropTypes[p.config.Kernel.Drop]

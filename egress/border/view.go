@@ -80,7 +80,7 @@ func (p *Planner) Explain(name, reason string) {
 	}
 }
 
-// Lookup returns what a usable peer advertises for all of a prefix, as far as the
+// Lookup returns the route that a usable peer advertises for all of a prefix, as far as the
 // kernel has it.
 func (p *Planner) Lookup(name string, within netip.Prefix) (netip.Prefix, *speaker.Attributes, bool) {
 	state := p.peers[name]

@@ -44,17 +44,17 @@ func parse(t *testing.T, text string) *config.Border {
 	return file.Border
 }
 
-// world does what a planner says, and watches that its promise holds after each step.
+// world executes a planner's steps, and watches that its promise holds after each step.
 type world struct {
 	t       *testing.T
 	config  *config.Border
 	planner *border.Planner
-	// routes and nexthops are the kernel's; announced is what servers have.
+	// routes and nexthops are the kernel's; announced has the servers' routes.
 	routes    map[kernel.RouteKey]kernel.Route
 	nexthops  map[kernel.NexthopID]kernel.Nexthop
 	announced map[string]map[netip.Prefix]speaker.VPNRoute
-	// advertised is what each peer says now; settled is false between an event and
-	// the flush that follows from it, and for what a former run left.
+	// advertised has each peer's present announcements. settled is false between an event
+	// and the flush that follows from it, and for the state of a former run.
 	advertised map[string]map[netip.Prefix]bool
 	stale      map[string]bool
 	// marked are the peers whose path was announced to servers.
@@ -214,7 +214,7 @@ func (w *world) open(name string) bool {
 	return ok && r.Nexthop != 0
 }
 
-// table returns the peer's table without what catches the rest.
+// table returns the peer's table without the routes that catch the rest.
 func (w *world) table(name string) map[netip.Prefix]kernel.Nexthop {
 	table := map[netip.Prefix]kernel.Nexthop{}
 	for _, r := range w.routes {

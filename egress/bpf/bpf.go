@@ -16,7 +16,7 @@ import (
 //go:embed flows.o
 var object []byte
 
-// Names of what the object holds.
+// Names of the parts of the object.
 const (
 	Program       = "count_flows"
 	DrainProgram  = "drain"
@@ -63,9 +63,9 @@ type Flow struct {
 	Bytes   uint64
 }
 
-// Marks is an entry of the table of marks (struct marks): a byte for each group
-// of places, not zero when a flow there may have grown. Clear it by an atomic
-// operation on the word before looking at the group.
+// Marks is an entry of the table of marks (struct marks). It has a byte for each group of
+// places, not zero when a flow there may have grown. Clear it by an atomic operation on the
+// word before looking at the group.
 type Marks [8]uint64
 
 // SID is an entry of the SID table (struct sid).

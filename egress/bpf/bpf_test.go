@@ -20,7 +20,7 @@ func parsed(t *testing.T) *ebpf.CollectionSpec {
 	return spec
 }
 
-// The Go structs must be what the C header says: both sides map the same memory.
+// The Go structs must be those of the C header: both sides map the same memory.
 func TestLayoutIsThatOfTheObject(t *testing.T) {
 	spec := parsed(t)
 	var flow Flow

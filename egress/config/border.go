@@ -17,12 +17,12 @@ type Border struct {
 	Peers []Peer `toml:"peer"`
 }
 
-// Router is what the agent does besides SRv6, where no other BGP daemon is.
+// Router is the agent's work besides SRv6, where no other BGP daemon is.
 type Router struct {
-	// BestPaths makes the agent an ordinary border router, too: it selects best
-	// paths among its peers' and what reflectors have of other borders, puts them
-	// into the main table, and gives its peers' to the reflectors with itself as
-	// next hop. Default false.
+	// BestPaths makes the agent an ordinary border router, too. It selects best paths among
+	// its peers' and those that reflectors have of other borders. It puts them into the
+	// main table, and gives its peers' to the reflectors with itself as next hop. Default
+	// false.
 	BestPaths bool `toml:"best_paths"`
 	// Announce holds the own prefixes to announce to peers, which get nothing else. Default
 	// none.
@@ -42,14 +42,14 @@ type BorderSRv6 struct {
 	// Interfaces that packets of content servers come in by. At least one is
 	// needed.
 	Interfaces []string `toml:"interfaces"`
-	// VRF: "on" makes a VRF device for each peer and issues End.DT46, so that
-	// one SID takes IPv6 and IPv4; "off" needs no VRF devices and issues
-	// End.DT6, for IPv6 alone; "auto" is "on" where the kernel has VRF devices
-	// and a peer has both families. Default "auto".
+	// VRF: "on" makes a VRF device for each peer and issues End.DT46, so that one SID takes
+	// IPv6 and IPv4. "off" needs no VRF devices and issues End.DT6, for IPv6 alone. "auto"
+	// is "on" where the kernel has VRF devices and a peer has both families. Default
+	// "auto".
 	VRF Toggle `toml:"vrf"`
-	// LocatorRoute puts a blackhole route for the locator into the main table,
-	// so that packets to SIDs which are not in use die here and an IGP daemon
-	// has something to announce. Default true.
+	// LocatorRoute puts a blackhole route for the locator into the main table. So packets
+	// to SIDs which are not in use die here and an IGP daemon has something to announce.
+	// Default true.
 	LocatorRoute bool `toml:"locator_route"`
 }
 
@@ -63,7 +63,7 @@ func (s BorderSRv6) SIDLocator() srv6.Locator {
 	}
 }
 
-// BorderKernel is what is put into the kernel of a border router.
+// BorderKernel is the part of the kernel's state that a border router sets.
 type BorderKernel struct {
 	// Tables that routes of peers are put into: peer number N has table First+N.
 	// Default "10000-10999".
@@ -71,7 +71,7 @@ type BorderKernel struct {
 	// RulePriority is the first of ten priorities for policy rules.
 	// Default 10000.
 	RulePriority uint32 `toml:"rule_priority"`
-	// Drop is what happens to packets whose peer is lost or does not advertise
+	// Drop is the fate of packets whose peer is lost or does not advertise
 	// their prefix. Default "blackhole".
 	Drop Drop `toml:"drop"`
 	// SetSysctls lets the agent set the sysctls that it needs; otherwise it says

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// need reports a key that the file lacks; why says what it is for.
+// need reports a key that the file lacks; why names its purpose.
 func (d *decoder) need(key, why string) {
 	if !d.given(key) {
 		d.report(key, "`%s` is missing: %s", leaf(key), why)
@@ -62,7 +62,7 @@ func (d *decoder) checkCommon(c *Common) {
 	d.checkFlows(c.Flows)
 }
 
-// checkASN refuses what is no AS of its own (RFC 7607, RFC 6793, RFC 7300).
+// checkASN refuses numbers that are no AS of their own (RFC 7607, RFC 6793, RFC 7300).
 func (d *decoder) checkASN(key string, asn uint32) {
 	switch asn {
 	case 0, 23456, 65535, 4294967295:
@@ -89,7 +89,7 @@ func (d *decoder) checkBGP(b BGP) {
 	}
 }
 
-// maxRestartTime is what 12 bits on the wire have room for.
+// maxRestartTime is the greatest time that fits into 12 bits on the wire.
 const maxRestartTime = 4095 * time.Second
 
 func (d *decoder) checkHoldTime(key string, hold time.Duration) {
@@ -107,7 +107,7 @@ func (d *decoder) atLeast(key string, value, least time.Duration) {
 	}
 }
 
-// maxSocketPath is what sockaddr_un has room for, without the final zero.
+// maxSocketPath is the length that fits into sockaddr_un, without the final zero.
 const maxSocketPath = 107
 
 func (d *decoder) checkAPI(a API) {

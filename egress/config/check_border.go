@@ -98,7 +98,7 @@ func (c peerChecker) check(p *Peer, path string) {
 	c.rts.add(c.decoder, keyOr(c.decoder, path, "rt"), owner, p.RT)
 }
 
-// peerNumber checks what RD and RT have 16 bits for.
+// peerNumber checks the number for which RD and RT have 16 bits.
 func (d *decoder) peerNumber(key string, number uint32, why string) {
 	d.need(key, why)
 	if d.usable(key) && (number == 0 || number > math.MaxUint16) {

@@ -138,7 +138,7 @@ type pathChecker struct {
 	rts       unique[srv6.RouteTarget]
 }
 
-// reservedNames are what the edge server's `policy.path` has besides names.
+// reservedNames are the values of the edge server's `policy.path` besides names.
 var reservedNames = []string{"adaptive", "plain", "steered", "aggregate", "aggregated"}
 
 func (c pathChecker) check(p *Path, path string) {

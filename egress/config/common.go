@@ -15,7 +15,7 @@ const (
 	RoleServer Role = "server"
 )
 
-// Common is what the files of both roles have.
+// Common has the keys that the files of both roles have.
 type Common struct {
 	// Role is the agent that the file is for. Needed.
 	Role Role `toml:"role"`
@@ -33,7 +33,7 @@ type Common struct {
 	Flows      Flows       `toml:"flows"`
 }
 
-// BGP holds what all sessions have in common.
+// BGP holds the settings that all sessions have in common.
 type BGP struct {
 	// Listen holds the addresses that passive sessions are accepted on.
 	// Default none.
@@ -47,9 +47,9 @@ type BGP struct {
 	HoldTime time.Duration `toml:"hold_time"`
 	// ConnectRetry is the time between attempts to connect. Default 5s.
 	ConnectRetry time.Duration `toml:"connect_retry"`
-	// StaleTime is how long routes are kept after the last reflector was lost,
-	// and what a former run left in the kernel until sessions have sent their
-	// End-of-RIB (RFC 4724 §4). Default 60s.
+	// StaleTime is how long routes are kept after the last reflector was lost. State that a
+	// former run left in the kernel is kept until sessions have sent their End-of-RIB (RFC
+	// 4724 §4), at most for this time. Default 60s.
 	StaleTime time.Duration `toml:"stale_time"`
 	// RestartTime is how long neighbours keep this agent's routes while it
 	// restarts (RFC 4724); they also keep those of a machine that is dead. In
@@ -98,7 +98,7 @@ type API struct {
 	Metrics netip.AddrPort `toml:"metrics"`
 }
 
-// State is what outlives the process.
+// State is the place of the data that outlive the process.
 type State struct {
 	// Dir holds drains and policies that were set through the API, and what
 	// was there before a server set MPTCP's state. Made if it is not there.
@@ -126,7 +126,7 @@ const (
 	LevelDebug Level = "debug"
 )
 
-// Log says what is logged, to standard error.
+// Log says which lines are logged, to standard error.
 type Log struct {
 	// Level is the least level that is logged. Default "info".
 	Level Level `toml:"level"`
@@ -134,7 +134,7 @@ type Log struct {
 	Format LogFormat `toml:"format"`
 }
 
-// What FlowStats can do.
+// The modes of FlowStats.
 const (
 	LargestMaxFlows = 1 << 23
 	ShortestIdle    = time.Second
@@ -143,7 +143,7 @@ const (
 // Flows configures `hikyaku-egress flows` (SRv6 FlowStats).
 type Flows struct {
 	// Interfaces whose outgoing packets are counted. Default srv6.interface of a
-	// server. A border has none: it takes SRv6 off, so that what leaves it has no
+	// server. A border has none: it takes SRv6 off, so that a packet that leaves it has no
 	// SID to be counted by.
 	Interfaces []string `toml:"interfaces"`
 	// Interval between two readings. Default 100ms, at least 10ms.
@@ -183,7 +183,7 @@ func (o Output) File() string {
 	return string(o)
 }
 
-// Drop is what happens to a packet that must not take a path, by the kernel's
+// Drop is the fate of a packet that must not take a path, by the kernel's
 // route types.
 type Drop string
 

@@ -108,7 +108,7 @@ func TestExamplesWithEveryKeyInForceAreValid(t *testing.T) {
 }
 
 // Derived values that the examples name must be those which are derived.
-func TestExamplesNameWhatIsDerived(t *testing.T) {
+func TestExamplesNameDerivedValues(t *testing.T) {
 	derived := regexp.MustCompile(`(?m)^(sid|table|rd|rt|mark) = .*\n`)
 	for _, path := range []string{borderExample, serverExample} {
 		full := uncommented(t, path)
@@ -152,7 +152,7 @@ func mustParse(t *testing.T, text string) *File {
 	return file
 }
 
-func TestWhatFollowsFromNumbers(t *testing.T) {
+func TestValuesDerivedFromNumbers(t *testing.T) {
 	border := mustParse(t, goodBorder).Border
 	peer := border.Peers[1]
 	if want := netip.MustParseAddr("2001:db8:b1:7::"); peer.SID != want {

@@ -22,8 +22,8 @@ func newDecoder(text []byte) *decoder {
 	return &decoder{text: text, places: map[string]span{}, wrong: map[string]bool{}}
 }
 
-// report notes what is wrong with a key. Where the file does not have it, the
-// place is that of the table which should.
+// report notes the fault of a key. Where the file does not have the key, the place is that
+// of the table which should.
 func (d *decoder) report(key, format string, args ...any) {
 	d.wrong[key] = true
 	d.problems = append(d.problems, problem(d.text, d.place(key), key, fmt.Sprintf(format, args...)))

@@ -2,7 +2,7 @@ package config
 
 import "time"
 
-// DefaultBorder returns what an empty file of a border means.
+// DefaultBorder returns the meaning of an empty file of a border.
 func DefaultBorder() Border {
 	return Border{
 		Common: defaultCommon(RoleBorder),
@@ -17,7 +17,7 @@ func DefaultBorder() Border {
 	}
 }
 
-// DefaultServer returns what an empty file of a server means.
+// DefaultServer returns the meaning of an empty file of a server.
 func DefaultServer() Server {
 	return Server{
 		Common: defaultCommon(RoleServer),

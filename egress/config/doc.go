@@ -1,12 +1,12 @@
 // Package config reads the configuration of the egress agents: one TOML file
 // for a border router ([Border]) or a content server ([Server]).
 //
-// All faults of a file are reported at once, each with its line and a caret:
-// unknown keys, values of a wrong kind, and keys that do not fit
-// together. What a file leaves out has the default that conf/egress-border.toml
-// and conf/egress-server.toml show. After [Load] every derived value (tables,
-// marks, SIDs, route distinguishers and targets, ports, hold times) is filled
-// in, so that no other package derives anything from a number again.
+// All faults of a file are reported at once, each with its line and a caret. They are
+// unknown keys, values of a wrong kind, and keys that do not fit together. Keys that a file
+// leaves out have the defaults that conf/egress-border.toml and conf/egress-server.toml
+// show. After [Load] every derived value is filled in: tables, marks, SIDs, route
+// distinguishers and targets, ports, hold times. So no other package derives anything from
+// a number again.
 //
 // # Numbers
 //

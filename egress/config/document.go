@@ -188,7 +188,7 @@ func (r *documentReader) value(n *unstable.Node, key span) *node {
 	return out
 }
 
-// kindName names what a value is, for messages.
+// kindName names the kind of a value, for messages.
 func kindName(n *node) string {
 	switch n.kind {
 	case unstable.Table:

@@ -24,7 +24,7 @@ type Problem struct {
 	// Key is the whole key, such as "peer[0].address"; empty where the text is
 	// no TOML.
 	Key string
-	// Message says what is wrong and what to do.
+	// Message names the fault and the remedy.
 	Message string
 
 	source string
@@ -79,7 +79,7 @@ func problem(text []byte, at *span, key, message string) Problem {
 	return p
 }
 
-// sortProblems brings them into the file's order, what has no place last.
+// sortProblems brings them into the file's order, those without a place last.
 func sortProblems(problems []Problem) {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		if (a.Line == 0) != (b.Line == 0) {

@@ -46,7 +46,7 @@ line 21, column 10
 	}
 }
 
-func TestWhatIsNoTOML(t *testing.T) {
+func TestTextThatIsNoTOML(t *testing.T) {
 	cases := []struct{ name, text, want string }{
 		{"an open string", "role = \"border\nasn = 1\n",
 			"in f:\nline 1, column 15\n  |\n1 | role = \"border\n  |               ^\n" +

@@ -15,7 +15,7 @@ type File struct {
 	Server *Server
 }
 
-// Common returns what both roles have.
+// Common returns the keys that both roles have.
 func (f *File) Common() *Common {
 	if f.Border != nil {
 		return &f.Border.Common
@@ -92,7 +92,7 @@ func Parse(name string, text []byte) (*File, error) {
 	return file, nil
 }
 
-// role reads what the file is for, since that decides which keys there are.
+// role reads the role that the file is for, since that decides which keys there are.
 // Without a right one nothing else can be judged.
 func (d *decoder) role(root *node) Role {
 	n := root.get("role")

@@ -6,8 +6,8 @@ import (
 	"hikyaku/egress/srv6"
 )
 
-// resolve fills in what the file leaves to be derived. It runs before the
-// checks, which then see what will be used; what can't be derived stays zero.
+// resolve fills in the values that the file leaves to be derived. It runs before the
+// checks, which then see the values in use; a value that can't be derived stays zero.
 func (b *Border) resolve() {
 	b.Common.resolve()
 	for i := range b.Peers {

@@ -38,11 +38,11 @@ type ServerSRv6 struct {
 // MTU in bytes, or 0 for the interface's own.
 type MTU uint32
 
-// EncapOverhead is the room in bytes that SRv6 takes from each packet: an IPv6
-// header (40) and a segment routing header with one SID (24; RFC 8754 §2).
+// EncapOverhead is the room in bytes that SRv6 takes from each packet. It is an IPv6 header
+// (40) and a segment routing header with one SID (24; RFC 8754 §2).
 const EncapOverhead = 64
 
-// ServerKernel is what is put into the kernel of a content server.
+// ServerKernel is the part of the kernel's state that a content server sets.
 type ServerKernel struct {
 	// Tables that routes of paths are put into: path number N has table First+N.
 	// Default "10000-10999".
@@ -54,7 +54,7 @@ type ServerKernel struct {
 	MarkBase uint32 `toml:"mark_base"`
 	// MarkMask are the bits of a mark that rules look at. Default 0xffffffff.
 	MarkMask uint32 `toml:"mark_mask"`
-	// Drop is what happens to packets from an EPE address whose path does not
+	// Drop is the fate of packets from an EPE address whose path does not
 	// reach the client. Default "unreachable".
 	Drop Drop `toml:"drop"`
 	// SetSysctls lets the agent set MPTCP's sysctls; otherwise it does not start
@@ -79,14 +79,14 @@ const (
 type MPTCP struct {
 	// Mode is the manager of paths. Default "off".
 	Mode MPTCPMode `toml:"mode"`
-	// Addresses that are announced to one client at a time, 1 to 8, those of draining
-	// paths aside; in mode "kernel" so many of each family. Default 2.
+	// Addresses that are announced to one client at a time, 1 to 8, besides those of
+	// draining paths. In mode "kernel" it is the number for each family. Default 2.
 	Addresses uint8 `toml:"addresses"`
 	// Subflows of one connection besides its first, 1 to 8; further ones are
 	// closed or refused. Default 4.
 	Subflows uint8 `toml:"subflows"`
-	// AddAddrTimeout is after how long an address that a client has not echoed is
-	// announced again, at most three times; set as net.mptcp.add_addr_timeout where
+	// AddAddrTimeout is after how long an address that a client has not echoed is announced
+	// again, at most three times. It is set as net.mptcp.add_addr_timeout where
 	// Kernel.SetSysctls allows that. In whole seconds, 1s to 120s. Default 1s.
 	AddAddrTimeout time.Duration `toml:"add_addr_timeout"`
 	// Ports of the server whose connections are managed, in mode "userspace".
@@ -104,7 +104,7 @@ type Limits struct {
 	Connections uint32 `toml:"connections"`
 }
 
-// Path is a way out of the AS: one egress peer of one border router.
+// Path is an egress route: one egress peer of one border router.
 type Path struct {
 	// Name is for people, logs, the API and the edge server's
 	// `policy.path`. Needed.

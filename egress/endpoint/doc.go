@@ -1,15 +1,14 @@
-// Package endpoint plans what a content server does: VPN routes of the borders go
+// Package endpoint plans the work of a content server: VPN routes of the borders go
 // in, and kernel changes come out as data.
 //
-// Each path has a table with the prefixes that its peer advertises, all pointing to
-// one nexthop object that puts packets into SRv6 towards the peer's SID. Rules bring
-// packets there: those from the path's EPE address, which take this path or are
-// dropped, and those with the path's mark, which go the plain way where the path has
-// no route.
+// Each path has a table with the prefixes that its peer advertises. All point to one
+// nexthop object that puts packets into SRv6 towards the peer's SID. Rules bring packets
+// there. Packets from the path's EPE address take this path or are dropped. Packets with
+// the path's mark go the plain way where the path has no route.
 //
 // # Restarts
 //
-// A planner starts from what the kernel holds, so that traffic goes on. What
+// A planner starts from the kernel's state, so that traffic goes on. What
 // reflectors do not confirm until their End-of-RIB, or until the caller's patience
 // ends ([Planner.Expire]), goes.
 package endpoint

@@ -31,8 +31,8 @@ type Planner struct {
 	byRD   map[srv6.RouteDistinguisher]*path
 }
 
-// New returns a planner that goes on from what is in the kernel: have is all of
-// ours there. Make [Planner.Want] the kernel's state first.
+// New returns a planner that goes on from the kernel's state: have is all of ours there.
+// Make [Planner.Want] the kernel's state first.
 func New(c *config.Server, opts Options, have kernel.State) *Planner {
 	p := &Planner{
 		config: c, opts: opts, pool: nexthop.NewPool(have.Nexthops),
@@ -124,9 +124,9 @@ func (p *Planner) Withdrawn(event speaker.VPNWithdrawn) {
 	}
 }
 
-// marker is the route that stands for the whole path; see border.Marker. Its
-// withdrawal comes before that of 200,000 others, and takes the path out of use.
-// Borders that do not announce it have theirs withdrawn one by one.
+// marker is the route that stands for the whole path, as border.Marker does. Its withdrawal
+// comes before that of 200,000 others, and takes the path out of use. Borders that do not
+// announce it have their routes withdrawn one by one.
 func marker(sid netip.Addr) netip.Prefix { return netip.PrefixFrom(sid, sid.BitLen()) }
 
 func (p *Planner) withdraw(state *path, prefixes []netip.Prefix) {
@@ -142,7 +142,7 @@ func (p *Planner) EndOfRIB(family speaker.Family) {
 	p.expire(func(prefix netip.Prefix) bool { return prefix.Addr().Is4() == (family == speaker.VPNv4) })
 }
 
-// Expire ends the patience with what a former run left.
+// Expire ends the patience with the state of a former run.
 func (p *Planner) Expire() { p.expire(func(netip.Prefix) bool { return true }) }
 
 func (p *Planner) expire(concerns func(netip.Prefix) bool) {
@@ -155,8 +155,8 @@ func (p *Planner) expire(concerns func(netip.Prefix) bool) {
 	}
 }
 
-// Block takes a path out of use, whatever is announced, because its border cannot be
-// reached or the kernel does not take its routes; a nil reason ends that.
+// Block takes a path out of use, whatever is announced. The reason is that its border
+// cannot be reached or the kernel does not take its routes; a nil reason ends that.
 func (p *Planner) Block(name string, reason error) {
 	state := p.paths[name]
 	if state == nil {
@@ -170,7 +170,7 @@ func (p *Planner) Block(name string, reason error) {
 }
 
 // SetDrain asks for nothing new over a path. The kernel's routes stay as they are,
-// for what uses the path already.
+// for connections that use the path already.
 func (p *Planner) SetDrain(name string, drain bool) error {
 	state := p.paths[name]
 	if state == nil {
@@ -219,9 +219,9 @@ func (p *Planner) Want() kernel.State {
 
 // Priorities of rules, counted from the configured one.
 const (
-	fromAddress = iota // what comes from an EPE address takes its path
+	fromAddress = iota // packets from an EPE address take its path
 	dropRest           // or none
-	byMark             // what is marked takes its path or the plain way
+	byMark             // marked packets take its path or the plain way
 )
 
 var dropActions = map[config.Drop]kernel.RuleAction{
@@ -249,7 +249,7 @@ func (p *Planner) enter(c *config.Path) []kernel.Rule {
 	return rules
 }
 
-// stop are the rules for what comes from an EPE address and found no route.
+// stop are the rules for packets that come from an EPE address and found no route.
 func (p *Planner) stop(c *config.Path) []kernel.Rule {
 	var rules []kernel.Rule
 	for _, a := range c.Addresses {

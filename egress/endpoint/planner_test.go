@@ -158,7 +158,7 @@ func TestDraining(t *testing.T) {
 	}
 }
 
-// TestRestart keeps what is confirmed and removes the rest at the End-of-RIB.
+// TestRestart keeps confirmed routes and removes the rest at the End-of-RIB.
 func TestRestart(t *testing.T) {
 	w := newWorld(t)
 	r := route(1, "2001:db8:b1:1::", speaker.Attributes{})
@@ -225,8 +225,8 @@ func TestLostAsAWhole(t *testing.T) {
 	}
 }
 
-// TestTableFollows sends events at random, restarts included, and compares the tables
-// with what is announced.
+// TestTableFollows sends events at random, restarts included, and compares the tables with
+// the announcements.
 func TestTableFollows(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 7))

@@ -106,8 +106,9 @@ type Reach struct {
 	Draining bool
 }
 
-// Lookup returns the paths that reach all of a prefix, by name, each with its
-// longest route, and the one that plain packets take, where BGP's attributes decide that.
+// Lookup returns the paths that reach all of a prefix, by name, each with its longest
+// route. It also returns the one that plain packets take, where BGP's attributes decide
+// that.
 func (p *Planner) Lookup(client netip.Prefix) (reaches []Reach, best string) {
 	for _, name := range p.Names() {
 		state := p.paths[name]
@@ -122,9 +123,9 @@ func (p *Planner) Lookup(client netip.Prefix) (reaches []Reach, best string) {
 	return reaches, bestOf(reaches)
 }
 
-// bestOf is BGP's decision process (RFC 4271 §9.1.2) as far as a server can follow:
-// the longest prefix, then LOCAL_PREF, AS_PATH length, ORIGIN, and MED between routes
-// of one neighbouring AS. What remains then depends on IGP costs and router IDs of the
+// bestOf is BGP's decision process (RFC 4271 §9.1.2) as far as a server can follow. It
+// compares the longest prefix, then LOCAL_PREF, AS_PATH length, ORIGIN, and MED between
+// routes of one neighbouring AS. Further steps depend on IGP costs and router IDs of the
 // plain way, so of several nothing is said.
 func bestOf(reaches []Reach) string {
 	var best []Reach
@@ -162,7 +163,7 @@ func preference(r Reach, best []Reach) int {
 	return 0
 }
 
-// defaultLocalPref is what routers take where none was set.
+// defaultLocalPref is the value that routers take where none was set.
 const defaultLocalPref = 100
 
 func localPref(a speaker.Attributes) uint32 {
@@ -196,8 +197,8 @@ func neighbour(r Reach) uint32 {
 	return 0
 }
 
-// OriginAS returns the AS that a client is in by what [Planner.Lookup] returned for it:
-// the last of the AS path of the best route, or of the first where none is known to be
+// OriginAS returns the AS that a client is in by the result of [Planner.Lookup] for it. It
+// is the last of the AS path of the best route, or of the first where none is known to be
 // the best. It is 0 where no path reaches the client, and for the own AS.
 func OriginAS(reaches []Reach, best string) uint32 {
 	i := slices.IndexFunc(reaches, func(r Reach) bool { return r.Path == best })

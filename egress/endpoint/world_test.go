@@ -38,7 +38,7 @@ peer = 2
 addresses = ["2001:db8:5::a2"]
 `
 
-// world does what a planner says.
+// world executes a planner's steps.
 type world struct {
 	t        *testing.T
 	config   *config.Server

@@ -13,12 +13,12 @@ import (
 	"hikyaku/egress/bpf"
 )
 
-// filterName marks our tc filter: by it a start finds what a crash left.
+// filterName marks our tc filter: by it a start finds the filter that a crash left.
 const filterName = "hikyaku-flows"
 
-// Our filter's place among those of others: filters run in order of priority,
-// ours last of all, so that it counts what the others let pass. Handle 1 is the
-// only one at a priority of our own.
+// Our filter's place among those of others. Filters run in order of priority, ours last of
+// all, so that it counts the packets that the others let pass. Handle 1 is the only one at
+// a priority of our own.
 const (
 	lastPriority = 0xffff
 	filterHandle = 1

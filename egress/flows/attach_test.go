@@ -132,8 +132,8 @@ func (l *lab) addForeignFilter() {
 	})
 }
 
-// Whatever hook a killed process used, the next start counts exactly, leaves one
-// program of ours and, in the end, none; a foreign filter survives it all.
+// Whatever hook a killed process used, the next start counts exactly. It leaves one program
+// of ours and, in the end, none; a foreign filter survives it all.
 func TestCrashIsCleanedUpByTheNextStart(t *testing.T) {
 	for _, c := range []struct {
 		before, after Hook
@@ -186,8 +186,8 @@ func sameNames(got []string, want string) bool {
 	return true
 }
 
-// What was sent before Detach is read after it; what is sent later is not
-// counted, and detaching again or closing is no error.
+// Packets sent before Detach are read after it. Later packets are not counted, and
+// detaching again or closing is no error.
 func TestNothingIsLostOnDetach(t *testing.T) {
 	for _, hook := range []Hook{HookTCX, HookClsact} {
 		t.Run(hook.String(), func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestInterfaceThatVanishesIsNoErrorOnClose(t *testing.T) {
 	}
 }
 
-func TestAttachRefusesWhatCannotWork(t *testing.T) {
+func TestAttachRefusesImpossibleOptions(t *testing.T) {
 	cases := []struct {
 		name string
 		opts Options

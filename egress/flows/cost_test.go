@@ -15,10 +15,10 @@ import (
 	"hikyaku/egress/bpf"
 )
 
-// BenchmarkPacket measures the program alone, by the kernel's own statistics:
-// each packet is of another flow than the one before, flows in shuffled order.
-// "swept" also sweeps a buffer of many times the second-level cache's size once
-// each 1,000 packets, so that no flow's place is cached near the CPU.
+// BenchmarkPacket measures the program alone, by the kernel's own statistics. Each packet
+// is of another flow than the one before, flows in shuffled order. "swept" also sweeps a
+// buffer once each 1,000 packets, so that no flow's place is cached near the CPU. The
+// buffer is many times as large as the second-level cache.
 //
 // clock-ns is what the statistics themselves add (those of an empty program).
 func BenchmarkPacket(b *testing.B) {
@@ -137,8 +137,8 @@ func setFlow(frame []byte, flow int) {
 	binary.BigEndian.PutUint16(frame[inner+42:], uint16(1024+flow%64*7))
 }
 
-// BenchmarkRead reads a table of 100,000 flows, of which some grew in between, as
-// it is read each 100 ms, and with the look at all places that comes each second.
+// BenchmarkRead reads a table of 100,000 flows, of which some grew in between. It reads as
+// often as each 100 ms, and with the look at all places that comes each second.
 func BenchmarkRead(b *testing.B) {
 	for _, c := range []struct {
 		name string

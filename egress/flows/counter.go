@@ -60,13 +60,13 @@ type Options struct {
 	// [DefaultIdle]; an eighth of it while the table is over three quarters full.
 	Idle time.Duration
 	// Plain counts packets without SRv6, too (with the zero SID), so that the
-	// sum of everything is what the interface sent.
+	// sum of everything is the traffic that the interface sent.
 	Plain bool
 	// Hook is where to attach. Default [HookAuto].
 	Hook Hook
 }
 
-// withDefaults fills in what is not set, and refuses what cannot work.
+// withDefaults fills in options that are not set, and refuses those that cannot work.
 func (o Options) withDefaults() (Options, error) {
 	if o.MaxFlows == 0 {
 		o.MaxFlows = DefaultMaxFlows
@@ -97,11 +97,11 @@ type Counter struct {
 
 // Attach loads the program and attaches it to the interface's egress. It needs
 // CAP_BPF and CAP_NET_ADMIN. It fails with [ErrInUse] while another process
-// counts there; what a crashed one left is replaced, filters of others are
+// counts there; the program of a crashed one is replaced, filters of others are
 // never touched.
 //
 // The program runs after all other tcx programs (or filters), before the
-// interface's queueing discipline: what that drops is counted.
+// interface's queueing discipline: packets that it drops are counted.
 func Attach(opts Options) (*Counter, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -165,7 +165,7 @@ func lockInterface(link netlink.Link) (net.Listener, error) {
 // Hook returns where the program is attached: [HookTCX] or [HookClsact].
 func (c *Counter) Hook() Hook { return c.hook }
 
-// Read fills s with what grew since the read before. It reuses s.Records. What
+// Read fills s with the flows that grew since the read before. It reuses s.Records. What
 // was read before an error is in s all the same.
 func (c *Counter) Read(now time.Time, s *Sample) error {
 	if c.table == nil {
@@ -183,8 +183,8 @@ func (c *Counter) Read(now time.Time, s *Sample) error {
 	return nil
 }
 
-// Detach takes the program off the interface and waits until no CPU runs it, so
-// that the next Read is the last that can find anything.
+// Detach takes the program off the interface and waits until no CPU runs it. So the next
+// Read is the last that can find anything.
 func (c *Counter) Detach() error {
 	if c.attached == nil {
 		return nil

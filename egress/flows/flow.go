@@ -1,14 +1,14 @@
-// Package flows counts what leaves a physical interface by SRv6 SID and inner
-// 5-tuple (SRv6 FlowStats), exactly to the byte and packet as sent on the wire.
+// Package flows counts packets that leave a physical interface by SRv6 SID and inner
+// 5-tuple (SRv6 FlowStats). It counts exactly, to the byte and packet as sent on the wire.
 //
-// An eBPF program on the interface's tc egress hook counts into a table that
-// user space maps into its own memory. A [Counter] attaches the program and
-// reads the table; [Run] does so at an interval and hands what grew to sinks:
-// [JSONLines], [CSV], [Metrics] (Prometheus) and [Terminal] (a live view).
+// An eBPF program on the interface's tc egress hook counts into a table that user space
+// maps into its own memory. A [Counter] attaches the program and reads the table; [Run]
+// does so at an interval and hands the flows that grew to sinks. The sinks are [JSONLines],
+// [CSV], [Metrics] (Prometheus) and [Terminal] (a live view).
 //
-// Nothing is lost silently: packets whose flow finds no room in the table and
-// packets without a readable 5-tuple are counted in records of their own, so
-// that the sum over all records of a SID is what was sent to it.
+// Nothing is lost silently. Packets whose flow finds no room in the table and packets
+// without a readable 5-tuple are counted in records of their own. So the sum over all
+// records of a SID is the traffic that was sent to it.
 package flows
 
 import (
@@ -18,9 +18,9 @@ import (
 
 // Key names a flow.
 type Key struct {
-	// SID is the last segment of the packet: with an SRH its Segment List[0]
-	// (RFC 8754 §2), without one (reduced encapsulation, RFC 8986 §5.2) the
-	// outer destination. The zero Addr stands for packets sent without SRv6.
+	// SID is the last segment of the packet. With an SRH it is its Segment List[0] (RFC
+	// 8754 §2), without one (reduced encapsulation, RFC 8986 §5.2) the outer destination.
+	// The zero Addr stands for packets sent without SRv6.
 	SID netip.Addr
 	// Src and Dst are the inner addresses, both of one family.
 	Src, Dst netip.Addr
@@ -32,7 +32,7 @@ type Key struct {
 	SrcPort, DstPort uint16
 }
 
-// Counts is what a flow sent, or by how much it grew.
+// Counts is the traffic of a flow, or its growth.
 type Counts struct {
 	// Packets on the wire: a GSO super-packet counts as its segments.
 	Packets uint64
@@ -46,7 +46,7 @@ func (c Counts) Plus(d Counts) Counts {
 	return Counts{Packets: c.Packets + d.Packets, Bytes: c.Bytes + d.Bytes}
 }
 
-// Kind says what a record counts.
+// Kind is the kind of traffic that a record counts.
 type Kind uint8
 
 const (
@@ -96,7 +96,7 @@ type Sample struct {
 	// Elapsed since the read before; for the first read, since attachment.
 	Elapsed   time.Duration
 	Interface string
-	// Records holds what grew, in no particular order. Two records may have the
+	// Records holds the flows that grew, in no particular order. Two records may have the
 	// same key (see [Record]); sums over a key are exact.
 	Records []Record
 	// Flows is the number of places taken in the table, of Capacity.

@@ -21,7 +21,7 @@ import (
 type lab struct {
 	tb             testing.TB
 	server, client *netnstest.NS
-	unread         Counts // what the interface had sent before it was counted
+	unread         Counts // the interface's traffic before it was counted
 }
 
 const device = "eth0"
@@ -113,7 +113,7 @@ func (l *lab) attach(opts Options) *Counter {
 	return c
 }
 
-// sent reads the interface's own counters of what it sent.
+// sent reads the interface's own counters of its sent traffic.
 func (l *lab) sent() Counts {
 	l.tb.Helper()
 	var counts Counts
@@ -190,7 +190,7 @@ func (l *lab) dial(network string, from, to netip.AddrPort) net.Conn {
 	return conn
 }
 
-// ledger sums what a counter reads.
+// ledger sums the records of a counter.
 type ledger map[Key]map[Kind]Counts
 
 func (l ledger) read(tb testing.TB, c *Counter) {

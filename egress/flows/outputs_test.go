@@ -304,7 +304,7 @@ var errDiskFull = errors.New("disk full")
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errDiskFull }
 
-func TestSinksReportWhatTheirWriterSays(t *testing.T) {
+func TestSinksReportErrorsOfTheirWriter(t *testing.T) {
 	sample := sampled()
 	sample.Elapsed = time.Second
 	for _, sink := range []Sink{NewJSONLines(brokenWriter{}), NewCSV(brokenWriter{}),

@@ -38,7 +38,7 @@ func loaded(tb testing.TB, opts Options, linkHeader uint32) (*program, *table) {
 	return p, table
 }
 
-// offload is what the kernel knows of a GSO super-packet.
+// offload is the kernel's knowledge of a GSO super-packet.
 type offload struct{ size, segments uint32 }
 
 // send runs the program on a frame as if it were leaving.
@@ -168,7 +168,7 @@ func TestFramesCountForTheirFlow(t *testing.T) {
 }
 
 // shortest is the least that BPF_PROG_TEST_RUN takes: it wants the IP header.
-// TestMalformedFramesOnTheWire sends what is shorter.
+// TestMalformedFramesOnTheWire sends shorter frames.
 func shortest(frame []byte) int {
 	switch binary.BigEndian.Uint16(frame[12:]) {
 	case etherIPv6:
@@ -196,8 +196,8 @@ func TestFramesCutOffAnywhereAreCounted(t *testing.T) {
 	}
 }
 
-// Common frames are read by code of their own, a fast path, those with a VLAN tag never:
-// both must see the same in whatever headers.
+// Common frames are read by code of their own, a fast path. Frames with a VLAN tag never
+// are. Both must see the same in whatever headers.
 func TestUsualFramesAreReadAsAllOthers(t *testing.T) {
 	p, table := loaded(t, Options{Plain: true, MaxFlows: 10_000}, 14)
 	frames := append(readableFrames(), unreadableFrames()...)

@@ -137,11 +137,11 @@ func (p *program) close() error {
 // settle waits until no CPU runs the program as it was entered before.
 func (p *program) settle() error { return p.barrier.wait() }
 
-// barrier waits for running programs. The kernel promises that after the update
-// of a map of maps no program still uses the old value: "Wait for any running
-// BPF programs to complete so that userspace, when we return to it, knows that
-// all programs that could be running use the new map value" (kernel/bpf/
-// syscall.c). Programs entered before the update have then ended.
+// barrier waits for running programs. The kernel promises that after the update of a map of
+// maps no program still uses the old value. Its kernel/bpf/syscall.c waits "for any running
+// BPF programs to complete". It does so "so that userspace, when we return to it, knows that
+// all programs that could be running use the new map value". Programs entered before the
+// update have then ended.
 type barrier struct{ outer, inner *ebpf.Map }
 
 func newBarrier() (*barrier, error) {

@@ -8,16 +8,15 @@ import (
 	"time"
 )
 
-// Reader is what [Run] reads from: a [Counter].
+// Reader is the source that [Run] reads from: a [Counter].
 type Reader interface {
 	Read(now time.Time, s *Sample) error
 	Detach() error
 }
 
-// Run reads at each interval and writes to all sinks until ctx is done; then it
-// detaches, reads once more, so that nothing is missing, and returns nil. A sink
-// that fails is logged and left out from then on; when none is left, Run
-// detaches and returns the errors of all.
+// Run reads at each interval and writes to all sinks until ctx is done. Then it detaches,
+// reads once more, so that nothing is missing, and returns nil. A sink that fails is logged
+// and left out from then on. When none is left, Run detaches and returns the errors of all.
 func Run(ctx context.Context, r Reader, interval time.Duration, log *slog.Logger, sinks ...Sink) error {
 	if len(sinks) == 0 {
 		return errors.New("reading flows: no output to write to")
@@ -51,8 +50,8 @@ type loop struct {
 	failing bool // the last read failed; said once
 }
 
-// step reads once and writes what grew. A read that failed is written, too: it
-// holds what could be read, and the rest is in the next one.
+// step reads once and writes the flows that grew. A read that failed is written, too: it
+// holds the readable part, and the rest is in the next one.
 func (l *loop) step(now time.Time) {
 	err := l.reader.Read(now, &l.sample)
 	if err != nil && !l.failing {

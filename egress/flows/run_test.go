@@ -83,7 +83,7 @@ func TestRunEndsWhenNoSinkIsLeft(t *testing.T) {
 	}
 }
 
-func TestRunWritesWhatAFailedReadFound(t *testing.T) {
+func TestRunWritesTheRecordsOfAFailedRead(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	sink := &adder{enough: 2, stop: stop}
@@ -95,7 +95,7 @@ func TestRunWritesWhatAFailedReadFound(t *testing.T) {
 	}
 }
 
-func TestRunRefusesWhatCannotWork(t *testing.T) {
+func TestRunRefusesImpossibleOptions(t *testing.T) {
 	if err := Run(t.Context(), &fakeReader{}, time.Second, quiet); err == nil {
 		t.Error("no sink: want an error")
 	}

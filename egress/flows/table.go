@@ -32,7 +32,7 @@ type table struct {
 	nextAge  time.Time
 }
 
-// kernel is what the table needs of the program besides its memory.
+// kernel has the methods that the table needs of the program besides its memory.
 type kernel interface {
 	// drain has packets that still wait on some CPU added to their flows.
 	drain() error
@@ -41,7 +41,7 @@ type kernel interface {
 	settle() error
 }
 
-// place is what was last read from a place of the flow table.
+// place has the values last read from a place of the flow table.
 type place struct {
 	counts Counts
 	grew   int64 // when, in nanoseconds of the Unix epoch; 0 for never
@@ -67,9 +67,9 @@ func newTable(flows []bpf.Flow, marks []bpf.Marks, sids []bpf.SID, idle time.Dur
 	}
 }
 
-// read appends what grew to records.
+// read appends the flows that grew to records.
 func (t *table) read(now time.Time, records []Record) ([]Record, error) {
-	// What waits is read by the next call at the latest; the rest is sound.
+	// Waiting growth is read by the next call at the latest; the rest is sound.
 	drained := t.kernel.drain()
 	at := now.UnixNano()
 	ageing := !now.Before(t.nextAge)
@@ -92,9 +92,9 @@ func (t *table) read(now time.Time, records []Record) ([]Record, error) {
 // lookAtAll has the next read look at all places.
 func (t *table) lookAtAll() { t.nextAge = time.Time{} }
 
-// finish says that nothing is added any more. The next read looks at all places, as
-// CPUs that order memory weakly need (a mark may be seen there before the growth), and
-// waits for what is still to be given back.
+// finish says that nothing is added any more. The next read looks at all places and waits
+// for those that are still to be given back. CPUs that order memory weakly need that look:
+// a mark may be seen there before the growth.
 func (t *table) finish() {
 	t.lookAtAll()
 	t.last = true
@@ -115,7 +115,8 @@ func (t *table) takeMark(group int) bool {
 	return atomic.LoadUint64(word)&mark != 0 && atomic.AndUint64(word, ^mark)&mark != 0
 }
 
-// readGroup appends what grew in a group, and retires what has not since limit.
+// readGroup appends flows that grew in a group, and retires those that have not since
+// limit.
 func (t *table) readGroup(group int, at, limit int64, records []Record) []Record {
 	first := group * bpf.GroupPlaces
 	used := 0
@@ -142,8 +143,8 @@ func (t *table) readGroup(group int, at, limit int64, records []Record) []Record
 	return records
 }
 
-// idleLimit is how long a flow may be idle: less while the table is nearly full,
-// as in a flood of connection attempts, each a flow of one packet.
+// idleLimit is how long a flow may be idle. It is less while the table is nearly full, as
+// in a flood of connection attempts, each a flow of one packet.
 func (t *table) idleLimit() time.Duration {
 	if t.used > len(t.flows)/4*3 {
 		return t.idle / 8
@@ -167,9 +168,9 @@ func (t *table) grown(i int, at int64, records []Record) ([]Record, bool) {
 	return records, true
 }
 
-// free gives places back for which CPUs have settled, and has them settle for those
-// that were retired since. Only the last read waits for that: it lasts as long as an RCU
-// grace period, milliseconds on most machines, but seconds on some that are busy.
+// free gives places back for which CPUs have settled, and has them settle for those that
+// were retired since. Only the last read waits for that. The wait lasts as long as an RCU
+// grace period: milliseconds on most machines, but seconds on some that are busy.
 func (t *table) free(at int64, records []Record) ([]Record, error) {
 	records, err := t.giveBack(at, records)
 	if err != nil || t.settled != nil || len(t.retiring) == 0 {
@@ -185,8 +186,8 @@ func (t *table) free(at int64, records []Record) ([]Record, error) {
 	return records, nil
 }
 
-// giveBack gives the places that are leaving back to the program if nobody can add to
-// them any more, and reports what was still added.
+// giveBack gives the places that are leaving back to the program if nobody can add to them
+// any more, and reports late additions to them.
 func (t *table) giveBack(at int64, records []Record) ([]Record, error) {
 	if t.settled == nil || (!t.last && len(t.settled) == 0) {
 		return records, nil
@@ -212,7 +213,7 @@ func (t *table) giveBack(at int64, records []Record) ([]Record, error) {
 	return records, nil
 }
 
-// readSIDs appends what could not be counted by flow.
+// readSIDs appends the packets that could not be counted by flow.
 func (t *table) readSIDs(records []Record) []Record {
 	for i := range t.sids {
 		sid := &t.sids[i]

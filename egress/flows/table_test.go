@@ -130,7 +130,7 @@ func TestIdleFlowGivesItsPlaceBack(t *testing.T) {
 }
 
 // A CPU that found the flow just before it was retired still adds to it.
-func TestAgeingKeepsWhatIsAddedWhileItWaits(t *testing.T) {
+func TestAgeingKeepsCountsAddedWhileItWaits(t *testing.T) {
 	var table *table
 	table = fakeTable(10*time.Second, fakeKernel{settling: func() error {
 		if table.flows[1].State != bpf.StateRetired {
@@ -250,7 +250,7 @@ func TestReadThatCannotDrainReportsTheRest(t *testing.T) {
 	}
 }
 
-func TestSIDRecordsSayWhatTheyCount(t *testing.T) {
+func TestSIDRecordsNameTheirTraffic(t *testing.T) {
 	table := newTable(nil, nil, make([]bpf.SID, bpf.SIDSlots), time.Minute, fakeKernel{})
 	table.sids[7] = bpf.SID{Address: sidA.As16(), State: bpf.StateLive, OverflowPackets: 2, OverflowBytes: 200, OpaquePackets: 3, OpaqueBytes: 300}
 	table.sids[bpf.SIDNone].OpaquePackets, table.sids[bpf.SIDNone].OpaqueBytes = 1, 42

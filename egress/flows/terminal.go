@@ -28,11 +28,11 @@ type Terminal struct {
 	shown   map[string]*window // the last ones that were
 }
 
-// window is what an interface sent in some time. Each has a time of its own: interfaces
+// window is the traffic of an interface in some time. Each has a time of its own: interfaces
 // are read one after the other.
 type window struct {
 	flows map[Key]Counts
-	apart map[netip.Addr]Counts // by SID, what is not counted by flow
+	apart map[netip.Addr]Counts // by SID, packets not counted by flow
 	took  time.Duration
 	// of the last sample
 	ended        time.Time
@@ -44,7 +44,7 @@ type rate struct{ bits, packets float64 }
 
 // sidRate is the rate of a SID on all interfaces.
 type sidRate struct {
-	all, apart rate // apart: what is not counted by flow
+	all, apart rate // apart: packets not counted by flow
 	flows      int
 }
 

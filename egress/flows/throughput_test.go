@@ -18,10 +18,10 @@ import (
 	"hikyaku/egress/bpf"
 )
 
-// BenchmarkThroughput sends through SRv6 over a veth pair in slices of some
-// milliseconds, in turns without a program, with an empty one, which is what the
-// hook alone costs, and counting. A share is made of two slices of one round;
-// reported are the median and quartiles.
+// BenchmarkThroughput sends through SRv6 over a veth pair in slices of some milliseconds.
+// It does so in turns without a program, with an empty one, which shows the cost of the
+// hook alone, and counting. A share is made of two slices of one round; reported are the
+// median and quartiles.
 //
 // Rates are by the CPU time of one thread, which other load disturbs less than the
 // clock. TCP, counted once for many packets, is written and read by it in turn. UDP

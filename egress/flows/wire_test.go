@@ -17,9 +17,9 @@ func (m manner) key(proto uint8) Key {
 	return Key{SID: m.sid, Src: m.source, Dst: m.client, Proto: proto, SrcPort: m.port, DstPort: clientPort}
 }
 
-// Real traffic in each manner, through both hooks: UDP as many packets and bytes
-// as were sent, TCP as many as its own socket says, and all together as the
-// interface says that it sent.
+// Real traffic in each manner, through both hooks. UDP has as many packets and bytes as
+// were sent, TCP as many as its own socket says. All together have as many as the interface
+// says that it sent.
 func TestTrafficIsCountedAsOnTheWire(t *testing.T) {
 	for _, hook := range []Hook{HookTCX, HookClsact} {
 		t.Run(hook.String(), func(t *testing.T) {
@@ -72,9 +72,9 @@ func TestOffloadedSuperPacketsAreCountedAsOnTheWire(t *testing.T) {
 	}
 }
 
-// Frames that no stack would send, cut off anywhere, and some whose headers are
-// not in the linear part (packet sockets put only the link header there when a
-// frame is larger than a page).
+// Frames that no stack would send, cut off anywhere, and some whose headers are not in the
+// linear part. Packet sockets put only the link header there when a frame is larger than a
+// page.
 func TestMalformedFramesOnTheWireAreCounted(t *testing.T) {
 	var c *Counter
 	l := newLab(t, 9000, func(l *lab) { c = l.attach(Options{Plain: true, MaxFlows: 10_000}) })

@@ -13,14 +13,14 @@ import (
 	"hikyaku/egress/kernel/internal/rtnl"
 )
 
-// batchSize bounds the messages in one system call, and thereby how long one change
+// batchSize bounds the messages in one system call. It thereby bounds how long one change
 // waits for another: a route takes the kernel some 5 to 10 µs.
 const batchSize = 256
 
 // Options of an [Applier].
 type Options struct {
 	// Protocol marks our state; [Protocol] when 0. Two agents in one network
-	// namespace need two numbers, or each removes what the other made.
+	// namespace need two numbers, or each removes the other's objects.
 	Protocol uint8
 	// Addresses are ours even without the mark. A kernel without
 	// [Features.AddressProtocol] needs those that the agent adds.
@@ -72,7 +72,7 @@ func (a *Applier) Close() error {
 	return errors.Join(errs...)
 }
 
-// Print writes the ip(8) commands that do what Apply would: a dry run.
+// Print writes the ip(8) commands that do the work of Apply: a dry run.
 func (a *Applier) Print(w io.Writer, ops []Op) error {
 	for _, op := range ops {
 		if _, err := fmt.Fprintln(w, op.Command(a.protocol)); err != nil {
@@ -172,7 +172,7 @@ func (a *Applier) batch(conn *rtnl.Conn, e *encoder, ops []Op, first int) ([]Fai
 	return failed, err
 }
 
-// leavesSockets reports whether sockets may go on using what op has removed. IPv4 makes
+// leavesSockets reports whether sockets may go on using the route that op has removed. IPv4 makes
 // them look again by itself.
 func leavesSockets(op Op) bool {
 	if op.Verb != Delete {
@@ -188,7 +188,7 @@ func leavesSockets(op Op) bool {
 	}
 }
 
-// isGone holds for what the kernel answers when there is nothing to delete: routes,
+// isGone holds for the kernel's answers when there is nothing to delete: routes,
 // rules and nexthops, addresses.
 func isGone(errno unix.Errno) bool {
 	return errno == unix.ESRCH || errno == unix.ENOENT || errno == unix.EADDRNOTAVAIL

@@ -66,8 +66,8 @@ func TestRandomStatesAreReached(t *testing.T) {
 	}
 }
 
-// A kill leaves the kernel after any operation: what comes next reads it back and
-// reaches the goal from there.
+// A kill leaves the kernel after any operation. The next start reads it back and reaches
+// the goal from there.
 func TestStoppedAfterAnyOperationItConverges(t *testing.T) {
 	a := open(t, netnstest.New(t, "kill"), Options{})
 	rng := rand.New(rand.NewPCG(4, 0))
@@ -148,7 +148,7 @@ func TestFailuresAreReported(t *testing.T) {
 	}
 }
 
-func TestDeletingWhatIsGoneIsNoFailure(t *testing.T) {
+func TestDeletingAnAbsentRouteIsNoFailure(t *testing.T) {
 	a := open(t, netnstest.New(t, "gone"), Options{})
 	ops := Diff(everything(), State{})
 	ops = append(ops, Op{Delete, Address{Device: "none", Prefix: prefix("2001:db8::1/128")}})

@@ -94,7 +94,7 @@ func TestFullTableFigures(t *testing.T) {
 	wholeTable(t, f, tables, routes)
 }
 
-// wholeTable measures what concerns all routes at once.
+// wholeTable measures the operations that concern all routes at once.
 func wholeTable(t *testing.T, f figures, tables *Tables, routes []Route) {
 	ctx, hop := t.Context(), routes[0].Nexthop
 	f.time("repoint the table by its nexthop", func() error {
@@ -125,7 +125,7 @@ func wholeTable(t *testing.T, f figures, tables *Tables, routes []Route) {
 	}
 }
 
-// whileLoading measures what others wait for while a second peer's table is loaded.
+// whileLoading measures how long others wait while a second peer's table is loaded.
 func whileLoading(t *testing.T, f figures, tables *Tables, routes []Route, sid Route) {
 	second := State{Nexthops: []Nexthop{peerNexthop(FirstNexthopID+2, "fc00:2::1")}}
 	second.Routes = manyRoutes(len(routes), 1002, FirstNexthopID+2)

@@ -21,11 +21,11 @@ const (
 // anchorPeerSuffix names the other end of an anchor that is a veth pair.
 const anchorPeerSuffix = "p"
 
-// EnsureAnchor makes sure that a device of this name is up whose carrier never goes,
-// to hang SRv6 nexthops on: a dummy where the kernel has them, else a veth pair whose
-// other end is called name+"p". mtu is that of the underlay, in bytes. A device with
-// this name that we did not make is an error ([ErrForeign]); ours are known by their
-// device group, which is the protocol number.
+// EnsureAnchor makes sure that a device of this name is up whose carrier never goes, to
+// hang SRv6 nexthops on. It is a dummy where the kernel has them, else a veth pair whose
+// other end is called name+"p". mtu is that of the underlay, in bytes. A device with this
+// name that we did not make is an error ([ErrForeign]). Ours are known by their device
+// group, which is the protocol number.
 func (a *Applier) EnsureAnchor(ctx context.Context, name string, mtu uint32) error {
 	if err := ctx.Err(); err != nil {
 		return err

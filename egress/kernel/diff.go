@@ -7,12 +7,12 @@ import (
 
 // Diff returns the operations that turn have into want.
 //
-// Make comes before break: nexthops, routes, rules and addresses go in, then
-// addresses, rules, routes and nexthops go out. After each operation a packet to a
-// prefix of a table takes its old way, its new way, or none, never a third: routes
-// leave a nexthop object before it is repointed, the rule that stops an address's
-// packets is there before the one which lets them into a table, and an SRv6 endpoint
-// opens after the routes behind it and closes before them.
+// Make comes before break: nexthops, routes, rules and addresses go in, then addresses,
+// rules, routes and nexthops go out. After each operation a packet to a prefix of a table
+// takes its old way, its new way, or none, never a third. Routes leave a nexthop object
+// before it is repointed. The rule that stops an address's packets is there before the one
+// which lets them into a table. An SRv6 endpoint opens after the routes behind it and
+// closes before them.
 //
 // The routes of a removed nexthop are not named: the kernel removes them with it.
 // The tunnel source stays where want has none. have and want may be in any order and
@@ -155,7 +155,7 @@ func (p *planner) rules(have, want []Rule) {
 			p.do(deleteRules, Delete, *h)
 		}
 	}
-	// What stops packets is there first and goes last. Both sorts are stable.
+	// A rule that stops packets is there first and goes last. Both sorts are stable.
 	slices.SortStableFunc(p.steps[addRules], func(a, b Op) int { return cmp.Compare(stops(b), stops(a)) })
 	slices.SortStableFunc(p.steps[deleteRules], func(a, b Op) int { return cmp.Compare(stops(a), stops(b)) })
 }

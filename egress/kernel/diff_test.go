@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// commands turns operations into what a reader can compare.
+// commands turns operations into text that a reader can compare.
 func commands(ops []Op) []string {
 	lines := make([]string, len(ops))
 	for i, op := range ops {

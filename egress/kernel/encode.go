@@ -58,11 +58,10 @@ func (e *encoder) add(op Op) error {
 // with a prefix that is for discarding (RFC 6666).
 var wakeRoute = Route{Prefix: netip.MustParsePrefix("100::/128"), Table: 0x48_000000, Type: Blackhole}
 
-// wakeSockets makes every socket look its IPv6 route up again. The kernel takes a
-// route that a socket remembers as good while the number of the last IPv6 route
-// addition stays the same, if the route has a nexthop object (ip6_dst_check and
-// rt6_is_valid); so removing a route does not move live connections off it, and
-// adding any does.
+// wakeSockets makes every socket look its IPv6 route up again. The kernel takes a route
+// that a socket remembers as good while the number of the last IPv6 route addition stays
+// the same. It does so if the route has a nexthop object (ip6_dst_check and rt6_is_valid).
+// So removing a route does not move live connections off it, and adding any does.
 func (e *encoder) wakeSockets() {
 	e.route(wakeRoute.normal(), Add)
 	e.route(wakeRoute.normal(), Delete)
@@ -86,7 +85,7 @@ func (e *encoder) route(r Route, verb Verb) {
 	kind, flags := request(unix.RTM_NEWROUTE, verb)
 	routeType, scope := uint8(r.Type), uint8(unix.RT_SCOPE_UNIVERSE)
 	if verb == Delete {
-		// Any type: what is there may have been dropped in between.
+		// Any type: the route may have been dropped in between.
 		routeType, scope = unix.RTN_UNSPEC, unix.RT_SCOPE_NOWHERE
 	}
 	// Tables above 255 are named by the attribute.

@@ -25,8 +25,8 @@ type ApplyError struct {
 	// which are not in Failed were done, unless Lost is set.
 	Attempted int
 	Failed    []Failure
-	// Lost is set when an answer of the kernel was lost, so that nobody knows which
-	// of the last attempted operations were done: read the state again.
+	// Lost is set when an answer of the kernel was lost. Nobody knows then which of the
+	// last attempted operations were done: read the state again.
 	Lost error
 	// Stopped is the context's error when that ended it.
 	Stopped error

@@ -29,7 +29,7 @@ var foreignLines = []string{
 	"-4 addr add 192.0.2.9/24 dev anchor",
 }
 
-// everythingShown is what ip(8) shows of the whole namespace.
+// everythingShown is the output of ip(8) for the whole namespace.
 func everythingShown(ns *netnstest.NS) string {
 	var all strings.Builder
 	for _, line := range []string{
@@ -61,7 +61,8 @@ func TestForeignStateIsUntouched(t *testing.T) {
 	// Rules alike stand beside each other: the protocol is part of their key.
 	reach(t, a, State{Rules: []Rule{{Family: IPv6, Priority: 100, From: prefix("2001:db8::6/128"), Table: 10_001}}})
 	reach(t, a, State{})
-	// A stale note of what we once had must not remove what others have there now.
+	// A stale note of a route that we once had must not remove a route that others have
+	// there now.
 	apply(t, a, []Op{
 		{Delete, Route{Prefix: prefix("2001:db8:1::/48"), Table: 10_001, Metric: 50}},
 		{Delete, Route{Prefix: prefix("203.0.113.0/24"), Table: 10_002, Metric: 50}},

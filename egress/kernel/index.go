@@ -18,7 +18,7 @@ type index struct {
 	byWay        map[way]uint32
 }
 
-// table holds, for each route, the number in ways of what it does.
+// table holds, for each route, the number of its action in ways.
 type table struct {
 	routes map[routeKey]uint32
 	// users counts the routes of each nexthop.
@@ -38,7 +38,7 @@ type routeKey struct {
 	family    Family
 }
 
-// way is what a route does, beside its key: few are unlike.
+// way is the action of a route, beside its key: few are unlike.
 type way struct {
 	nexthop     NexthopID
 	mtu, advMSS uint32
@@ -71,7 +71,7 @@ func (x *index) load(s State) {
 	}
 }
 
-// record does to the index what op has done to the kernel.
+// record makes the change in the index that op has made in the kernel.
 func (x *index) record(op Op) {
 	switch o := op.Object.(type) {
 	case TunnelSource:
@@ -232,8 +232,8 @@ func (x *index) namedRoutes(to, routes []Route) []Route {
 	return to
 }
 
-// lost returns what is held of what was removed, as it was then, and the routes of
-// nexthops that were; but nothing on devices that are not up.
+// lost returns the held state that was removed, as it was then, and the routes of nexthops
+// that were. It returns nothing on devices that are not up.
 func (x *index) lost(removed State, up map[string]bool) State {
 	var s State
 	gone := make(map[NexthopID]bool)
@@ -282,7 +282,7 @@ func (x *index) routesOf(id NexthopID) []Route {
 	return routes
 }
 
-// forget does what the removal of everything in s has done to the kernel.
+// forget makes the change in the index that the removal of all in s has made in the kernel.
 func (x *index) forget(s State) {
 	for _, r := range s.Routes {
 		if _, ok := x.route(r.Key()); ok {

@@ -83,10 +83,10 @@ func parseLink(body []byte) link {
 	return l
 }
 
-// WatchLinks calls changed for each device that there is, and for each that changes,
-// until ctx is done: also for those whose changes the kernel could not report, since
-// too many came at once. The kernel removes nexthop objects and their routes silently when
-// their device goes down: callers that use real devices call [Tables.Reset] when one is up
+// WatchLinks calls changed for each device that there is, and for each that changes, until
+// ctx is done. It includes those whose changes the kernel could not report, since too many
+// came at once. The kernel removes nexthop objects and their routes silently when their
+// device goes down. So callers that use real devices call [Tables.Reset] when one is up
 // again.
 func (a *Applier) WatchLinks(ctx context.Context, changed func(Link)) error {
 	w := linkWatch{known: make(map[uint32]Link), changed: changed}

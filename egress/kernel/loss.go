@@ -15,7 +15,7 @@ import (
 
 // Loss is state of ours that others have removed.
 type Loss struct {
-	// Removed is what the kernel has reported.
+	// Removed is the state whose removal the kernel has reported.
 	Removed State
 	// Overrun: it could not report all, since too much was removed at once.
 	Overrun bool
@@ -24,9 +24,9 @@ type Loss struct {
 }
 
 const (
-	// lossSettle is how long nothing more must be removed before a loss is reported: to
-	// flush a table or restart a daemon removes much at once. lossPatience bounds the
-	// wait for that.
+	// lossSettle is how long nothing more must be removed before a loss is reported. To
+	// flush a table or restart a daemon removes much at once. lossPatience bounds the wait
+	// for that.
 	lossSettle   = 100 * time.Millisecond
 	lossPatience = time.Second
 )
@@ -155,8 +155,8 @@ func (c *lossCollector) take(links func() (map[uint32]Link, error)) (Loss, error
 	return loss, nil
 }
 
-// lossFilter has the kernel leave out what is not removed, not ours, or removed by
-// ourselves: of a full table that is loaded nothing gets to the socket. The
+// lossFilter has the kernel leave out messages that are not of removals, not ours, or of
+// our own removals. So of a full table that is loaded nothing gets to the socket. The
 // instructions read numbers in network byte order.
 func (a *Applier) lossFilter() ([]unix.SockFilter, error) {
 	const (

@@ -10,9 +10,9 @@ import (
 	"hikyaku/egress/netnstest"
 )
 
-// TestWhatOthersRemoveIsPutBack removes what others may, as systemd-networkd does at its
-// restart, and what hangs on it.
-func TestWhatOthersRemoveIsPutBack(t *testing.T) {
+// TestRemovalsByOthersAreUndone removes objects that others may remove, as systemd-networkd
+// does at its restart, and everything that hangs on them.
+func TestRemovalsByOthersAreUndone(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		lines []string
@@ -44,7 +44,7 @@ func TestWhatOthersRemoveIsPutBack(t *testing.T) {
 	}
 }
 
-func TestWhatIsRemovedByOurselvesIsNoLoss(t *testing.T) {
+func TestOwnRemovalsAreNoLoss(t *testing.T) {
 	ns, tables := loadTables(t, "own")
 	losses := watchLosses(t, tables.applier, func() {})
 	put(t, tables, everything())
@@ -71,8 +71,8 @@ func TestWhatIsRemovedByOurselvesIsNoLoss(t *testing.T) {
 	expectTables(t, "with the rule again", tables, everything())
 }
 
-// What hangs on a device that is down cannot be put back, and is when it comes up.
-func TestWhatGoesWithADeviceIsLeftToReset(t *testing.T) {
+// State on a device that is down cannot be put back, and is when the device comes up.
+func TestStateOfALostDeviceIsLeftToReset(t *testing.T) {
 	ns, tables := loadTables(t, "downloss")
 	put(t, tables, everything())
 	losses := watchLosses(t, tables.applier, func() {})
@@ -129,7 +129,7 @@ func TestLossesThatTheKernelCannotReportAreAnOverrun(t *testing.T) {
 	expectTables(t, "what was removed after the overrun", tables, want)
 }
 
-// removeAsOther removes what is in s, as another program would.
+// removeAsOther removes the objects in s, as another program would.
 func removeAsOther(t *testing.T, ns *netnstest.NS, s State) {
 	t.Helper()
 	var other *Applier

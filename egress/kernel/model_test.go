@@ -123,7 +123,7 @@ func (m *model) state() State {
 	return s
 }
 
-// outcome is what becomes of a route's packets: a nexthop by value, or the type. The
+// outcome is the fate of a route's packets: a nexthop by value, or the type. The
 // zero value is none.
 type outcome struct {
 	kind RouteType

@@ -25,7 +25,7 @@ const (
 // LocalAction is an SRv6 endpoint behaviour (RFC 8986 §4).
 type LocalAction uint8
 
-// The behaviours, by what they look up after decapsulation. Those with IPv4 need a
+// The behaviours, by their look-up after decapsulation. Those with IPv4 need a
 // VRF device that is bound to the table ([Local.VRF]).
 const (
 	// NoLocal is not an endpoint.
@@ -38,7 +38,7 @@ const (
 	EndDT46
 )
 
-// Local is what a nexthop does with packets to our own SID.
+// Local is the action of a nexthop on packets to our own SID.
 type Local struct {
 	Action LocalAction
 	// Table is searched for the inner packet.

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// defaultMetricIPv6 is what the kernel makes of an IPv6 route's metric 0.
+// defaultMetricIPv6 is the metric that the kernel takes for an IPv6 route's metric 0.
 const defaultMetricIPv6 = 1024
 
 // normal gives the one form of a route that both Read and Diff use.
@@ -20,7 +20,7 @@ func (r Route) normal() Route {
 	return r
 }
 
-// normal fills what the kernel fills: the action, all bits of the mask, and no prefix
+// normal fills the fields that the kernel fills: the action, all bits of the mask, and no prefix
 // where it would match all.
 func (r Rule) normal() Rule {
 	if r.Action == 0 {
@@ -57,7 +57,7 @@ func compareRoutes(a, b Route) int {
 
 func compareNexthops(a, b Nexthop) int { return cmp.Compare(a.ID, b.ID) }
 
-// compareAddresses orders by what the kernel allows once: an address on a device.
+// compareAddresses orders by the key that the kernel allows once: an address on a device.
 func compareAddresses(a, b Address) int {
 	return cmp.Or(cmp.Compare(a.Device, b.Device), a.Prefix.Addr().Compare(b.Prefix.Addr()))
 }

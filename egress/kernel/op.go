@@ -1,6 +1,6 @@
 package kernel
 
-// Verb is what an operation does to its object.
+// Verb is the action of an operation on its object.
 type Verb uint8
 
 // The verbs.

@@ -16,7 +16,7 @@ import (
 	"hikyaku/egress/kernel/internal/rtnl"
 )
 
-// Features says what this kernel can do, found by trying it.
+// Features lists the abilities of this kernel, found by trying them.
 type Features struct {
 	// Missing explains each feature below that is false.
 	Missing []Missing
@@ -44,9 +44,9 @@ type Features struct {
 type Missing struct {
 	// Feature is the name of the field in [Features].
 	Feature string
-	// Cause is what the kernel answered.
+	// Cause is the kernel's answer.
 	Cause error
-	// Consequence says what does not work and what still does.
+	// Consequence names the features that do not work and those that still do.
 	Consequence string
 }
 
@@ -55,10 +55,10 @@ func (m Missing) String() string {
 	return fmt.Sprintf("%s: %s (%s)", m.Feature, m.Consequence, m.Cause)
 }
 
-// Probe tries each feature, and leaves nothing behind. With CAP_SYS_ADMIN it does so in
-// a network namespace of its own. Without, CAP_NET_ADMIN is enough: it then makes
-// nexthop objects in the caller's for a moment, which no route uses, and VRF devices are
-// only asked for in a way that the kernel refuses.
+// Probe tries each feature, and leaves nothing behind. With CAP_SYS_ADMIN it does so in a
+// network namespace of its own. Without, CAP_NET_ADMIN is enough. It then makes nexthop
+// objects in the caller's for a moment, which no route uses. VRF devices are only asked for
+// in a way that the kernel refuses.
 func Probe(ctx context.Context) (Features, error) {
 	type result struct {
 		features Features
@@ -108,7 +108,7 @@ func probeHere(ctx context.Context, isolated bool) (Features, error) {
 	return p.features, nil
 }
 
-// trial is one feature, where its answer goes, and what it means if it is missing.
+// trial is one feature, where its answer goes, and the consequence if it is missing.
 type trial struct {
 	feature     string
 	found       *bool
@@ -237,7 +237,7 @@ func (p *probe) vrf() error {
 	return os.WriteFile("/proc/sys/net/vrf/strict_mode", []byte("1"), 0)
 }
 
-// askForVRF asks for a VRF device without a table, which no kernel makes: one that has
+// askForVRF asks for a VRF device without a table, which no kernel makes. A kernel that has
 // such devices misses the table, others do not know the kind. A real one would leave a
 // policy rule behind, which the first VRF device of a namespace brings.
 func (p *probe) askForVRF() error {

@@ -11,7 +11,7 @@ import (
 	"hikyaku/egress/kernel/internal/rtnl"
 )
 
-// Read returns what carries our protocol number, and the tunnel source. Everything is
+// Read returns the objects with our protocol number, and the tunnel source. Everything is
 // sorted and in the form that Diff compares.
 func (a *Applier) Read(ctx context.Context) (State, error) {
 	devices, err := a.links()
@@ -196,8 +196,8 @@ func (r *reader) nexthop(body []byte) {
 	r.state.Nexthops = append(r.state.Nexthops, n)
 }
 
-// parseSegment reads what segmentHeader wrote. What others made of it, as several
-// segments, gives no SID, so that Diff replaces the object.
+// parseSegment reads the output of segmentHeader. A header that others made of it, as with
+// several segments, gives no SID, so that Diff replaces the object.
 func parseSegment(encap []byte) (mode EncapMode, sid netip.Addr) {
 	const modeAndHeader, oneSegment = 4 + 8, 16
 	for kind, value := range rtnl.Attributes(encap) {

@@ -38,8 +38,8 @@ func (f Family) String() string {
 	return "IPv6"
 }
 
-// State is what the kernel holds of ours, or should hold. The order of the slices
-// does not matter; what [Applier.Read] returns is sorted.
+// State is our part of the kernel's state, as it is or should be. The order of the slices
+// does not matter; the result of [Applier.Read] is sorted.
 type State struct {
 	Addresses []Address
 	Rules     []Rule
@@ -58,15 +58,15 @@ type Address struct {
 	Device string
 	// Prefix is the address itself (host bits kept) and the length of its subnet.
 	Prefix netip.Prefix
-	// Deprecated sets the preferred lifetime to 0: the kernel answers to the address
-	// but never chooses it as the source of a new connection (RFC 6724 §5, rule 3).
-	// IPv4 source selection ignores it.
+	// Deprecated sets the preferred lifetime to 0. The kernel answers to the address but
+	// never chooses it as the source of a new connection (RFC 6724 §5, rule 3). IPv4 source
+	// selection ignores it.
 	Deprecated bool
 	// NoDAD uses the address at once, without duplicate address detection. IPv6 only.
 	NoDAD bool
 }
 
-// RouteType says what becomes of a packet that matches a route.
+// RouteType is the fate of a packet that matches a route.
 type RouteType uint8
 
 // The types of a route.
@@ -89,9 +89,9 @@ type Route struct {
 	Metric uint32
 	// Nexthop is where the packet goes; 0 unless Type is Unicast.
 	Nexthop NexthopID
-	// MTU in bytes bounds the path MTU; 0 leaves it to the device. IPv6 routes with
-	// one nexthop share what sockets remember of them: give them the same MTU and
-	// AdvMSS, or the first one's may count for all.
+	// MTU in bytes bounds the path MTU; 0 leaves it to the device. Sockets remember the MTU
+	// and AdvMSS of IPv6 routes with one nexthop together. Give these routes the same MTU
+	// and AdvMSS, or the first one's may count for all.
 	MTU uint32
 	// AdvMSS in bytes is the TCP MSS to advertise; 0 leaves it to the kernel.
 	AdvMSS uint32
@@ -112,9 +112,9 @@ func (r Route) Key() RouteKey {
 	return RouteKey{Prefix: n.Prefix, Table: n.Table, Metric: n.Metric}
 }
 
-// Drop returns the operation that stops a route at once: its prefix becomes a
-// blackhole, in one message, whatever the size of the tables behind it. On a border
-// this closes a peer's SID. [Tables.Drop] sends it past everything that waits.
+// Drop returns the operation that stops a route at once. Its prefix becomes a blackhole, in
+// one message, whatever the size of the tables behind it. On a border this closes a peer's
+// SID. [Tables.Drop] sends it past everything that waits.
 func (r Route) Drop() Op {
 	return Op{Verb: Replace, Object: r.dropped()}
 }
@@ -123,7 +123,7 @@ func (r Route) dropped() Route {
 	return Route{Prefix: r.Prefix, Table: r.Table, Metric: r.Metric, Type: Blackhole}
 }
 
-// RuleAction says what becomes of a packet that matches a rule.
+// RuleAction is the fate of a packet that matches a rule.
 type RuleAction uint8
 
 // The actions of a rule.

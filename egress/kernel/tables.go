@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Change is a step from one state to the next: Put is to exist as given, Remove is to
-// be gone. Of what is removed only the keys matter: a route's table, prefix and
-// metric, a nexthop's ID, an address's device and address; all fields of a rule.
+// Change is a step from one state to the next: Put is to exist as given, Remove is to be
+// gone. Of removed objects only the keys matter: a route's table, prefix and metric, a
+// nexthop's ID, an address's device and address. Of a rule all fields matter.
 //
 // A route in both is put. Removing a nexthop removes its routes.
 type Change struct {
@@ -21,8 +21,8 @@ type Change struct {
 // routes that it does not name.
 var ErrFamily = errors.New("a nexthop in use cannot change its family: remove it first")
 
-// Tables remembers what is in the kernel and applies changes at the cost of what they
-// change.
+// Tables remembers the state of the kernel and applies changes at the cost of the objects
+// that they change.
 //
 // It is safe for concurrent use: a large change is applied in batches, between which
 // others get their turn. Changes that run at the same time must not concern the same
@@ -49,9 +49,9 @@ func LoadTables(ctx context.Context, applier *Applier) (*Tables, error) {
 	return t, t.reload(ctx)
 }
 
-// Apply makes one change, in the order of [Diff]: what must be gone soonest, as a
-// withdrawn prefix, goes into a change of its own. What is already as wanted costs
-// nothing. After an error the rest is not done, and Tables knows what was.
+// Apply makes one change, in the order of [Diff]. Objects that must be gone soonest, as a
+// withdrawn prefix, go into a change of their own. Objects that are already as wanted cost
+// nothing. After an error the rest is not done, and Tables knows how far it came.
 func (t *Tables) Apply(ctx context.Context, change Change) error {
 	ops, err := t.plan(ctx, change)
 	if err != nil {
@@ -61,7 +61,7 @@ func (t *Tables) Apply(ctx context.Context, change Change) error {
 }
 
 // Drop makes the route's prefix a blackhole at once, past every change that is being
-// applied, by a single message on a socket of its own. Its table, prefix and metric
+// applied. It uses a single message on a socket of its own. Its table, prefix and metric
 // count. A change that is being applied may put the route again behind it: see Shut.
 func (t *Tables) Drop(ctx context.Context, route Route) error {
 	drop := []Op{route.Drop()}
@@ -122,10 +122,10 @@ func (t *Tables) Reset(ctx context.Context, want State) error {
 	return err
 }
 
-// Restore puts back remembered state that others have removed, and returns it.
-// What hangs on a device that is down is left out: the kernel would refuse it, and
-// Reset when the device is up again puts it back. An overrun needs Reset, too. No
-// change may run meanwhile but Drop and Shut.
+// Restore puts back remembered state that others have removed, and returns it. State that
+// hangs on a device that is down is left out, since the kernel would refuse it. Reset when
+// the device is up again puts it back. An overrun needs Reset, too. No change may run
+// meanwhile but Drop and Shut.
 func (t *Tables) Restore(ctx context.Context, loss Loss) (State, error) {
 	links, err := t.applier.links()
 	if err != nil {
@@ -184,8 +184,8 @@ func (t *Tables) plan(ctx context.Context, change Change) ([]Op, error) {
 	return Diff(have, change.Put), nil
 }
 
-// named returns what is held of the change's objects, but for the routes: they are
-// many, and others wait meanwhile.
+// named returns the held state of the change's objects, but for the routes: they are many,
+// and others wait meanwhile.
 func (t *Tables) named(ctx context.Context, change Change) (State, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -204,7 +204,7 @@ func (t *Tables) named(ctx context.Context, change Change) (State, error) {
 
 func (t *Tables) execute(ctx context.Context, ops []Op) error {
 	err := t.applier.apply(ctx, t.applier.writing, ops, func(ops []Op, send sender) ([]Failure, error) {
-		// So that the second message of Drop comes behind what did not know of it.
+		// So that the second message of Drop comes behind changes that did not know of it.
 		t.sending.Lock()
 		defer t.sending.Unlock()
 		ops = t.withoutShut(ops)

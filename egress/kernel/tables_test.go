@@ -22,7 +22,7 @@ func loadTables(t *testing.T, role string) (*netnstest.NS, *Tables) {
 	return ns, tables
 }
 
-// expectTables compares what is remembered, what is in the kernel, and want.
+// expectTables compares the remembered state, the kernel's state, and want.
 func expectTables(t *testing.T, name string, tables *Tables, want State) {
 	t.Helper()
 	expectSame(t, name+", as remembered", tables.Snapshot(), want)
@@ -96,7 +96,7 @@ func insert(m *model, s State) {
 	}
 }
 
-func TestWhatIsAsWantedCostsNoMessage(t *testing.T) {
+func TestStateAsWantedCostsNoMessage(t *testing.T) {
 	_, tables := loadTables(t, "idempotent")
 	put(t, tables, everything())
 	ops, err := tables.plan(t.Context(), Change{Put: everything()})
@@ -109,7 +109,7 @@ func TestWhatIsAsWantedCostsNoMessage(t *testing.T) {
 	}
 }
 
-func TestTablesReadWhatAFormerRunLeft(t *testing.T) {
+func TestTablesReadTheStateOfAFormerRun(t *testing.T) {
 	_, tables := loadTables(t, "restart")
 	put(t, tables, everything())
 	next, err := LoadTables(t.Context(), tables.applier)
@@ -187,7 +187,7 @@ func TestDropIsOneMessage(t *testing.T) {
 }
 
 // Who loses a peer shuts its SID whatever the planner is doing, which may not know yet.
-func TestWhatIsShutStaysShut(t *testing.T) {
+func TestAShutRouteStaysShut(t *testing.T) {
 	sid := Route{Prefix: prefix("fc00:2::4/128"), Table: MainTable}
 	open := everything()
 	shut := everything()
@@ -198,7 +198,7 @@ func TestWhatIsShutStaysShut(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name string
-		// do is what the planner does, around the loss.
+		// do has the planner's steps, around the loss.
 		do func(t *testing.T, tables *Tables, shut func())
 	}{
 		{"a state from before the loss", func(t *testing.T, tables *Tables, shut func()) {

@@ -52,7 +52,7 @@ func newPath(t *testing.T) *path {
 			p.border.Sysctl("net.ipv6.conf."+device+"."+key, "1")
 		}
 	}
-	// What the operator's own routing does.
+	// The routes of the operator's own routing.
 	p.server.IP("-6 route add fc00:b::/48 via 2001:db8:1::2")
 	p.border.IP("-6 route add 2001:db8:e::/48 via 2001:db8:1::1")
 	p.peer.IP("-6 route add 2001:db8:e::/48 via 2001:db8:2::1")

@@ -7,8 +7,8 @@ import (
 	"hikyaku/egress/prefixmap"
 )
 
-// areas finds connections by their clients' prefixes without reading each of them:
-// it keeps them by the part of the address space that the client lies in.
+// areas finds connections by their clients' prefixes without reading each of them. It keeps
+// them by the part of the address space that the client lies in.
 type areas map[netip.Prefix]map[Token]*Connection
 
 // areaBits are the sizes of areas, for IPv4 and IPv6. Most prefixes of the routing

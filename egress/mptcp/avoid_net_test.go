@@ -28,8 +28,8 @@ func (r *measuredRouter) avoid(paths ...string) {
 	r.routes.Avoid = paths
 }
 
-// The best path goes silent, BGP does not notice, but somebody measures it: the
-// initial subflow leaves it at once and comes back over its EPE address.
+// The best path goes silent, BGP does not notice, but somebody measures it. The initial
+// subflow leaves it at once and comes back over its EPE address.
 func TestSilentBestPathIsLeftAtOnce(t *testing.T) {
 	l := newLab(t)
 	router := &measuredRouter{routes: Routes{Best: "a", Paths: []string{"a", "b"}}}

@@ -19,8 +19,8 @@ type Bounds struct {
 	Connections int
 }
 
-// announce bounds a decision. Active paths come before backup ones, and what the
-// client knows before what it does not: an exchange would cost a subflow.
+// announce bounds a decision. Active paths come before backup ones, and addresses
+// that the client knows before others: an exchange would cost a subflow.
 func (b Bounds) announce(c *Connection, d Decision) Decision {
 	limit := len(d.Announce)
 	for _, bound := range []int{b.Addresses, b.Subflows} {

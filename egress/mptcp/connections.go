@@ -145,7 +145,7 @@ func (c *Connection) hasSubflow(addr netip.Addr) bool {
 	return slices.ContainsFunc(c.Subflows, func(s Subflow) bool { return s.Local.Addr().Unmap() == addr })
 }
 
-// done notes what a successful command did. A destroyed subflow is removed
+// done notes the effect of a successful command. A destroyed subflow is removed
 // here, not at its SUB_CLOSED, so that a plan made in between does not name it.
 func (c *Connection) done(cmd Command) {
 	switch cmd.Kind {
@@ -205,8 +205,8 @@ func (cs *connections) knownFirst(read []Connection) []Connection {
 	return append(known, slices.DeleteFunc(read, func(c Connection) bool { return !unknown(c) })...)
 }
 
-// replace takes over what was read from the kernel. Of connections known before
-// it keeps what the kernel does not report.
+// replace takes over the connections read from the kernel. Of connections known before it
+// keeps the values that the kernel does not report.
 func (cs *connections) replace(read []Connection, now time.Time) {
 	old := cs.byToken
 	cs.byToken = make(map[Token]*Connection, len(read))

@@ -167,7 +167,7 @@ func (d *diag) dump(family uint8, protocol uint32) ([]diagSocket, error) {
 }
 
 // parseDiag decodes a struct inet_diag_msg and the attributes behind it. The
-// protocol says what they mean: a TCP socket's info is a struct tcp_info.
+// protocol decides their meaning: a TCP socket's info is a struct tcp_info.
 func parseDiag(b []byte, protocol uint32) (diagSocket, error) {
 	if len(b) < diagMessageLen {
 		return diagSocket{}, fmt.Errorf("decoding a socket: %d bytes, %d needed", len(b), diagMessageLen)

@@ -56,13 +56,13 @@ func (c *Client) ApplyEndpoint(o EndpointOp) error {
 	return fmt.Errorf("unknown operation on MPTCP endpoints: %d", o.Kind)
 }
 
-// PlanEndpoints returns the operations that give every path that is up a
-// signalling endpoint, make those of draining and of backup paths backup and
-// delete those of paths that are down. Endpoints cannot carry a mark of their owner, so only
-// those with a path's address are touched: one of a path that is configured no
-// more goes when that is named as down. The deletion makes clients close their
-// subflows, the addition opens new ones: those from before the path was away would
-// idle for seconds in TCP's back-off.
+// PlanEndpoints returns the operations that give every path that is up a signalling
+// endpoint. They make the endpoints of draining and of backup paths backup and delete those
+// of paths that are down. Endpoints cannot carry a mark of their owner, so only those with
+// a path's address are touched. An endpoint of a path that is configured no more goes when
+// that is named as down. The deletion makes clients close their subflows, the addition
+// opens new ones. Subflows from before the path was away would idle for seconds in TCP's
+// back-off.
 func PlanEndpoints(have []Endpoint, paths []Path) []EndpointOp {
 	var add, change, remove []EndpointOp
 	free := freeIDs(have)

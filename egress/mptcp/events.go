@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrOverrun: events were lost because they were not read fast enough. What is
-// in the kernel must be read anew, see [ReadConnections].
+// ErrOverrun: events were lost because they were not read fast enough. The state of the
+// kernel must be read anew, see [ReadConnections].
 var ErrOverrun = errors.New("the kernel dropped MPTCP events for want of buffer space")
 
 // ErrUndecodable: the kernel said something that is not understood. The other
@@ -107,9 +107,9 @@ func (l *Listener) Receive(ctx context.Context) ([]Event, error) {
 	return parseEvents(messages)
 }
 
-// drain throws away what is in the buffer. The kernel reports a loss before that,
-// and goes on dropping events, without another report, until the buffer is empty. State
-// read from the kernel before then would soon be out of date unnoticed.
+// drain throws away the contents of the buffer. The kernel reports a loss before that, and
+// goes on dropping events, without another report, until the buffer is empty. State read
+// from the kernel before then would soon be out of date unnoticed.
 func (l *Listener) drain() error {
 	raw, err := l.conn.SyscallConn()
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// hints holds hints for connections whose events have not been seen yet: the edge server
+// hints holds hints for connections whose events have not been seen yet. The edge server
 // may accept and read a request before the Manager is scheduled. Hints may also be for
-// plain TCP connections, and for those that have ended, whose events will never come. What
-// is in old is forgotten once fresh is full or hintLife old.
+// plain TCP connections, and for those that have ended, whose events will never come. The
+// hints in old are forgotten once fresh is full or hintLife old.
 type hints[K comparable] struct {
 	fresh, old map[K]pendingHint
 	// since is when fresh was begun.
@@ -42,7 +42,7 @@ func (h *hints[K]) take(key K, now time.Time) (Hint, bool) {
 	return last.hint, ok && now.Before(last.until)
 }
 
-// SetHint sets what holds for a connection from now on. It also holds for one that is not
+// SetHint sets the hint that holds for a connection from now on. It also holds for one that is not
 // known yet and appears within ten seconds, unless thousands of other hints come before.
 func (m *Manager) SetHint(token Token, hint Hint) {
 	m.mu.Lock()

@@ -13,8 +13,8 @@ type initialWay struct {
 	// before is the path that it took until moved.
 	before string
 	moved  time.Time
-	// lost: its path went down under it. What is in flight is lost, and whether
-	// plain routing finds another way, and when, is not known.
+	// lost: its path went down under it. Data in flight are lost, and whether plain routing
+	// finds another way, and when, is not known.
 	lost bool
 }
 

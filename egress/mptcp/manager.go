@@ -15,7 +15,7 @@ import (
 // ErrUnknownConnection: no MPTCP connection with that token is known.
 var ErrUnknownConnection = errors.New("no such MPTCP connection")
 
-// Config is what a Manager starts with.
+// Config has the settings that a Manager starts with.
 type Config struct {
 	// Policy decides; nil makes every connection plain.
 	Policy *Policy
@@ -26,9 +26,9 @@ type Config struct {
 	Router Router
 	// Logger is slog.Default() when nil.
 	Logger *slog.Logger
-	// OnEvent and OnCommand, when set, see what comes in and what goes out, in
-	// order. They are called with the Manager locked: they must be quick and
-	// must not call it.
+	// OnEvent and OnCommand, when set, see all incoming events and all outgoing commands,
+	// in order. They are called with the Manager locked: they must be quick and must not
+	// call it.
 	OnEvent   func(Event)
 	OnCommand func(Command, error)
 }
@@ -86,10 +86,9 @@ type commander interface {
 	Close() error
 }
 
-// Start subscribes to the events of the calling thread's network namespace,
-// reads what is there and brings it to what the policy wants. Call
-// [Manager.Run] next. The namespace must have the user-space path manager, see
-// [Settings]. It needs CAP_NET_ADMIN.
+// Start subscribes to the events of the calling thread's network namespace, reads their
+// state and brings it to the one that the policy wants. Call [Manager.Run] next. The
+// namespace must have the user-space path manager, see [Settings]. It needs CAP_NET_ADMIN.
 func Start(cfg Config) (*Manager, error) {
 	settings, err := ReadSettings()
 	if err != nil {
@@ -102,9 +101,9 @@ func Start(cfg Config) (*Manager, error) {
 	return start(cfg)
 }
 
-// TakeBack takes back what a Manager that was killed has announced, and closes
-// the subflows that came of it, where no other Manager is to follow. It does so in
-// the calling thread's network namespace, whatever path manager new connections
+// TakeBack takes back the announcements of a Manager that was killed, and closes the
+// subflows that came of them. It is for cases in which no other Manager is to follow. It
+// works in the calling thread's network namespace, whatever path manager new connections
 // there have.
 func TakeBack(log *slog.Logger) error {
 	m, err := start(Config{Logger: log})
@@ -177,10 +176,10 @@ func (m *Manager) number(paths []Path) error {
 	return nil
 }
 
-// Run follows the kernel until the context ends, which leaves connections as
-// they are and is no error. When it loses the kernel, as by an error of its sockets,
-// it opens them anew until that succeeds; it returns [ErrLost] when the context ends
-// before. The Manager cannot be used afterwards.
+// Run follows the kernel until the context ends. The end leaves connections as they are and
+// is no error. When it loses the kernel, as by an error of its sockets, it opens them anew
+// until that succeeds. It returns [ErrLost] when the context ends before that. The Manager
+// cannot be used afterwards.
 func (m *Manager) Run(ctx context.Context) error {
 	wait := reopenFirst
 	for {
@@ -358,7 +357,7 @@ func (m *Manager) Connections() []Connection {
 	return all
 }
 
-// Explain returns what is decided for a connection, and why.
+// Explain returns the decision for a connection, and its reason.
 func (m *Manager) Explain(token Token) (Decision, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

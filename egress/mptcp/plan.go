@@ -5,13 +5,12 @@ import (
 	"slices"
 )
 
-// Plan returns the commands that bring a connection to what was decided: first
-// what adds capacity, then what takes it away. prefer gives the address ID to
-// use for an address, where it is free in the connection.
+// Plan returns the commands that bring a connection to its decision: first commands that
+// add capacity, then those that take it away. prefer gives the address ID to use for an
+// address, where it is free in the connection.
 //
-// A connection's last subflow is never destroyed, wherever it leads: while it
-// is there the connection can outlive the path's failure, without it the client
-// would see a reset.
+// A connection's last subflow is never destroyed, wherever it leads. While it is there the
+// connection can outlive the path's failure. Without it the client would see a reset.
 func Plan(c *Connection, d Decision, prefer map[netip.Addr]uint8) []Command {
 	var plan []Command
 	wanted := slices.Concat(d.Announce, d.Keep)
@@ -119,10 +118,9 @@ func (c *Connection) announced(addr netip.Addr) bool {
 	return slices.ContainsFunc(c.Announced, func(a Announcement) bool { return a.Addr == addr })
 }
 
-// planRemovals takes back addresses before it destroys their subflows: by then
-// the kernel would have forgotten their IDs, and RM_ADDR is what makes a client
-// behind a dead path close its end. Subflows to addresses that were never
-// ours to announce are left alone.
+// planRemovals takes back addresses before it destroys their subflows. By then the kernel
+// would have forgotten their IDs, and RM_ADDR makes a client behind a dead path close its
+// end. Subflows to addresses that were never ours to announce are left alone.
 func planRemovals(c *Connection, d Decision, wanted []Use, prefer map[netip.Addr]uint8) []Command {
 	var plan []Command
 	unwanted := func(addr netip.Addr) bool {

@@ -58,7 +58,7 @@ type Rule struct {
 	UseBest bool
 }
 
-// Policy decides what a connection may use. It is immutable and does no I/O.
+// Policy decides which paths a connection may use. It is immutable and does no I/O.
 // Connections which no rule matches are Plain.
 type Policy struct {
 	ports []uint16
@@ -92,8 +92,8 @@ type Use struct {
 	Backup bool
 }
 
-// Decision is what a connection shall have. Addresses neither in Announce nor in Keep are
-// withdrawn and their subflows destroyed.
+// Decision has the addresses that a connection shall have. Addresses neither
+// in Announce nor in Keep are withdrawn and their subflows destroyed.
 type Decision struct {
 	Mode Mode
 	// Open: the connection's hint counts, see [Rule.Open].
@@ -113,7 +113,7 @@ type Decision struct {
 	InitialBackup, InitialDown bool
 }
 
-// Decide decides what a connection shall have, given the paths and the client's routes.
+// Decide decides which addresses a connection shall have, given the paths and the client's routes.
 func (p *Policy) Decide(c *Connection, paths []Path, routes Routes) Decision {
 	if !c.ServerSide {
 		return Decision{Reason: "opened by this host"}
@@ -226,7 +226,7 @@ func initialState(c *Connection, paths []Path, routes Routes) PathState {
 	return state
 }
 
-// keepAdopted returns what some class of this client may use beyond the
+// keepAdopted returns the addresses that some class of this client may use beyond the
 // decision. The class of an adopted connection may have been set in an earlier
 // Manager. Until it is set again, nothing that a class may use is torn down.
 func (p *Policy) keepAdopted(c *Connection, d Decision, paths []Path, routes Routes) []Use {

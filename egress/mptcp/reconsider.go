@@ -19,8 +19,8 @@ type reconsidering struct {
 }
 
 const (
-	// reconsiderShare is how much longer than the last time took is waited before the
-	// next one: a table of 200,000 routes comes in hundreds of batches, each of which
+	// reconsiderShare is the wait before the next time as a multiple of the time that the
+	// last one took. A table of 200,000 routes comes in hundreds of batches, each of which
 	// may concern all connections.
 	reconsiderShare = 4
 	// maxReconsidered bounds the prefixes that wait; more are taken for all.
@@ -51,7 +51,7 @@ func (r *reconsidering) wait() time.Duration {
 	return time.Until(r.notBefore)
 }
 
-// take returns what is to be reconsidered, with a nil set for all.
+// take returns the clients to be reconsidered, with a nil set for all.
 func (r *reconsidering) take() (clients *prefixmap.Map[struct{}], due bool) {
 	if r.wait() > 0 {
 		return nil, false
@@ -66,7 +66,7 @@ func (r *reconsidering) take() (clients *prefixmap.Map[struct{}], due bool) {
 	return clients, true
 }
 
-// reconsider does what is due.
+// reconsider does the due reconsideration.
 func (m *Manager) reconsider() {
 	clients, due := m.again.take()
 	if !due {

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How soon and how often lost sockets are opened anew, and after how long a time
-// without a loss the next one begins with the shortest wait.
+// How soon and how often lost sockets are opened anew. The last constant is the time
+// without a loss after which the next one begins with the shortest wait.
 const (
 	reopenFirst  = 100 * time.Millisecond
 	reopenLast   = 10 * time.Second
 	reopenForget = time.Minute
 )
 
-// ErrLost: the kernel could not be asked when the Manager ended, so that what was set
-// last is not what connections have. See [TakeBack].
+// ErrLost: the kernel could not be asked when the Manager ended, so that connections do not
+// have the state that was set last. See [TakeBack].
 var ErrLost = errors.New("MPTCP connections could not be managed to the end")
 
 // namespaceID identifies a network namespace while it lives.
@@ -45,8 +45,9 @@ func (n namespace) Close() error {
 	return n.Client.Close()
 }
 
-// openKernel opens what a Manager needs of the calling thread's network namespace,
-// which must be the one that is named: another one's connections are not ours.
+// openKernel opens the sockets that a Manager needs in the calling thread's network
+// namespace. It must be the namespace that is named: another one's connections are not
+// ours.
 func openKernel(home namespaceID) (eventSource, commander, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

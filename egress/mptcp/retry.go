@@ -7,7 +7,7 @@ import (
 )
 
 // How often and how soon something is tried again. Doubling from 1 s, five
-// attempts take half a minute; what fails for longer is settled by the next
+// attempts take half a minute; a longer failure is settled by the next
 // change of policy, paths or subflows.
 const (
 	retryFirst    = time.Second
@@ -43,9 +43,8 @@ const (
 	resetMiddlebox  = 6
 )
 
-// closed notes that the last subflow of an announced address went away, so
-// that the address is renewed: a client whose subflow died does not come back
-// on its own account.
+// closed notes that the last subflow of an announced address went away, so that the address
+// is renewed. A client whose subflow died does not come back on its own account.
 func (c *Connection) closed(s Subflow, e Event, now time.Time) {
 	addr := s.Local.Addr().Unmap()
 	if !c.announced(addr) || e.ResetReason == resetProhibited || e.ResetReason == resetMiddlebox {

@@ -32,7 +32,7 @@ func (m *Manager) routes(client netip.Addr) Routes {
 	return all
 }
 
-// settle brings one connection to what is decided for it.
+// settle brings one connection to its decision.
 func (m *Manager) settle(c *Connection, now time.Time) {
 	if m.kernel == nil || c.unmanaged || !c.ServerSide {
 		return
@@ -70,7 +70,7 @@ func (m *Manager) settle(c *Connection, now time.Time) {
 	m.noteDue(c)
 }
 
-// logFailure logs one failure in a second: what fails for one connection may fail for
+// logFailure logs one failure in a second: a command that fails for one connection may fail for
 // thousands.
 func (m *Manager) logFailure(cmd Command, c *Connection, err error, now time.Time) {
 	if now.Sub(m.failureLogged) < time.Second {

@@ -29,7 +29,7 @@ func TestManagerSurvivesItsRestart(t *testing.T) {
 	before := m.Connections()[0]
 	stop()
 
-	// Nobody listens: what was there goes on, and new connections are plain.
+	// Nobody listens: the present connections go on, and new connections are plain.
 	s.flow()
 	netnstest.Eventually(t, "data arrive without a Manager", func() bool { return s.received.Load() > 1<<20 })
 	alone := l.connect(listener, "2001:db8:c::1", "2001:db8:5::1")
@@ -51,7 +51,7 @@ func TestManagerSurvivesItsRestart(t *testing.T) {
 	}
 }
 
-// find returns what a Manager knows of a stream, whose events may be on the way.
+// find returns a Manager's knowledge of a stream, whose events may be on the way.
 func find(t *testing.T, m *Manager, s *stream) Connection {
 	t.Helper()
 	var found Connection
@@ -197,7 +197,7 @@ func TestCreateSubflow(t *testing.T) {
 	netnstest.Eventually(t, "the server sees the subflow", func() bool { return len(on(m, epeB)) == 1 })
 }
 
-func TestErrorsSayWhatIsGone(t *testing.T) {
+func TestErrorsNameTheMissingObject(t *testing.T) {
 	l := newLab(t)
 	m, _ := l.manage(Config{Paths: labPaths(PathUp)})
 	s := l.connect(l.listen(), "2001:db8:c::1", "2001:db8:5::1")
@@ -254,8 +254,8 @@ func TestInitialSubflowOnAPathThatGoesDown(t *testing.T) {
 	netnstest.Eventually(t, "path b carries data", func() bool { return l.sent("b")-before > 100<<10 })
 }
 
-// After a crash nobody may be left to manage connections: what was announced to them of the
-// paths must not outlive these.
+// After a crash nobody may be left to manage connections. Announcements of the paths to
+// them must not outlive these.
 func TestTakeBack(t *testing.T) {
 	l := newLab(t)
 	m, stop := l.manage(Config{

@@ -28,13 +28,12 @@ type Settings struct {
 	// repeated, at most three times; 0 is never. The kernel's default of 120
 	// makes one lost packet cost two minutes of the second path.
 	AddAddrTimeout int
-	// StaleLossCount is after how many retransmission time-outs without
-	// progress a subflow is passed over and its data move to others; 0 is
-	// never. Leave the kernel's default of 4: with 1 or 2 one transfer in seven
-	// stuck for more than 30 s when its path went silent (6.18), for the kernel
-	// then finds no alternative: it counts the idle subflow's time-outs, too.
-	// A silent loss costs 200 to 860 ms, as MPTCP's own timer never waits less
-	// than 200 ms; to be faster, set [Routes].Avoid.
+	// StaleLossCount is after how many retransmission time-outs without progress a subflow
+	// is passed over and its data move to others; 0 is never. Leave the kernel's default of
+	// 4. With 1 or 2 one transfer in seven stuck for more than 30 s when its path went
+	// silent (6.18). The kernel then finds no alternative, for it counts the idle subflow's
+	// time-outs, too. A silent loss costs 200 to 860 ms, as MPTCP's own timer never waits
+	// less than 200 ms. To be faster, set [Routes].Avoid.
 	StaleLossCount int
 }
 
@@ -92,7 +91,7 @@ func (s Sysctl) Read() (int, error) {
 	return value, nil
 }
 
-// Write sets the sysctl. Of [SysctlPathManager] each connection keeps what was
+// Write sets the sysctl. Of [SysctlPathManager] each connection keeps the value that was
 // set when it began.
 func (s Sysctl) Write(value int) error {
 	// No O_TRUNC or O_CREAT: it is a file of proc.

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// troubles are what a Manager cannot do at present. They have a lock of their own:
+// troubles are the tasks that a Manager cannot do at present. They have a lock of their own:
 // a caller may hold a lock that the [Router] needs, while the Manager asks the Router.
 type troubles struct {
 	mu sync.Mutex
@@ -47,7 +47,7 @@ func (t *troubles) room(connections int) {
 	}
 }
 
-// Problems describes what the Manager cannot do at present. Unlike other
+// Problems describes the tasks that the Manager cannot do at present. Unlike other
 // methods it may be called with a lock held that the Router takes.
 func (m *Manager) Problems() []string {
 	t := &m.troubles

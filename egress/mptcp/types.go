@@ -30,9 +30,9 @@ type Announcement struct {
 
 // Subflow is one TCP connection of an MPTCP connection.
 type Subflow struct {
-	// Local and Remote may hold IPv4-mapped IPv6 addresses, which the kernel
-	// gives for IPv4 clients of a socket bound to [::], and which it wants back
-	// in commands. Compare through netip.Addr.Unmap.
+	// Local and Remote may hold IPv4-mapped IPv6 addresses. The kernel gives them for IPv4
+	// clients of a socket bound to [::], and wants them back in commands. Compare through
+	// netip.Addr.Unmap.
 	Local, Remote     netip.AddrPort
 	LocalID, RemoteID uint8
 	// PeerBackup: the peer asked by MP_PRIO or MP_JOIN to use it last.
@@ -67,8 +67,8 @@ type Connection struct {
 	// Announced holds the addresses announced to the peer and not withdrawn since.
 	Announced []Announcement
 
-	// known keeps IDs of addresses that were taken back: RM_ADDR is not
-	// reliable (RFC 8684 §3.4.2), so an ID must not come to mean another address.
+	// known keeps IDs of addresses that were taken back. RM_ADDR is not reliable (RFC 8684
+	// §3.4.2), so an ID must not come to mean another address.
 	known   map[netip.Addr]uint8
 	initial initialWay
 	// hinted: a hint was set, by [Manager.SetHint].
@@ -79,7 +79,7 @@ type Connection struct {
 	renewals  map[netip.Addr]*retryState
 }
 
-// Hint is what the server program knows of a connection, and the kernel does not.
+// Hint is the server program's knowledge of a connection that the kernel does not have.
 type Hint struct {
 	// Class is that of its content, or "".
 	Class string
@@ -97,13 +97,13 @@ func (h Hint) equal(other Hint) bool {
 // Client is the client's address, never IPv4-mapped.
 func (c *Connection) Client() netip.Addr { return c.Remote.Addr().Unmap() }
 
-// PathState says what may be done with a path.
+// PathState limits the use of a path.
 type PathState uint8
 
 const (
 	// PathUp: announce it and use it.
 	PathUp PathState = iota
-	// PathDraining: announce it no more; what uses it becomes backup.
+	// PathDraining: announce it no more; subflows that use it become backup.
 	PathDraining
 	// PathDown: take the announcement back and destroy its subflows.
 	PathDown
@@ -122,7 +122,7 @@ func (s PathState) String() string {
 	return fmt.Sprintf("state(%d)", uint8(s))
 }
 
-// Path is a way out of the AS with its own local addresses (EPE addresses).
+// Path is an egress route with its own local addresses (EPE addresses).
 type Path struct {
 	Name string
 	// Addresses has at most one for each address family. Replies from them
@@ -134,7 +134,7 @@ type Path struct {
 	Backup bool
 }
 
-// Routes is what BGP knows of a client.
+// Routes is BGP's knowledge of a client.
 type Routes struct {
 	// Best is the path which plain packets to the client take, or "" when that
 	// is none of the paths. Its EPE address would only double the initial

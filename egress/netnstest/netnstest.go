@@ -1,7 +1,7 @@
 // Package netnstest makes network namespaces for tests and removes them again.
 //
 // Without root a test skips and says so. Names hold the process number, so that
-// test processes do not meet; what a killed one left is removed by the next.
+// test processes do not meet; namespaces of a killed one are removed by the next.
 package netnstest
 
 import (

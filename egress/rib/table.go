@@ -1,5 +1,5 @@
-// Package rib is a table of IP prefixes with longest match, for what is known of
-// the routes of one peer or path.
+// Package rib is a table of IP prefixes with longest match, for the routes of one peer or
+// path.
 package rib
 
 import (
@@ -10,9 +10,8 @@ import (
 // Table maps prefixes of both address families to values. The zero value is empty
 // and ready for use. It is not safe for concurrent use.
 //
-// It is a hash map with a count for each prefix length, so that an exact change
-// costs one map access and a longest match one for each length in use: Internet
-// tables use some thirty.
+// It is a hash map with a count for each prefix length. So an exact change costs one map
+// access and a longest match one for each length in use: Internet tables use some thirty.
 type Table[V any] struct {
 	routes  map[key]V
 	lengths [2][129]int
@@ -71,8 +70,8 @@ func (t *Table[V]) Delete(p netip.Prefix) {
 // Len is the number of prefixes.
 func (t *Table[V]) Len() int { return len(t.routes) }
 
-// All yields the prefixes and values in no particular order. What is yielded may be
-// changed or deleted meanwhile.
+// All yields the prefixes and values in no particular order. A yielded entry may be changed
+// or deleted meanwhile.
 func (t *Table[V]) All() iter.Seq2[netip.Prefix, V] {
 	return func(yield func(netip.Prefix, V) bool) {
 		for k, v := range t.routes {

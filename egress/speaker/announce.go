@@ -60,7 +60,7 @@ func (s *Speaker) WithdrawVPN(rd srv6.RouteDistinguisher, prefixes []netip.Prefi
 }
 
 // AnnouncedAll says that after a restart all routes have been announced again:
-// reflectors drop what they kept of our former routes (RFC 4724 §4.1).
+// reflectors drop our former routes that they kept (RFC 4724 §4.1).
 // Without it they do so after half of [Neighbor.GracefulRestart]. GoBGP's own
 // sessions go by that time alone.
 func (s *Speaker) AnnouncedAll() { s.announcer.AnnouncedAll() }

@@ -1,6 +1,6 @@
 // Package speaker is the BGP speaker of the egress plane. It joins sessions with route
 // reflectors and egress peers that are opened from here (package session), VPN routes
-// (package vpn), and embedded GoBGP, which has the sessions that neighbours open and best
+// (package vpn), and embedded GoBGP. GoBGP has the sessions that neighbours open and best
 // paths. Changes come as events on one channel.
 //
 // Events have all routes of each egress peer, not only the best. VPN routes with an SRv6
@@ -19,7 +19,7 @@ import (
 	"hikyaku/egress/speaker/session"
 )
 
-// Config is what a speaker needs to start. AS and RouterID must be set.
+// Config has the settings that a speaker needs to start. AS and RouterID must be set.
 type Config struct {
 	// AS is the operator's own AS number.
 	AS uint32
@@ -35,10 +35,9 @@ type Config struct {
 	// Originate are the AS's own prefixes. Nothing else is announced to egress peers, so
 	// that the AS never becomes transit.
 	Originate []netip.Prefix
-	// BestPaths makes the speaker an ordinary border router, too: it selects best
-	// paths, gives them to reflectors with itself as next hop, and reports them as
-	// [BestPath] events. Off, unicast routes of peers are only kept per peer, which
-	// needs less memory.
+	// BestPaths makes the speaker an ordinary border router, too. It selects best paths,
+	// gives them to reflectors with itself as next hop, and reports them as [BestPath]
+	// events. Off, unicast routes of peers are only kept per peer, which needs less memory.
 	BestPaths bool
 	// Silent announces no unicast route: Originate is ignored, and best paths are selected,
 	// but not announced.
@@ -110,8 +109,8 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// ownSession reports whether a neighbour's session is of package session, and not GoBGP's,
-// which has those that neighbours open and all that take part in best paths.
+// ownSession reports whether a neighbour's session is of package session, and not GoBGP's.
+// GoBGP has those that neighbours open and all that take part in best paths.
 func (c Config) ownSession(n Neighbor) bool {
 	if n.AS != c.AS {
 		return !n.Passive && !c.BestPaths

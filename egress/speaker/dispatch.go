@@ -102,8 +102,8 @@ func (d *dispatcher) run(ctx context.Context) {
 		case <-d.inbox.bell:
 			d.inbox.work(ctx)
 		case r := <-d.reports:
-			// A neighbour is added before its first report, and a lost session
-			// comes before what is still reported of it.
+			// A neighbour is added before its first report, and a lost session comes before
+			// the remaining reports of it.
 			d.inbox.work(ctx)
 			d.report(ctx, r)
 		}

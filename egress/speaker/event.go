@@ -6,9 +6,9 @@ import (
 	"hikyaku/egress/srv6"
 )
 
-// Event is one of the types below. Events of one neighbour come in the order in
-// which they happened, except that [PeerDown] overtakes events of the ended session that
-// still wait; those are then dropped.
+// Event is one of the types below. Events of one neighbour come in the order in which they
+// happened. Only [PeerDown] overtakes events of the ended session that still wait; those
+// are then dropped.
 type Event interface{ event() }
 
 // PeerUp says that a session is established. None of the peer's routes are known yet; those

@@ -19,7 +19,7 @@ import (
 // the machine may be busy, and GoBGP waits seconds between attempts to connect.
 const patience = 60 * time.Second
 
-// fakePeer is the far end of a session, written out by hand: it sends what no
+// fakePeer is the far end of a session, written out by hand. It sends messages that no
 // well-behaved daemon would, and holds 200,000 routes in no memory.
 type fakePeer struct {
 	t    testing.TB
@@ -46,7 +46,7 @@ func dialPeer(t testing.TB, local netip.Addr, speaker netip.AddrPort, as uint32,
 	return dialObserver(t, local, speaker, as, nil, families...)
 }
 
-// dialObserver is dialPeer for a peer that hands on what it receives.
+// dialObserver is dialPeer for a peer that hands on received messages.
 func dialObserver(t testing.TB, local netip.Addr, speaker netip.AddrPort, as uint32, observe func(*bgp.BGPUpdate), families ...bgp.Family) *fakePeer {
 	t.Helper()
 	p := dialSilent(t, local, speaker, as, nil, families...)

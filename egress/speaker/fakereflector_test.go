@@ -42,7 +42,7 @@ func (r *fakeReflector) neighbor(name string, families ...Family) Neighbor {
 	}
 }
 
-// accept takes the next session; observe, when set, gets what comes.
+// accept takes the next session; observe, when set, gets the received messages.
 func (r *fakeReflector) accept(observe func(*bgp.BGPUpdate), families ...bgp.Family) *fakePeer {
 	r.t.Helper()
 	p := r.acceptUnread(0, families...)

@@ -76,7 +76,8 @@ func TestFaultsAreCountedAndSeldomLogged(t *testing.T) {
 			t.Fatalf("update %d was logged: %t", i, logged)
 		}
 	}
-	// The interval ends with what came in it, the next one, which is empty, without a line.
+	// The interval ends with the lines that came in it, the next one, which is empty,
+	// without a line.
 	if first, second := l.faults.resume(), l.faults.resume(); !first || second {
 		t.Errorf("the first interval ends with a line: %t, the second: %t", first, second)
 	}

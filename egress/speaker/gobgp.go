@@ -19,10 +19,9 @@ const (
 	exportPolicy   = "export"
 )
 
-// allOwnAS lets paths with our own AS through GoBGP's loop check. Left to that
-// check they would vanish without a report, and the route before them would stay
-// in its table; so the import policy refuses them and the dispatcher counts them
-// as withdrawals.
+// allOwnAS lets paths with our own AS through GoBGP's loop check. Left to that check they
+// would vanish without a report, and the route before them would stay in its table. So the
+// import policy refuses them and the dispatcher counts them as withdrawals.
 const allOwnAS = 255
 
 func globalConfig(c Config) *api.StartBgpRequest {
@@ -94,9 +93,9 @@ func egressPeers(addresses ...netip.Addr) *api.DefinedSet {
 	return set
 }
 
-// applyPolicies decides what gets into GoBGP's table and out of it.
+// applyPolicies decides which routes get into GoBGP's table and out of it.
 //
-// In: our own routes; what peers and reflectors announce only when best paths
+// In: our own routes; those of peers and reflectors only when best paths
 // are wanted, never with our own AS in the path. VPN routes of reflectors stay
 // out: the VPN table has them.
 //

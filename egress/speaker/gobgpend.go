@@ -11,7 +11,7 @@ import (
 // endRemoved is the end of a removed neighbour's session.
 var endRemoved = session.End{Cause: EndLocal, Reason: "neighbour removed"}
 
-// What GoBGP calls the ends of sessions.
+// GoBGP's names for the ends of sessions.
 const (
 	gobgpHoldTimer       = "hold-timer-expired"
 	gobgpGracefulRestart = "graceful-restart" // says nothing of why
@@ -24,7 +24,7 @@ const (
 	gobgpRemoved, gobgpDeleted = "unknown", ""
 )
 
-// endingByGoBGP is what GoBGP's reason means.
+// endingByGoBGP is the meaning of GoBGP's reason.
 func endingByGoBGP(reason string) session.End {
 	e := session.End{Cause: EndConnection, Reason: reason}
 	switch reason {

@@ -76,7 +76,7 @@ func (s *testSpeaker) connect(neighbors ...Neighbor) {
 	}
 }
 
-// testLogger shows what goes wrong; set HIKYAKU_TEST_LOG to see all.
+// testLogger shows failures; set HIKYAKU_TEST_LOG to see all.
 func testLogger(t testing.TB) *slog.Logger {
 	level := slog.LevelError
 	if os.Getenv("HIKYAKU_TEST_LOG") != "" {

@@ -9,10 +9,10 @@ import (
 	"hikyaku/egress/speaker/session"
 )
 
-// downHook is a slog.Handler that passes GoBGP's log on, and waits for the one
-// line that GoBGP writes the moment a session ends. Its watcher reports that only when
-// all routes of the peer have gone through its tables, a second later for
-// 200,000 of them: far too late to stop packets to a dead peer.
+// downHook is a slog.Handler that passes GoBGP's log on, and waits for the one line that
+// GoBGP writes the moment a session ends. GoBGP's watcher reports that only when all routes
+// of the peer have gone through its tables. With 200,000 of them that is a second later:
+// far too late to stop packets to a dead peer.
 //
 // Should a future GoBGP write the line otherwise, the watcher's report still
 // comes; TestPeerDownIsAheadOfWithdrawals then fails.
@@ -41,7 +41,7 @@ const (
 	reasonKey        = "Reason"
 )
 
-// Enabled lets what the hook listens for through to Handle whatever the operator wants
+// Enabled lets lines that the hook listens for through to Handle whatever the operator wants
 // to read.
 func (h downHook) Enabled(ctx context.Context, level slog.Level) bool {
 	return level == slog.LevelInfo || level == slog.LevelWarn || h.next.Enabled(ctx, level)

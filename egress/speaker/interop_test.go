@@ -21,9 +21,8 @@ import (
 // insideVariable is set where the test binary already runs in the namespace.
 const insideVariable = "HIKYAKU_INSIDE_NETNS"
 
-// inNamespace runs the calling test once more, inside a namespace of its own,
-// and returns true there: daemons of other people then meet no address and no
-// port of this machine.
+// inNamespace runs the calling test once more, inside a namespace of its own, and returns
+// true there. Daemons of other people then meet no address and no port of this machine.
 func inNamespace(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(insideVariable) != "" {
@@ -191,8 +190,8 @@ func testReflector(t *testing.T, d daemon) {
 	restartBorder(t, border, again, server, restartable, six[:200], 100+len(four))
 }
 
-// restartBorder breaks the border off as a crash does and starts it anew with
-// fewer routes: the server must lose the rest, and nothing in between.
+// restartBorder breaks the border off as a crash does and starts it anew with fewer routes.
+// The server must lose the rest, and nothing in between.
 func restartBorder(t *testing.T, border, again, server *testSpeaker, neighbor Neighbor, keep []netip.Prefix, lost int) {
 	t.Helper()
 	border.CloseForRestart()

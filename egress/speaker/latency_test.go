@@ -43,8 +43,8 @@ func measureLatency(t *testing.T, reflector netip.AddrPort, borderAt, serverAt n
 	ready(server, "rr", VPNv6)
 	var adds, withdraws []time.Duration
 	for trial := range latencyTrials {
-		// Every trial has its own prefix and origin, and no event but its own two
-		// may come: a left-over one would make the next trial look instant.
+		// Every trial has its own prefix and origin, and no event but its own two may come.
+		// A left-over one would make the next trial look instant.
 		prefix, origin := bgptest.Prefixes6(1+trial, 1), uint32(65000+trial)
 		begin := time.Now()
 		transit.announce(Attributes{ASPath: NewASPath(origin)}, prefix...)
@@ -72,7 +72,7 @@ func ready(client *testSpeaker, peer string, family Family) {
 	skipTo(client, func(e EndOfRIB) bool { return e.Peer == peer && e.Family == family })
 }
 
-// bridge does what a border's planner does, without a kernel.
+// bridge does the work of a border's planner, without a kernel.
 func bridge(t *testing.T, border *testSpeaker, id srv6.Identity, route VPNRoute) {
 	for e := range border.Events() {
 		var err error

@@ -87,7 +87,7 @@ func BenchmarkBorderLoad(b *testing.B) {
 	}
 }
 
-// announceAll does what a border's planner does, without a kernel: it keeps each
+// announceAll does the work of a border's planner, without a kernel. It keeps each
 // peer's prefixes, announces them, and withdraws them when the peer is lost.
 func announceAll(b *testing.B, s *testSpeaker, learned *atomic.Int64) {
 	kept := make(map[string][]Learned)
@@ -153,8 +153,9 @@ func BenchmarkServerLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkReflectedToBorder is a border's session on which a reflector sends it the
-// VPN routes of other borders, as a server that wants them takes them, and as it does.
+// BenchmarkReflectedToBorder is a border's session on which a reflector sends it the VPN
+// routes of other borders. The routes are taken as a server that wants them takes them, and
+// as the border does.
 func BenchmarkReflectedToBorder(b *testing.B) {
 	table := encodeVPNTables(b)
 	for _, c := range []struct {
@@ -182,7 +183,7 @@ func BenchmarkReflectedToBorder(b *testing.B) {
 	}
 }
 
-// encodeVPNTables is what sendVPNTables sends, in bytes.
+// encodeVPNTables returns the messages of sendVPNTables, in bytes.
 func encodeVPNTables(b *testing.B) (table []byte) {
 	for peer := range loadPeers {
 		id := bgptest.Identity(b, loopback(), fmt.Sprint("t", peer))
@@ -243,7 +244,7 @@ func reportMemory(b *testing.B, before uint64) {
 	b.ReportMetric(float64(live)/float64(loadTotal()), "B/route")
 }
 
-// cpuTime is what the process has used on all cores. On a machine with other work
+// cpuTime is the time that the process has used on all cores. On a machine with other work
 // it says more than the time that passed.
 func cpuTime(b *testing.B) time.Duration {
 	var usage unix.Rusage

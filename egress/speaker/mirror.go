@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// chunk is how many paths go to GoBGP at once: while it takes them in it does
+	// chunk is how many paths go to GoBGP at once. While GoBGP takes them in it does
 	// nothing else, so a change elsewhere waits some milliseconds at most.
 	chunk = 256
 	// maxIdentifiers is how many paths may be announced before GoBGP's
@@ -47,7 +47,7 @@ func (s *Speaker) mirrorTo(n Neighbor) error {
 }
 
 // announceByGoBGP announces to reflectors whose sessions are GoBGP's. GoBGP would leave out
-// routes that do not fit, without withdrawing what was announced of them before.
+// routes that do not fit, without withdrawing the former announcements of them.
 func (s *Speaker) announceByGoBGP(groups []vpn.Group) error {
 	for _, g := range groups {
 		_, fitting, fresh, example, err := s.mirror.withheld.Fit(g, netip.IPv6Unspecified(), wire.MaxMessage)

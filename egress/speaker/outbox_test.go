@@ -11,7 +11,7 @@ import (
 	"hikyaku/egress/srv6"
 )
 
-func TestWithdrawalOvertakesWhatASlowReflectorHasNotRead(t *testing.T) {
+func TestWithdrawalOvertakesUnreadRoutesOfASlowReflector(t *testing.T) {
 	r := listenAsReflector(t)
 	s := startSpeaker(t, loopback(), Config{Neighbors: []Neighbor{r.neighbor("rr", VPNv6)}})
 	p := r.acceptUnread(64<<10, bgp.RF_IPv6_VPN)
@@ -50,7 +50,7 @@ func TestWithdrawalOvertakesWhatASlowReflectorHasNotRead(t *testing.T) {
 			before = len(left)
 		}
 	}
-	// Only what the buffers held comes first.
+	// Only the contents of the buffers come first.
 	if sent := routes - waiting; !withdrawn || before == 0 || before > sent {
 		t.Errorf("the withdrawal (%t) came after %d announcements, of which %d had been sent", withdrawn, before, sent)
 	}

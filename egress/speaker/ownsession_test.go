@@ -61,7 +61,7 @@ func TestSilentReflectorIsLost(t *testing.T) {
 	}
 }
 
-func TestNewSessionGetsWhatHoldsNow(t *testing.T) {
+func TestNewSessionGetsPresentRoutes(t *testing.T) {
 	s, r, p := startWithOwnSession(t, nil)
 	id, route := testRoute(t, s.at.Addr(), "transit", srv6.EndDT6, 64601)
 	announce := func(prefixes []netip.Prefix) {
@@ -202,8 +202,8 @@ func TestAnnounceOnlySkipsRoutes(t *testing.T) {
 	expect[PeerDown](s)
 }
 
-// A message may be as long as its type and what was agreed on allow (RFC 4271 §6.1, RFC
-// 8654 §4): egress peers are not offered extended messages.
+// A message may be as long as its type and the negotiated capabilities allow (RFC 4271
+// §6.1, RFC 8654 §4). Egress peers are not offered extended messages.
 func TestMessagesThatAreTooLong(t *testing.T) {
 	message := func(kind byte, length int) []byte {
 		m := append(wire.AppendHeader(nil, kind), make([]byte, length-wire.HeaderLength)...)

@@ -34,7 +34,7 @@ func TestPeerOfOursComesBack(t *testing.T) {
 	}
 }
 
-func TestWhatCountsAsWithdrawalByAPeerOfOurs(t *testing.T) {
+func TestCausesOfWithdrawalByAPeerOfOurs(t *testing.T) {
 	s, peers := startWithOwnPeers(t, Config{}, 1)
 	p := bgptest.Prefixes6(1, 2)
 	both := bgptest.Announce6(t, []uint32{64601}, p[:1])
@@ -203,7 +203,7 @@ func TestWhyThereIsNoSession(t *testing.T) {
 	s.quiet(50 * time.Millisecond)
 }
 
-// counting counts what is logged of failed attempts.
+// counting counts the log lines of failed attempts.
 type counting struct{ warned, quiet atomic.Int64 }
 
 func (c *counting) Enabled(context.Context, slog.Level) bool { return true }

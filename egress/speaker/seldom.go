@@ -31,8 +31,8 @@ func (l *seldom) log(line func()) bool {
 	return true
 }
 
-// resume ends an interval. It reports whether it has logged what came in it, so that
-// another one begins.
+// resume ends an interval. It reports whether it has logged the lines that came in it, so
+// that another one begins.
 func (l *seldom) resume() bool {
 	line := l.unlogged
 	l.quiet, l.unlogged = line != nil, nil

@@ -42,8 +42,8 @@ func testPeerDownIsAhead(t *testing.T, start func(*testing.T, Config, int) (*tes
 		t.Fatal("OnPeerDown was not called while events were waiting")
 	}
 
-	// What was waiting is dropped: the events end with PeerDown long before the
-	// 200 messages were read.
+	// Waiting events are dropped: the events end with PeerDown long before the 200 messages
+	// were read.
 	learned := len(first.Prefixes)
 	for {
 		e := s.next()
@@ -119,8 +119,8 @@ func TestEventsEndWithTheSpeaker(t *testing.T) {
 	s.Close()
 }
 
-// An agent that restarts leaves its kernel state in place; if it were
-// notified of lost peers, it would drop their packets on its way out.
+// An agent that restarts leaves its kernel state in place. If it were notified of lost
+// peers, it would drop their packets on its way out.
 func TestClosingIsNoLossOfPeers(t *testing.T) {
 	for kind, start := range peerStarts {
 		for name, end := range map[string]func(*testSpeaker){
@@ -141,7 +141,7 @@ func TestClosingIsNoLossOfPeers(t *testing.T) {
 	}
 }
 
-// stateReport is what GoBGP's watcher says of a session.
+// stateReport is the report of GoBGP's watcher on a session.
 func stateReport(address netip.Addr, state bgp.FSMState) report {
 	return report{peer: &apiutil.WatchEventMessage_PeerEvent{
 		Type: apiutil.PEER_EVENT_STATE,
@@ -149,9 +149,9 @@ func stateReport(address netip.Addr, state bgp.FSMState) report {
 	}}
 }
 
-// The log line and the watcher's reports come from different goroutines, so every
-// order must give the same truth: u and d are the watcher's up and down, h is the
-// line, r a route.
+// The log line and the watcher's reports come from different goroutines, so every order
+// must give the same truth. u and d are the watcher's up and down, h is the line, r a
+// route.
 func TestLineAndReportsInAnyOrder(t *testing.T) {
 	cases := []struct{ name, input, want string }{
 		{"line first", "u r h d", "up learned down"},

@@ -10,7 +10,7 @@ import (
 
 // openedSession is a session of package session, beside those that GoBGP has.
 type openedSession struct {
-	// reflector has what is to be sent to a route reflector, nil for an egress peer.
+	// reflector has the messages to send to a route reflector, nil for an egress peer.
 	reflector *vpn.Reflector
 	cancel    context.CancelFunc
 	done      chan struct{}
@@ -68,7 +68,7 @@ func (s *Speaker) stopSession(name string) {
 	<-opened.done
 }
 
-// sessionHandler passes on what happens on one session.
+// sessionHandler passes on the events of one session.
 type sessionHandler struct {
 	speaker  *Speaker
 	neighbor Neighbor
@@ -90,8 +90,8 @@ func (h sessionHandler) Failed(ctx context.Context, reason string) {
 	h.report(ctx, sessionReport{none: reason})
 }
 
-// Ended overtakes all that waits for the dispatcher. What is still reported of the session,
-// one update at most, the dispatcher drops.
+// Ended overtakes all that waits for the dispatcher. The remaining reports of the session,
+// one update at most, are dropped by the dispatcher.
 func (h sessionHandler) Ended(end session.End) {
 	d, address := h.speaker.dispatcher, h.neighbor.Address
 	d.inbox.post(func(ctx context.Context) {

@@ -173,8 +173,8 @@ func (s *Speaker) RemoveNeighbor(name string) error {
 // Close ends all sessions; neighbours drop our routes at once. It returns when
 // the events' channel is closed and the last call of OnPeerDown has returned.
 //
-// The sessions that it ends are not reported: an agent that goes down on purpose
-// must not take that for the loss of its peers and drop their packets.
+// The sessions that it ends are not reported. An agent that goes down on purpose must not
+// take that for the loss of its peers and drop their packets.
 func (s *Speaker) Close() { s.shutDown(nil, s.gobgp.Stop) }
 
 // CloseForRestart ends all sessions as a crash would, so that neighbours with

@@ -131,7 +131,7 @@ func firstTable(s *testSpeaker) (learned Learned, ended []Family) {
 	return learned, ended
 }
 
-func TestWhatCountsAsWithdrawal(t *testing.T) {
+func TestCausesOfWithdrawal(t *testing.T) {
 	s, peers := startWithPeers(t, Config{BestPaths: true}, 1)
 	p := bgptest.Prefixes6(1, 1)
 	cases := []struct {
@@ -174,7 +174,7 @@ func TestNeverTransit(t *testing.T) {
 			s, peers := startWithPeers(t, Config{Originate: []netip.Prefix{own}, BestPaths: best}, 2)
 			peers[0].send(bgptest.Announce6(t, []uint32{64601, 64700}, bgptest.Prefixes6(1, 3)))
 			skipTo[Learned](s, nil)
-			// A later own prefix shows that what went before has arrived, too.
+			// A later own prefix shows that the former messages have arrived, too.
 			second := netip.MustParsePrefix("2001:db8:600::/40")
 			if err := s.originate(second); err != nil {
 				t.Fatal(err)

@@ -30,7 +30,7 @@ func startReflected(t *testing.T) (border, server *testSpeaker) {
 	return border, server
 }
 
-// testRoute is what the border announces for a peer.
+// testRoute is the route that the border announces for a peer.
 func testRoute(t testing.TB, border netip.Addr, peer string, behavior srv6.Behavior, path ...uint32) (srv6.Identity, VPNRoute) {
 	id := bgptest.Identity(t, border, peer)
 	return id, NewVPNRoute(bgptest.Service(id, behavior), Attributes{ASPath: NewASPath(path...), MED: 3, HasMED: true}, id.RT)
@@ -147,7 +147,7 @@ func startWithReflectors(t *testing.T, config Config) (*testSpeaker, func(i int)
 	}
 }
 
-// vpnMessage is what a reflector sends for a route.
+// vpnMessage is a reflector's message for a route.
 func vpnMessage(t testing.TB, rd srv6.RouteDistinguisher, route VPNRoute, prefixes []netip.Prefix) *bgp.BGPMessage {
 	t.Helper()
 	attrs, err := route.GoBGP()

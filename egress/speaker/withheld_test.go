@@ -73,7 +73,7 @@ func TestRouteWithoutRoomIsWithheldAlone(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			// flush waits until the reflector has what was announced before.
+			// flush waits until the reflector has the earlier announcements.
 			marker := 1000
 			flush := func() {
 				t.Helper()

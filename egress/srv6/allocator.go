@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Identity is what names one egress peer to the rest of the AS. All four come
+// Identity names one egress peer to the rest of the AS. All four come
 // from one number, so that an operator sees which belong together.
 type Identity struct {
 	// Peer is the key it was allocated for.
@@ -29,10 +29,10 @@ var ErrLocatorFull = errors.New("every function of the locator is taken")
 
 // Allocator gives each peer its [Identity]. It is not safe for concurrent use.
 //
-// The number is a hash of the peer's key, so that a border which lost its disk
-// gives the same SIDs again. When two keys hash alike, the one allocated later
-// takes the next free number. Allocate in a fixed order (or [Allocator.Reserve]
-// what was recorded first) and such a pair stays stable over restarts, too.
+// The number is a hash of the peer's key, so that a border which lost its disk gives the
+// same SIDs again. When two keys hash alike, the one allocated later takes the next free
+// number. Allocate in a fixed order (or [Allocator.Reserve] the recorded SIDs first) and
+// such a pair stays stable over restarts, too.
 type Allocator struct {
 	locator  Locator
 	routerID netip.Addr

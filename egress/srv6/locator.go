@@ -1,7 +1,7 @@
-// Package srv6 holds what an SRv6 egress needs to name its peers, and nothing
-// that touches a socket or the kernel: locators, SIDs that stay the same over
-// restarts, route distinguishers and route targets, and the SRv6 L3 service TLV
-// of RFC 9252 to and from BGP path attributes.
+// Package srv6 holds the names that an SRv6 egress gives its peers, and nothing that
+// touches a socket or the kernel. It has locators, SIDs that stay the same over restarts,
+// route distinguishers and route targets. It also has the SRv6 L3 service TLV of RFC 9252
+// to and from BGP path attributes.
 package srv6
 
 import (
@@ -34,9 +34,8 @@ const (
 	MaxFunctionBits = 32
 )
 
-// NewLocator returns the locator for prefix with 16 function bits, and the
-// common split into a block of 32 bits (or all, when the prefix is shorter) and
-// the node in the rest.
+// NewLocator returns the locator for prefix with 16 function bits. It has the common split
+// into a block of 32 bits (or all, when the prefix is shorter) and the node in the rest.
 //
 // Errors are those of [Locator.Validate].
 func NewLocator(prefix netip.Prefix) (Locator, error) {

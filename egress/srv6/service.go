@@ -49,7 +49,7 @@ type Structure struct {
 type Service struct {
 	// SID is the whole address, no part of it in the label.
 	SID netip.Addr
-	// Behavior is what the endpoint says it does. Do not decide on it: FRR 8.4 as
+	// Behavior is the behaviour that the endpoint announces. Do not decide on it: FRR 8.4 as
 	// a route reflector rewrites the code.
 	Behavior Behavior
 	// Structure is the SID's division, zero when it was not announced.
@@ -59,9 +59,9 @@ type Service struct {
 var (
 	// ErrNoService is returned for attributes without an SRv6 L3 service.
 	ErrNoService = errors.New("route carries no SRv6 L3 service")
-	// ErrTransposed is returned for a SID that is partly in the MPLS label
-	// (RFC 9252 §4). Implementations do not agree on where in the label the bits
-	// are (FRR reads the low ones), and a wrong SID is a leak to another peer.
+	// ErrTransposed is returned for a SID that is partly in the MPLS label (RFC 9252 §4).
+	// Implementations do not agree on where in the label the bits are (FRR reads the low
+	// ones). A wrong SID is a leak to another peer.
 	ErrTransposed = errors.New("SID is transposed into the label, announce it without transposition")
 )
 
@@ -149,8 +149,8 @@ func (d Structure) validate() error {
 	return nil
 }
 
-// validSID refuses what can never be a segment of ours: an encapsulation
-// towards a multicast, link-local or loopback address leaves the AS's control.
+// validSID refuses addresses that can never be a segment of ours. An encapsulation towards
+// a multicast, link-local or loopback address leaves the AS's control.
 func validSID(sid netip.Addr) error {
 	if !sid.Is6() || sid.Is4In6() || sid.Zone() != "" || sid.IsUnspecified() || sid.IsLoopback() ||
 		sid.IsMulticast() || sid.IsLinkLocalUnicast() {

@@ -119,8 +119,8 @@ func TestBehaviorNames(t *testing.T) {
 	}
 }
 
-// What a reflector sends comes through here: no panic, no SID that no packet can
-// go to, and what is accepted can be announced again unchanged.
+// Messages of a reflector come through here. There must be no panic and no SID that no
+// packet can go to, and accepted services can be announced again unchanged.
 func FuzzService(f *testing.F) {
 	f.Add(encode(f, exampleService))
 	f.Add(encode(f, Service{SID: exampleService.SID}))

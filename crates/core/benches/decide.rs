@@ -1,4 +1,5 @@
-//! What decisions of transport and of egress routes cost, the former over many prepared views of a client table, on a model of the shipped size.
+//! The cost of decisions about transport and egress routes. Decisions about transport run over many
+//! prepared views of a client table, on a model of the shipped size.
 //!
 //! The median comes from batches, where the timer's own cost vanishes; the 99th percentile from single
 //! calls less the cost of reading the timer. Prints one JSON line and one for people.
@@ -77,8 +78,8 @@ fn main() {
     );
 }
 
-/// What it costs to choose a route, to look up what is known for that, and to learn of a response: medians
-/// of batches.
+/// The time to choose a route, to look up the knowledge that the choice needs, and to learn of a
+/// response: medians of batches.
 fn routes(policy: &Arc<PolicyConfig>, now: Timestamp) -> [f64; 3] {
     let config = RouteTableConfig {
         max_records: 1_000_000,

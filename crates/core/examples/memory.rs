@@ -1,7 +1,7 @@
 //! Bytes that the client table needs for a million clients, by a counting allocator.
 //!
-//! Clients alone in their prefixes have records of their own only; two to a prefix are the worst case,
-//! with a record of the prefix for two clients. Prints one JSON line for each case.
+//! Clients alone in their prefixes have records of their own only. Two clients to a prefix are the
+//! worst case, with a record of the prefix for two clients. Prints one JSON line for each case.
 #![allow(missing_docs, clippy::print_stdout)]
 
 use std::alloc::{GlobalAlloc, Layout, System};

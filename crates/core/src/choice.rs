@@ -2,8 +2,8 @@
 //! connections of a page.
 //!
 //! Each of them is a `Domain`, which compares its own arms by its own physics. `choose` asks it in the
-//! order that holds for all: pinned, barred, hold-back, too little known, kept or better, experiment. What
-//! a gain is, how sure it must be, and who is drawn for what, stands here once.
+//! order that holds for all: pinned, barred, hold-back, too little known, kept or better, experiment. It
+//! defines once the gain, how sure a gain must be, and the draws.
 
 mod draw;
 mod evidence;
@@ -88,9 +88,9 @@ impl<A, R> Pick<A, R> {
     }
 }
 
-/// Something that is chosen for a client among arms. What a step does not concern returns `None`.
+/// Something that is chosen for a client among arms. A method returns `None` where its step does not apply.
 pub(crate) trait Domain {
-    /// What is chosen.
+    /// The type of the chosen arm.
     type Arm;
     /// Why it is.
     type Reason;

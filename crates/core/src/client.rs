@@ -1,5 +1,5 @@
-//! What is known of a client: estimates by address and prefix, the health of UDP, and the view that choices
-//! look at.
+//! The knowledge of a client: estimates by address and prefix, the health of UDP, and the view that
+//! choices look at.
 
 pub mod estimate;
 pub mod key;

@@ -1,9 +1,9 @@
-//! Which way a response leaves the AS: what is known of each egress route by client, prefix and AS, and the
-//! choice between them (EPE §2.4, §7).
+//! The egress route by which a response leaves the AS. The module has the knowledge of each egress
+//! route by client, prefix and AS, and the choice between them (EPE §2.4, §7).
 //!
-//! Three modes: **plain**, the way that BGP chose; **steered** onto one egress route by a mark on its packets;
-//! **aggregated** over several by MPTCP. [`RouteTable`] learns from [`RouteObservation`]s and stalls,
-//! [`decide_route`] chooses, with a reason, never what is not a candidate and never anything else than plain
+//! Three modes: **plain**, the route that BGP chose; **steered** onto one egress route by a mark on its
+//! packets; **aggregated** over several by MPTCP. [`RouteTable`] learns from [`RouteObservation`]s and
+//! stalls. [`decide_route`] chooses, with a reason, candidates only, and never anything else than plain
 //! without proof. How: `docs/decisions.md`.
 
 mod candidates;
@@ -45,7 +45,7 @@ pub use set::EgressSet;
 pub use table::{Blame, RouteChanges, RouteTable, RouteTableConfig};
 pub use view::RouteView;
 
-/// Most egress routes that are told apart.
+/// Most egress routes that are distinguished.
 pub const MAX_EGRESSES: usize = 16;
 
 /// An egress route of the egress agent, by its place in [`EgressNames`]: 0 to 15.
@@ -82,8 +82,8 @@ pub enum Route {
 }
 
 impl Route {
-    /// What carries packets that are sent so, where plain ones take the egress route `plain_is`, as far as that is
-    /// known.
+    /// The carrier of packets by this route, where plain ones take the egress route `plain_is`, as far
+    /// as that is known.
     #[must_use]
     pub const fn carrier(self, plain_is: Option<EgressId>) -> Carrier {
         match (self, plain_is) {
@@ -104,11 +104,11 @@ impl Route {
     }
 }
 
-/// What carries packets and is therefore known by its quality: an egress route, plain packets' way where that is
-/// none of the egress routes or not known which, or several egress routes together.
+/// A carrier of packets, known by its quality. It is one egress route, several together, or the route
+/// of plain packets where that is no egress route or not known which.
 ///
-/// Plain and the egress route that plain packets take are one carrier, so they share what is known; when BGP
-/// chooses another egress route, plain is known as well as that one.
+/// Plain and the egress route that plain packets take are one carrier, so they share their knowledge.
+/// When BGP chooses another egress route, plain is known as well as that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Carrier(u8);
 
@@ -131,7 +131,7 @@ impl Carrier {
     }
 }
 
-/// What a content class wants of its route.
+/// The quality that a content class wants of its route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Criterion {

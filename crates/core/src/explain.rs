@@ -1,4 +1,4 @@
-//! All that is known of a client and what follows from it, for people and for the admin API.
+//! All knowledge of a client and the decision that follows from it, for people and for the admin API.
 
 mod open;
 mod print;
@@ -25,7 +25,7 @@ use hikyaku_units::{ByteSize, Rate, Timestamp, duration};
 pub use open::{FloorState, OpenConnection, SubflowState};
 pub use udp::Udp;
 
-/// What is known of a client, what is expected of each arm, and the decision with its reason.
+/// The knowledge of a client, the expectation of each arm, and the decision with its reason.
 ///
 /// `Display` lays it out for a terminal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,13 +34,13 @@ pub struct Explanation {
     pub address: IpAddr,
     /// The time it was asked at.
     pub at: Timestamp,
-    /// What would be decided now.
+    /// The decision that would be made now.
     pub decision: DecisionSummary,
-    /// What is expected of each arm that is allowed and available; empty when too little is known.
+    /// The expected load of each arm that is allowed and available; empty when too little is known.
     pub arms: Vec<ArmLoad>,
     /// The path that the arms are compared for.
     pub path: Path,
-    /// What the operator lets each connection send at most; `None` without a bound.
+    /// The rate that the operator lets each connection send at most; `None` without a bound.
     pub max_pacing_rate: Option<Rate>,
     /// Whether UDP works.
     pub udp: Udp,
@@ -50,7 +50,7 @@ pub struct Explanation {
     pub routes: Vec<RoutesExplanation>,
     /// Its connections that are open now, the oldest first.
     pub open: Vec<OpenConnection>,
-    /// What is known of the address, then of its prefixes, as far as anything is.
+    /// The knowledge of the address, then of its prefixes, as far as there is any.
     pub levels: Vec<Level>,
 }
 
@@ -91,7 +91,7 @@ pub struct DecisionSummary {
 /// The congestion control of a transport, for people.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CongestionSummary {
-    /// What connections get.
+    /// The congestion control of connections.
     pub chosen: Congestion,
     /// A stable name of the reason.
     pub reason_code: String,
@@ -104,7 +104,7 @@ pub struct CongestionSummary {
 pub struct ArmLoad {
     /// The arm.
     pub arm: Arm,
-    /// For a typical response of the client, corrected by outcomes.
+    /// The load time of a typical response of the client, corrected by outcomes.
     pub load: Load,
 }
 
@@ -124,11 +124,11 @@ pub struct Path {
     pub loss_quic: Option<LossBounds>,
     /// Response size that the arms are compared for.
     pub size: ByteSize,
-    /// What a new connection may begin with.
+    /// The saved path that a new connection may begin with.
     pub known: ByTransport<Option<SavedPath>>,
 }
 
-/// What is known of an address or a prefix. Counts are faded to the present.
+/// The knowledge of an address or a prefix. Counts are faded to the present.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Level {
     /// The address or prefix.
@@ -144,9 +144,9 @@ pub struct Level {
     /// Smoothed round-trip time.
     #[serde(with = "duration::option")]
     pub srtt: Option<Duration>,
-    /// Over TCP.
+    /// The level over TCP.
     pub tcp: TransportLevel,
-    /// Over QUIC.
+    /// The level over QUIC.
     pub quic: TransportLevel,
     /// Typical response.
     pub size: Option<ByteSize>,
@@ -156,7 +156,7 @@ pub struct Level {
     pub choice: Option<Version>,
 }
 
-/// What is known over one transport.
+/// The knowledge from one transport.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransportLevel {
     /// Packets that the loss is counted of.
@@ -169,7 +169,7 @@ pub struct TransportLevel {
     pub outcomes: Vec<ArmOutcomes>,
 }
 
-/// What responses by one arm really took.
+/// The times that responses by one arm really took.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArmOutcomes {
     /// The congestion control.
@@ -180,7 +180,7 @@ pub struct ArmOutcomes {
     pub ratio: f32,
 }
 
-/// Explains what is known of a client and what is decided for it at `now`.
+/// Explains the knowledge of a client and the decision for it at `now`.
 #[must_use]
 pub fn explain(
     knowledge: &Knowledge,

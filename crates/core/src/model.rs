@@ -1,14 +1,14 @@
 //! How long a response takes by each arm, as measured on a grid of paths and interpolated between.
 //!
 //! The file format is described in `docs/model.md` and by [`ModelFile`]. A load time is that of one
-//! response alone on a fresh but established connection, from the request's arrival until its last byte
-//! is acknowledged: the quantity that [`Outcome`](crate::client::sample::Outcome)s report. Handshakes are left
-//! out, because a browser that is handed over connects in the background and waits for nothing.
+//! response alone on a fresh but established connection. It lasts from the request's arrival until its
+//! last byte is acknowledged, as [`Outcome`](crate::client::sample::Outcome)s report it. Handshakes are
+//! left out, because a browser that moves to HTTP/3 connects in the background and waits for nothing.
 //!
 //! Between grid points the logarithm of the load time is interpolated linearly in coordinates in which
-//! it is nearly straight: logarithms of rate and size, `ln(rtt + 1 ms)` and `ln(loss + 0.0001)`, which
-//! hold 0. Outside of the grid RTT, loss and rate are taken to its edge at a loss of certainty; a
-//! response beyond the largest size goes on at the marginal rate of the last two sizes.
+//! it is nearly straight. These are logarithms of rate and size, `ln(rtt + 1 ms)` and `ln(loss +
+//! 0.0001)`, which hold 0. Outside of the grid RTT, loss and rate are taken to its edge at a loss of
+//! certainty. A response beyond the largest size goes on at the marginal rate of the last two sizes.
 
 mod error;
 mod file;
@@ -33,7 +33,7 @@ pub struct Model {
     grids: [Option<Grid>; ARMS],
 }
 
-/// What a response is expected to take by one arm.
+/// The expected load time of a response by one arm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
     /// From the request's arrival until the last byte is acknowledged.
@@ -67,7 +67,7 @@ impl Model {
         serde_json::to_string(&self.file).unwrap_or_default()
     }
 
-    /// What the model was made from.
+    /// The source of the model.
     #[must_use]
     pub const fn file(&self) -> &ModelFile {
         &self.file
@@ -82,7 +82,7 @@ impl Model {
     /// Expected load time of `size` bytes; `None` when the model lacks the arm. For a floor that it lacks
     /// the faster of CUBIC and BBR stands in.
     ///
-    /// `loss` is what the arm's own transport measures, where that is known. Takes 16 look-ups at most
+    /// `loss` is the measurement of the arm's own transport, where that is known. Takes 16 look-ups at most
     /// and allocates nothing.
     #[must_use]
     pub fn predict(
@@ -168,7 +168,7 @@ impl LogLoad {
     }
 }
 
-/// The duration of `ln_secs`, limited to what a `Duration` holds.
+/// The duration of `ln_secs`, limited to the range of a `Duration`.
 pub(crate) fn load_time(ln_secs: f32) -> Duration {
     Duration::try_from_secs_f32(ln_secs.exp()).unwrap_or(Duration::MAX)
 }

@@ -1,9 +1,9 @@
 //! How many connections a page is spread over (CONNS §6).
 //!
-//! Several connections help where random losses keep one from filling the path: each has a window of its
-//! own, and a loss halves one of them alone. Where nothing but the path limits a connection, several
-//! compete with each other in its queue, and were measured to be slower (`docs/results/conns-*.md`): then
-//! the answer is one.
+//! Several connections help where random losses keep one from filling the path. Each has a window of
+//! its own, and a loss halves one of them alone. Where nothing but the path limits a connection,
+//! several compete with each other in its queue. They were measured to be slower
+//! (`docs/results/conns-*.md`), so the answer is one.
 
 use std::fmt;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use hikyaku_units::{LossRate, Rate};
 pub struct Connections {
     /// 1 to [`MAX_CONNECTIONS`]; 1 leaves pages as they are.
     pub n: u8,
-    /// Lower bound of what `n` connections gain over one, as a share of their load time; 0 where `n` was
+    /// Lower bound of the gain of `n` connections over one, as a share of their load time; 0 where `n` was
     /// not compared with one.
     pub gain: f32,
     /// Why.
@@ -37,7 +37,7 @@ pub struct Connections {
 pub enum Why {
     /// The configuration says so.
     Pinned {
-        /// What it says; fewer where there are not as many addresses.
+        /// The configured number; fewer where there are not as many addresses.
         n: u8,
     },
     /// There is but one address.
@@ -66,7 +66,7 @@ pub enum Why {
     Faster {
         /// Load time over one connection.
         one: Duration,
-        /// Over all, the opening of the further ones included.
+        /// Load time over all connections, the opening of the further ones included.
         several: Duration,
         /// Lower bound of the gain, as a share of the load time.
         gain: f32,
@@ -113,7 +113,7 @@ impl fmt::Display for Why {
     }
 }
 
-/// Connections as [`Explanation`](crate::explain::Explanation) tells them.
+/// Connections as an [`Explanation`](crate::explain::Explanation) shows them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConnectionsSummary {
     /// [`Connections::n`].
@@ -139,9 +139,9 @@ impl From<Connections> for ConnectionsSummary {
 
 /// Chooses the number of connections for a client's pages, of which `available` have an address.
 ///
-/// A pure function. `decision` is the client's at the same time. A page's size is taken to be that of the
-/// client's busy periods on one connection; where its pages are spread already these are parts of pages,
-/// so that the gain is understated.
+/// A pure function. `decision` is the client's at the same time. A page's size is taken to be that of
+/// the client's busy periods on one connection. Where its pages are spread already these are parts of
+/// pages, so that the gain is understated.
 #[must_use]
 pub fn connections(
     view: &ClientView,
@@ -212,12 +212,12 @@ impl Domain for Pages<'_> {
     }
 }
 
-/// What predictions for a client are made from.
+/// The inputs of predictions for a client.
 struct Prediction<'a> {
     model: &'a Model,
     arm: Arm,
     min_rtt: Duration,
-    /// What one connection delivers, as measured.
+    /// The delivery rate of one connection, as measured.
     delivered: Rate,
     /// The rate that the model is asked with.
     rate: Rate,
@@ -287,8 +287,8 @@ impl<'a> Prediction<'a> {
         }
     }
 
-    /// Whether one connection delivers what losses let it, and these are not of its own making: at a
-    /// queue that it fills itself it would deliver the same.
+    /// Whether losses limit the delivery rate of one connection, and the losses are not of its own
+    /// making. At a queue that it fills itself its delivery rate would be the same.
     fn is_limited_by_loss(&self) -> bool {
         let Some(limit) = self.limit(self.loss) else {
             return false;
@@ -334,8 +334,8 @@ impl<'a> Prediction<'a> {
         })
     }
 
-    /// What losses make of so many bytes: slow start carries them to the first loss, after which the
-    /// rate is what losses allow.
+    /// The time of so many bytes under losses. Slow start carries them to the first loss, after which
+    /// the rate is the one that losses allow.
     fn at_limit(&self, bytes: u64, loss: LossRate) -> Duration {
         let Some(limit) = self.limit(loss) else {
             return Duration::ZERO;

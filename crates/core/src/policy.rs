@@ -41,8 +41,8 @@ pub struct PolicyConfig {
     /// Route: `adaptive` chooses per client and content class; `plain`, `aggregate` or an egress route's
     /// name pins all. Default `adaptive`.
     pub route: RoutePolicy,
-    /// What a client gets of which too little is known: `h3` (it is then measured on both) or `h2`.
-    /// Default `h3`.
+    /// The plain choice for a client of which too little is known: `h3` (it is then measured on both)
+    /// or `h2`. Default `h3`.
     pub unknown: Plain,
     /// Path samples of a client or its prefix needed before the model is asked. Default 8.
     pub min_samples: u32,
@@ -58,17 +58,19 @@ pub struct PolicyConfig {
     /// A client changes its version for an expected gain above this share of the load time; from 0 to 1.
     /// Default 0.02.
     pub min_gain: f64,
-    /// A client gets BBR where it surely gains more than this share over the best fair congestion control,
-    /// since it takes up to nine tenths of a shallow queue that others share; from 0 to 1. Default 0.1.
+    /// A client gets BBR where it surely gains more than this share over the best fair congestion
+    /// control; from 0 to 1. BBR takes up to nine tenths of a shallow queue that others share. Default
+    /// 0.1.
     pub min_gain_bbr: f64,
     /// A client is steered onto another egress route, or gets several, where that surely gains more than this share;
     /// from 0 to 1. Default 0.05.
     pub min_gain_route: f64,
-    /// Responses by a route from which on the bounds of what it gains are taken as they are; with fewer, two at
-    /// least, they lie farther off in proportion. Default 4.
+    /// Responses by a route from which on the bounds of its gain are taken as they are. With fewer, two
+    /// at least, they lie farther off in proportion. Default 4.
     pub min_samples_route: u32,
-    /// How long a route that stalled is avoided at first, or as much less as the best of the others is known to
-    /// carry less goodput, at least `2s`; itself at least `1s`. Default `10s`.
+    /// How long a route that stalled is avoided at first; the setting is at least `1s`. The time is as
+    /// much shorter as the best of the others is known to carry less goodput, down to `2s`. Default
+    /// `10s`.
     #[serde(with = "duration")]
     pub avoid_min: Duration,
     /// With each further stall this doubles, up to here. Default `10m`.
@@ -134,7 +136,7 @@ impl PolicyConfig {
         0.7 * self.exploration
     }
 
-    /// Checks what the types cannot.
+    /// Checks the rules that the types cannot.
     ///
     /// # Errors
     /// When a share is outside its range or the durations contradict each other.
@@ -205,7 +207,7 @@ impl PolicyConfig {
     }
 }
 
-/// What may be chosen.
+/// The routes that may be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VersionPolicy {
@@ -232,7 +234,7 @@ impl VersionPolicy {
     }
 }
 
-/// What a client gets without any knowledge of it.
+/// The version for a client of which nothing is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Plain {
@@ -253,7 +255,7 @@ impl Plain {
     }
 }
 
-/// Time after which what was learnt counts half.
+/// Time after which old samples count half.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HalfLife {
@@ -274,7 +276,7 @@ pub struct HalfLife {
     /// The number of samples, which `min_samples` looks at. Default `1d`.
     #[serde(with = "duration")]
     pub samples: Duration,
-    /// What an egress route that is not in use has shown; of one in use the last 16 responses count. Default `3h`.
+    /// Samples of an egress route that is not in use; of one in use the last 16 responses count. Default `3h`.
     #[serde(with = "duration")]
     pub route: Duration,
 }
@@ -299,7 +301,7 @@ pub struct UdpPolicy {
     /// Advertised sessions without a QUIC connection after which HTTP/3 is no longer advertised; at
     /// least 1. Default 2.
     pub never_came_sessions: u8,
-    /// Time to the first probe; also the time between probes of what broke or is throttled. Default
+    /// Time to the first probe; also the time between probes of a UDP that broke or is throttled. Default
     /// `1h`.
     #[serde(with = "duration")]
     pub probe_min: Duration,
@@ -335,7 +337,7 @@ pub enum PolicyError {
     /// Two durations are in the wrong order.
     #[error("checking policy.{high}: it must be at least {low}")]
     Order {
-        /// What must be shorter: another setting, or a time.
+        /// The value that must be shorter: another setting, or a time.
         low: &'static str,
         /// The setting that must be longer.
         high: &'static str,

@@ -24,12 +24,12 @@ pub use congestion::{CongestionChoice, CongestionReason};
 pub use reason::{Missing, Reason, UdpFailure};
 pub use rules::decide;
 
-/// What to do for a client now, and why.
+/// The decision for a client now, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
     /// The preferred version: HTTP/2 or HTTP/3, or the pinned one.
     pub version: Version,
-    /// What responses say of HTTP/3: the same over all versions, or browsers flap within a page.
+    /// The `Alt-Svc` field of responses: the same over all versions, or browsers flap within a page.
     pub alt_svc: AltSvc,
     /// Why.
     pub reason: Reason,
@@ -39,13 +39,13 @@ pub struct Decision {
     pub session: Session,
     /// The congestion control of each transport, whichever the client comes over.
     pub congestion: ByTransport<CongestionChoice>,
-    /// What a response is expected to take by each arm.
+    /// The expected load time of a response by each arm.
     corrected: Option<Corrected>,
 }
 
 impl Decision {
-    /// What a response is expected to take by an arm; `None` where that can't be said, or the settings or
-    /// what is available rule the arm out.
+    /// The expected load time of a response by an arm. `None` where that can't be said, or the settings
+    /// or the available arms rule the arm out.
     #[must_use]
     pub fn load(&self, arm: Arm) -> Option<Load> {
         self.corrected.as_ref()?.load(arm)
@@ -60,7 +60,7 @@ impl Decision {
         }
     }
 
-    /// What the client's estimate has to remember of this decision.
+    /// The part of this decision that the client's estimate has to remember.
     #[must_use]
     pub fn decided(&self) -> Decided {
         Decided {
@@ -75,7 +75,7 @@ impl Decision {
     }
 }
 
-/// What to say of HTTP/3 in `Alt-Svc` (RFC 7838).
+/// The statement about HTTP/3 in `Alt-Svc` (RFC 7838).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AltSvc {
     /// `h3=":port"; ma=...`.
@@ -86,8 +86,8 @@ pub enum AltSvc {
     },
     /// Nothing over TCP. Over HTTP/3 `clear`, which takes browsers to HTTP/2 with their next request.
     Withhold,
-    /// `clear` over all versions: where UDP fails, a client that still holds an advertisement meets the
-    /// server over TCP alone, and tries QUIC in vain at the start of each session until it forgets.
+    /// `clear` over all versions, where UDP fails. A client that still holds an advertisement meets the
+    /// server over TCP alone. It tries QUIC in vain at the start of each session until it forgets.
     Clear,
 }
 
@@ -155,7 +155,7 @@ impl Comparison {
         }
     }
 
-    /// Upper bound of the gain of `version` over the other: what the other gains at least, seen from
+    /// Upper bound of the gain of `version` over the other: the least gain of the other, seen from
     /// this one.
     #[must_use]
     pub fn gain_high(&self, version: Version) -> f32 {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// churn changes one route at a time, at times that do not depend on how long each
-// takes: a prefix is withdrawn, and announced again about a second later. It ends with
-// all announced.
+// churn changes one route at a time, at times that do not depend on how long each takes. A
+// prefix is withdrawn, and announced again about a second later. It ends with all
+// announced.
 func (l *lean) churn(ctx context.Context, r prefixRange, rate int, duration time.Duration, file string) error {
 	s, err := l.current()
 	if err != nil {

@@ -77,7 +77,7 @@ type prefixRange struct {
 // at returns the i-th prefix.
 func (r prefixRange) at(i int) netip.Prefix {
 	bytes, bits := r.first.Addr().As16(), r.first.Bits()
-	// What is added to the network part carries towards its front.
+	// A carry of the addition to the network part goes towards its front.
 	sum := uint64(i) << ((8 - bits%8) % 8)
 	for place := (bits - 1) / 8; place >= 0 && sum > 0; place-- {
 		sum += uint64(bytes[place])

@@ -52,7 +52,7 @@ func TestWrongCommands(t *testing.T) {
 	}
 }
 
-// border is a neighbour that counts what it receives.
+// border is a neighbour that counts the routes that it receives.
 type border struct {
 	t    *testing.T
 	conn net.Conn
@@ -163,7 +163,7 @@ func TestTableIsAnnouncedAndChurned(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "churn")
 	done := make(chan error, 1)
 	go func() { done <- l.churn(t.Context(), prefixRange{first, count}, 2000, 200*time.Millisecond, log) }()
-	// What has been read so far has a withdrawal, once anything was lacking.
+	// The messages read so far have a withdrawal, once anything was lacking.
 	b.until(count - 1)
 	if err := <-done; err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 )
 
-// holdTime is what is offered; a third of it lies between keepalives.
+// holdTime is the offered hold time; a third of it lies between keepalives.
 const holdTime = 90 * time.Second
 
 // lean is a speaker that writes each message once and forgets it.
@@ -120,7 +120,8 @@ func (l *lean) wait(ctx context.Context) error {
 			}
 			continue
 		}
-		// GoBGP 3.10 forgets what comes before it has noticed that the session is up.
+		// GoBGP 3.10 forgets messages that come before it has noticed that the session is
+		// up.
 		select {
 		case <-s.ready:
 		case <-time.After(patience):

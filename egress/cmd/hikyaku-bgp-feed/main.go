@@ -1,5 +1,5 @@
-// Command hikyaku-bgp-feed is a BGP neighbour for experiments: it executes commands
-// from standard input, reports when it did, and needs no memory for the routes that it
+// Command hikyaku-bgp-feed is a BGP neighbour for experiments. It executes commands from
+// standard input, reports when it did, and needs no memory for the routes that it
 // announces. The lab measures with it (hikyaku lab run); it is of no use on a network.
 package main
 

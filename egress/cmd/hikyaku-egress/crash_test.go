@@ -70,8 +70,8 @@ func TestCrashWhilePeerIsLost(t *testing.T) {
 	l.eventually("the other path works", func() bool { return l.ping(epe(0)) })
 }
 
-// TestNightlyCrashesAtAnyMoment kills both agents again and again at moments that differ,
-// while routes come and go, and then looks whether all is as it should be.
+// TestNightlyCrashesAtAnyMoment kills both agents again and again at different moments,
+// while routes come and go. Then it looks whether all is as it should be.
 func TestNightlyCrashesAtAnyMoment(t *testing.T) {
 	l := running(t)
 	for round := range 6 {
@@ -112,7 +112,7 @@ func TestDrain(t *testing.T) {
 	if out := at(l.serverAPI, "drain", path(1), "fibre", "work"); !strings.Contains(out, "draining") || !strings.Contains(out, "fibre work") {
 		t.Errorf("drain prints %q", out)
 	}
-	l.expectTransit(epe(1), 1) // what uses it goes on
+	l.expectTransit(epe(1), 1) // connections that use it go on
 	l.serverAgent.kill()
 	l.startServer()
 	l.eventually("a drain survives a crash", func() bool { return l.state(l.serverAPI, path(1)) == api.Draining })

@@ -106,8 +106,8 @@ func attach(c config.Flows) ([]*flows.Counter, error) {
 	return counters, nil
 }
 
-// flowSinks opens what the configuration names, and a live view on a terminal.
-// What was opened is closed again where the rest cannot be.
+// flowSinks opens the outputs that the configuration names, and a live view on a terminal.
+// Opened outputs are closed again where the rest cannot be opened.
 func flowSinks(ctx context.Context, c config.Flows, out io.Writer) ([]flows.Sink, func(), error) {
 	var files []*output
 	closeAll := func() {

@@ -8,7 +8,7 @@ import (
 	"hikyaku/egress/netnstest"
 )
 
-// ours is what both agents have put into the kernel, line by line in no order.
+// ours is both agents' state in the kernel, line by line in no order.
 func (l *lab) ours() string {
 	var all []string
 	for _, ns := range []*netnstest.NS{l.server, l.border} {
@@ -22,9 +22,9 @@ func (l *lab) ours() string {
 	return strings.Join(all, "")
 }
 
-// TestWhatOthersRemoveIsPutBack does to the agents' state what systemd-networkd does at
+// TestRemovalsByOthersAreUndone does to the agents' state what systemd-networkd does at
 // its restart: packets from an EPE address must take their path again, or none.
-func TestWhatOthersRemoveIsPutBack(t *testing.T) {
+func TestRemovalsByOthersAreUndone(t *testing.T) {
 	l := running(t)
 	before := l.ours()
 	for _, removal := range []struct {

@@ -282,7 +282,7 @@ func running(t *testing.T) *lab {
 	return l
 }
 
-// run is what running does with a lab.
+// run is the part of running that has a lab already.
 func (l *lab) run() {
 	l.t.Helper()
 	l.startBorder()

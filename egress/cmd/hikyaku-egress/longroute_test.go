@@ -11,8 +11,8 @@ import (
 	"hikyaku/egress/api"
 )
 
-// peerDaemon is an egress peer of other people's make, which announces ordinary routes and
-// one whose attributes nearly fill a message: they leave no room for those of the border.
+// peerDaemon is an egress peer of other people's make. It announces ordinary routes and one
+// whose attributes nearly fill a message: they leave no room for those of the border.
 type peerDaemon struct {
 	name, binary string
 	config       func(ordinary []string) string

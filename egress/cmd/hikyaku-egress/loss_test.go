@@ -103,8 +103,8 @@ func TestDryRun(t *testing.T) {
 	expectNothing(t, "server", l.server)
 }
 
-// TestDryRunIsSilent makes a dry run of what is a border router by itself, and looks
-// whether anybody hears of a route.
+// TestDryRunIsSilent makes a dry run of an agent that is a border router by itself, and
+// looks whether anybody hears of a route.
 func TestDryRunIsSilent(t *testing.T) {
 	l := newLab(t)
 	const own = "2001:db8:5::/48"

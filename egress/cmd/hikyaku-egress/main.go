@@ -1,6 +1,6 @@
-// Command hikyaku-egress is the BGP, SRv6 and MPTCP control plane of hikyaku: the
-// agents of border routers and content servers, flow statistics, and a view of the
-// paths. Run it with --help.
+// Command hikyaku-egress is the BGP, SRv6 and MPTCP control plane of hikyaku. It has the
+// agents of border routers and content servers, flow statistics, and a view of the paths.
+// Run it with --help.
 package main
 
 import (
@@ -51,7 +51,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// usageError is what the caller did wrong, as opposed to what went wrong.
+// usageError is a mistake of the caller, as opposed to a failure of the program.
 type usageError struct{ error }
 
 // run executes one command and returns the exit code.
@@ -93,7 +93,7 @@ func report(err error, command string, errs io.Writer) int {
 	return exitFailure
 }
 
-// hintFor says what to do about an error.
+// hintFor names the remedy for an error.
 func hintFor(err error) string {
 	var problems *config.Errors
 	var dial *net.OpError
@@ -208,9 +208,9 @@ func runAgent(role config.Role) func(context.Context, []string, io.Writer, io.Wr
 	}
 }
 
-// ignoreHangUp keeps SIGHUP from killing an agent, which would then clean nothing up: it
-// comes when a terminal is closed, and where somebody asks for the configuration to be
-// read again. It returns what ends that.
+// ignoreHangUp keeps SIGHUP from killing an agent, which would then clean nothing up. The
+// signal comes when a terminal is closed, and where somebody asks for the configuration to
+// be read again. It returns a function that ends that.
 func ignoreHangUp(log *slog.Logger) (end func()) {
 	hangUps := make(chan os.Signal, 1)
 	signal.Notify(hangUps, syscall.SIGHUP)

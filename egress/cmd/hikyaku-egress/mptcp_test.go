@@ -139,7 +139,7 @@ func (l *lab) reconfigure(old, now string) {
 	write(l.t, l.serverConfig, changed)
 }
 
-// TestDryRunOfMPTCP prints what would be set, and sets nothing.
+// TestDryRunOfMPTCP prints the settings, and sets nothing.
 func TestDryRunOfMPTCP(t *testing.T) {
 	l := running(t)
 	l.withMPTCP("kernel")

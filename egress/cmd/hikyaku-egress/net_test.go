@@ -56,8 +56,8 @@ func TestMetricsThatCannotBeServed(t *testing.T) {
 	expectNothing(t, "server", l.server)
 }
 
-// expectNothing fails the test if a namespace has anything of ours, or lacks what is
-// foreign.
+// expectNothing fails the test if a namespace has anything of ours, or lacks any foreign
+// state.
 func expectNothing(t *testing.T, name string, ns *netnstest.NS) {
 	t.Helper()
 	for command, mark := range map[string]string{

@@ -17,9 +17,9 @@ import (
 // routesVariable sets the number of routes of each transit, for measurements.
 const routesVariable = "HIKYAKU_EGRESS_ROUTES"
 
-// TestScale loads many routes of each transit and prints how long that takes, what
-// memory the agents need, and how soon the last packet leaves by a peer that is lost.
-// For figures: HIKYAKU_EGRESS_ROUTES=200000.
+// TestScale loads many routes of each transit and prints how long that takes and how much
+// memory the agents need. It also prints how soon the last packet leaves by a peer that is
+// lost. For figures: HIKYAKU_EGRESS_ROUTES=200000.
 func TestScale(t *testing.T) {
 	routes, patience := 2000, netnstest.Deadline
 	if text := os.Getenv(routesVariable); text != "" {
@@ -66,7 +66,7 @@ func (l *lab) within(patience time.Duration, what string, cond func() bool) {
 	}
 }
 
-// memory is what a process has needed at most.
+// memory is the most memory that a process has needed.
 func (p *process) memory() string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
@@ -80,9 +80,8 @@ func (p *process) memory() string {
 	return "unknown"
 }
 
-// stream sends a datagram each millisecond from an address of the server to the
-// client until the test ends, and returns when the last one arrived, in Unix
-// nanoseconds.
+// stream sends a datagram each millisecond from an address of the server to the client
+// until the test ends. It returns when the last one arrived, in Unix nanoseconds.
 func (l *lab) stream(from string) *atomic.Int64 {
 	const port = 9
 	last := new(atomic.Int64)
@@ -113,7 +112,7 @@ func (l *lab) stream(from string) *atomic.Int64 {
 		}
 	}()
 	go func() {
-		// Refusals are what the test is about; only a closed socket ends it.
+		// Refusals are the subject of the test; only a closed socket ends it.
 		for tick := time.NewTicker(time.Millisecond); ; <-tick.C {
 			if _, err := sender.Write([]byte("x")); err != nil && strings.Contains(err.Error(), "closed") {
 				return

@@ -58,7 +58,7 @@ func TestPrivilegesOfFlows(t *testing.T) {
 	select {
 	case err := <-counting.done:
 		t.Fatalf("flows ended: %v", err)
-	case <-time.After(2 * time.Second): // what must not happen has no event
+	case <-time.After(2 * time.Second): // a forbidden step has no event
 	}
 	counting.stop()
 }
@@ -96,7 +96,7 @@ func (l *lab) allowNobody() {
 	}
 }
 
-// refused starts an agent that must fail, and returns what it says.
+// refused starts an agent that must fail, and returns its messages.
 func (l *lab) refused(ns *netnstest.NS, role, file string, more ...string) string {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), netnstest.Deadline)
@@ -180,7 +180,7 @@ func TestFailedStart(t *testing.T) {
 	}
 }
 
-// TestFailedStartAfterCrash lets a start fail while packets use what a former run left.
+// TestFailedStartAfterCrash lets a start fail while packets use the state of a former run.
 func TestFailedStartAfterCrash(t *testing.T) {
 	l := running(t)
 	l.serverAgent.kill()
@@ -240,7 +240,7 @@ func TestHangUp(t *testing.T) {
 	l.startBorder()
 	l.eventually("the agent answers", func() bool { return l.state(l.borderAPI, path(0)) != "" })
 	l.borderAgent.cmd.Process.Signal(syscall.SIGHUP)
-	time.Sleep(300 * time.Millisecond) // what must not happen has no event
+	time.Sleep(300 * time.Millisecond) // a forbidden step has no event
 	if l.state(l.borderAPI, path(0)) == "" {
 		t.Error("SIGHUP ended the agent")
 	}

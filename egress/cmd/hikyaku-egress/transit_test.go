@@ -22,9 +22,9 @@ import (
 // own, so that it lives in its namespace and can be killed.
 const transitArgument = "transit"
 
-// runTransit speaks BGP as AS args[0] with router ID args[1] and next hop args[2] to
-// the border at args[3] of AS args[4]. It takes commands line by line, and answers
-// each with the time, in Unix nanoseconds, at which it began:
+// runTransit speaks BGP as AS args[0] with router ID args[1] and next hop args[2]. Its
+// neighbour is the border at args[3] of AS args[4]. It takes commands line by line, and
+// answers each with the time, in Unix nanoseconds, at which it began:
 //
 //	announce PREFIX...
 //	withdraw PREFIX...

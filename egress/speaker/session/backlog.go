@@ -8,7 +8,7 @@ import (
 
 // backlog is a queue of UPDATE messages of an egress peer, from the goroutine that reads
 // them to the one that decodes them. The connection is read whatever the reader of events
-// is doing, so that the loss of a peer is noticed at once, not behind its last routes.
+// is doing. So the loss of a peer is noticed at once, not behind its last routes.
 type backlog struct {
 	mu sync.Mutex
 	// pending has bodies, each behind its length in two bytes.
@@ -85,7 +85,7 @@ func (s *Session) digest(ctx context.Context) error {
 	}
 }
 
-// cutBody takes the first body off what was pending.
+// cutBody takes the first body off the pending ones.
 func cutBody(pending []byte) (body, rest []byte) {
 	n := 2 + int(binary.BigEndian.Uint16(pending))
 	return pending[2:n], pending[n:]

@@ -6,8 +6,8 @@ import (
 )
 
 // burstReader reads a connection at most once in burstTime, or in floodTime while much
-// comes, unless there is more than fits: gobgpd sends each route by itself, and to be woken
-// by each costs more than to take it. What comes after a pause is read at once.
+// comes, unless there is more than fits. gobgpd sends each route by itself, and to be woken
+// by each costs more than to take it. Messages after a pause are read at once.
 type burstReader struct {
 	net.Conn
 	last time.Time // when something was read

@@ -16,8 +16,8 @@ const (
 	// EndHoldTimer: nothing came from the neighbour for the hold time (RFC 4271 §6.5), or
 	// it took nothing for that long (RFC 9687).
 	EndHoldTimer EndCause = "hold_timer"
-	// EndUpdateError: an UPDATE that we refused (RFC 4271 §6.3), since its routes cannot
-	// be determined (RFC 7606 §3) or a well-known attribute of it is unknown.
+	// EndUpdateError: an UPDATE that we refused (RFC 4271 §6.3). Its routes cannot be
+	// determined (RFC 7606 §3) or a well-known attribute of it is unknown.
 	EndUpdateError EndCause = "update_error"
 	// EndMessageError: another message that we refused (RFC 4271 §6.1, §6.6).
 	EndMessageError EndCause = "message_error"

@@ -55,7 +55,7 @@ const (
 	maxGracefulRestart  = 4095 * time.Second // 12 bits on the wire (RFC 4724 §3)
 )
 
-// WithDefaults returns a copy with defaults for what is unset.
+// WithDefaults returns a copy with defaults for unset fields.
 func (n Neighbor) WithDefaults() Neighbor {
 	if n.Port == 0 {
 		n.Port = DefaultPort

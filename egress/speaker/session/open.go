@@ -52,8 +52,8 @@ func (s *Session) open(conn *net.TCPConn, r io.Reader) (wire.Terms, error) {
 
 // maxReceived is the greatest length of a message that the neighbour may send, in bytes.
 // Extended messages (RFC 8654) are for reflectors. A route of an egress peer needs more
-// room within the AS than it came with, and the shorter message bounds what a peer can
-// make the border keep for each route.
+// room within the AS than it came with. The shorter message also bounds the memory that a
+// peer can make the border keep for each route.
 func (s *Session) maxReceived() int {
 	if s.reflects() {
 		return wire.MaxExtended

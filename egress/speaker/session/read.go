@@ -68,7 +68,7 @@ func (s *Session) received(ctx context.Context, kind byte, body []byte) error {
 	return nil
 }
 
-// update decodes the body of an UPDATE, and hands over what is complete.
+// update decodes the body of an UPDATE, and hands over complete updates.
 func (s *Session) update(ctx context.Context, body []byte) error {
 	done, err := s.gathered.Add(body)
 	s.handOver(ctx, done)

@@ -3,7 +3,7 @@
 //
 // GoBGP needs 500 bytes for each route received and 900 for each announced, on every
 // session. A session of this package keeps none: received UPDATEs go to a [Handler] as they
-// come, and an [Outbox] has what is to be sent.
+// come, and an [Outbox] has the messages to send.
 //
 // Connections that a neighbour opens are refused, so that no two connections ever collide
 // (RFC 4271 §6.8). Neighbours that must open them are GoBGP's, see [Neighbor.Passive].
@@ -22,14 +22,14 @@ import (
 	"hikyaku/egress/speaker/wire"
 )
 
-// Handler is notified of what happens on a session, one call at a time and in order. Ended
+// Handler is notified of the events of a session, one call at a time and in order. Ended
 // alone may come while another call waits; of the calls that follow it in that session
 // there is one at most, of Update.
 type Handler interface {
 	// Established is called when the session is up. It waits until that is handed over,
 	// and returns false when ctx ended before.
 	Established(ctx context.Context, terms wire.Terms) bool
-	// Update takes what one or more UPDATEs say. It may wait until ctx ends.
+	// Update takes the contents of one or more UPDATEs. It may wait until ctx ends.
 	Update(ctx context.Context, u *wire.Update)
 	// Failed is called when an attempt to open a session has failed for another reason
 	// than the attempt before.
@@ -38,7 +38,7 @@ type Handler interface {
 	Ended(end End)
 }
 
-// Outbox has what is to be sent on sessions with one neighbour.
+// Outbox has the messages to send on sessions with one neighbour.
 type Outbox interface {
 	// Begin fills it for a new session. full is to be called, with the number of routes
 	// that wait, when the neighbour leaves too many unread: it ends the session.
@@ -54,7 +54,7 @@ type Outbox interface {
 	Next() (messages []byte, ok bool)
 }
 
-// Config is what a session needs.
+// Config has the settings that a session needs.
 type Config struct {
 	// AS and RouterID are our own.
 	AS       uint32
@@ -70,8 +70,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// ErrRestart is the cause to cancel the context of [Session.Run] with before a restart:
-// the neighbour then gets no NOTIFICATION, so that it keeps our routes (RFC 4724 §4.2).
+// ErrRestart is the cause to cancel the context of [Session.Run] with before a restart. The
+// neighbour then gets no NOTIFICATION, so that it keeps our routes (RFC 4724 §4.2).
 var ErrRestart = errors.New("restarting")
 
 // Session is our end of the sessions with one neighbour.
@@ -160,7 +160,7 @@ func (s *Session) established(ctx context.Context, conn *net.TCPConn, r *bufio.R
 	if s.reflects() {
 		s.gathered = wire.NewGatherer(wire.FromReflector)
 	}
-	// What fails beside reading ends that, too.
+	// A failure beside reading ends that, too.
 	reading, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	s.config.Outbox.Begin(terms, func(waiting int) {

@@ -15,7 +15,7 @@ import (
 	"hikyaku/egress/speaker/wire"
 )
 
-// fake is the outbox and the handler of a session, and records what happens on it.
+// fake is the outbox and the handler of a session, and records its events.
 type fake struct {
 	ready chan struct{}
 	full  chan func(int)

@@ -77,8 +77,8 @@ func (s *Session) limitHops(fd int) error {
 	return nil
 }
 
-// limitUnsent keeps what a slow reflector has no window for out of the kernel, where
-// withdrawals could not overtake it: there the buffer grows to megabytes.
+// limitUnsent keeps data that a slow reflector has no window for out of the kernel.
+// Withdrawals could not overtake them there, where the buffer grows to megabytes.
 func limitUnsent(fd int) error {
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, writeChunk); err != nil {
 		return fmt.Errorf("bounding the unsent bytes by TCP_NOTSENT_LOWAT: %w", err)

@@ -23,7 +23,7 @@ var keepalive = func() []byte {
 	return b
 }()
 
-// write sends what the outbox has, and keeps the session alive.
+// write sends the messages of the outbox, and keeps the session alive.
 func (s *Session) write(ctx context.Context, conn *net.TCPConn, holdTime time.Duration) error {
 	w := bufio.NewWriterSize(patientWriter{conn, holdTime}, writeChunk)
 	var beat <-chan time.Time

@@ -1,5 +1,6 @@
-// Package vpn has the VPN routes of a BGP speaker: those that it learned from route
-// reflectors ([Table]), and those that it announces to them ([Announcer]). It does no I/O.
+// Package vpn has the VPN routes of a BGP speaker. It has those that the speaker learned
+// from route reflectors ([Table]), and those that it announces to them ([Announcer]). It
+// does no I/O.
 package vpn
 
 import (
@@ -99,7 +100,7 @@ func (a *Announcer) Restarting() bool {
 }
 
 // AnnouncedAll says that all routes of the earlier run have been announced again:
-// reflectors drop what they kept of our former routes (RFC 4724 §4.1).
+// reflectors drop our former routes that they kept (RFC 4724 §4.1).
 func (a *Announcer) AnnouncedAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

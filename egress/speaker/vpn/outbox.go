@@ -8,14 +8,14 @@ import (
 	"hikyaku/egress/srv6"
 )
 
-// outbox has what is still to be sent on a session. Posting never waits: a reflector that
-// does not read must not hold up the others.
+// outbox has the messages that are still to be sent on a session. Posting never waits: a
+// reflector that does not read must not hold up the others.
 //
 // It has only the keys of routes; the [outTable] has the attributes to send when a route's
-// turn comes. So a withdrawal replaces an announcement of the same route
-// that still waits, an announcement a withdrawal, and a route that comes and goes
-// takes the room of one. Withdrawals go first: a server must leave a lost peer at
-// once, but may come to know a new route late.
+// turn comes. So a withdrawal replaces an announcement of the same route that still waits,
+// and an announcement replaces a withdrawal. A route that comes and goes takes the room of
+// one. Withdrawals go first: a server must leave a lost peer at once, but may come to know
+// a new route late.
 //
 // The announcer's lock guards it, together with the outTable.
 type outbox struct {
@@ -232,7 +232,7 @@ func cutRoutes(list *[]outItem, n int) (srv6.RouteDistinguisher, []routeKey) {
 	return rd, routes
 }
 
-// dropFirst drops the first item, and what it refers to.
+// dropFirst drops the first item, and the entries that it refers to.
 func dropFirst(list []outItem) []outItem {
 	list[0] = outItem{}
 	return list[1:]

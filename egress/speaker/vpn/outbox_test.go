@@ -14,9 +14,9 @@ import (
 	"hikyaku/egress/srv6"
 )
 
-// Steps: +a1 announces prefix a as route 1, -a withdraws it, t queues the whole
-// table, e is End-of-RIB, > sends a parcel, * sends all. What is sent reads the same.
-func TestWhatWaitsForASlowReflector(t *testing.T) {
+// Steps: +a1 announces prefix a as route 1, -a withdraws it, t queues the whole table, e is
+// End-of-RIB, > sends a parcel, * sends all. Sent messages read the same.
+func TestMessagesThatWaitForASlowReflector(t *testing.T) {
 	for _, c := range []struct{ name, steps, want string }{
 		{"announcements go in order", "+a1 +b1 +c2 *", "+a1 +b1 +c2"},
 		{"a withdrawal goes first", "+a1 * +b1 +c1 -a *", "+a1 -a +b1 +c1"},
@@ -139,7 +139,7 @@ func TestFlappingRoutesTakeNoRoom(t *testing.T) {
 	}
 }
 
-// A reflector that reads now and then has in the end what the table has, whatever
+// A reflector that reads now and then has in the end the routes of the table, whatever
 // happened between.
 func TestReflectorEndsUpWithTheTable(t *testing.T) {
 	for seed := range uint64(200) {

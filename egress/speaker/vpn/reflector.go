@@ -8,8 +8,8 @@ import (
 	"hikyaku/egress/speaker/wire"
 )
 
-// Reflector has what is to be sent to one route reflector: all routes of its [Announcer] at
-// the beginning of each session, and their changes.
+// Reflector has the messages to send to one route reflector. These are all routes of its
+// [Announcer] at the beginning of each session, and their changes.
 type Reflector struct {
 	announcer *Announcer
 	config    ReflectorConfig
@@ -24,7 +24,7 @@ type Reflector struct {
 	full         func(waiting int)
 }
 
-// ReflectorConfig is what a [Reflector] needs.
+// ReflectorConfig has the settings that a [Reflector] needs.
 type ReflectorConfig struct {
 	// Restarting: the reflector is to keep our former routes during a restart.
 	Restarting bool

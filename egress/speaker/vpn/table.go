@@ -83,9 +83,9 @@ func (t *Table) Up(name string) {
 	r.stale = r.count()
 }
 
-// Set takes one route of a reflector, and appends what thereby changes. usable is false
-// for a withdrawal, and for a route that packets cannot be sent by: it replaces the former
-// one of its key, which must not stay.
+// Set takes one route of a reflector, and appends the changes that follow from it. usable
+// is false for a withdrawal, and for a route that packets cannot be sent by. Such a route
+// replaces the former one of its key, which must not stay.
 func (t *Table) Set(changes []Change, name string, n wire.NLRI, route unique.Handle[wire.VPNRoute], usable bool) []Change {
 	change, changed := Change{}, false
 	if usable {
@@ -191,7 +191,8 @@ func (t *Table) Forget(name string) []Change {
 	return changes
 }
 
-// purge removes what is stale of one reflector, and appends what thereby changes.
+// purge removes the stale routes of one reflector, and appends the changes that follow from
+// it.
 func (t *Table) purge(changes []Change, r *adjRIBIn) []Change {
 	for rd, table := range r.routes {
 		for key, rec := range table {

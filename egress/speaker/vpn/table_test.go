@@ -11,10 +11,10 @@ import (
 	"hikyaku/egress/srv6"
 )
 
-// Steps name a reflector (a, b) and what it does: u up, e End-of-RIB, d down,
-// f removed for good, +1 announces route 1 for the prefix, - withdraws it; x is
-// the end of the stale time. After each step stand the changes of the merged
-// view: =1 for route 1, =0 for gone.
+// Steps name a reflector (a, b) and its action: u up, e End-of-RIB, d down, f removed for
+// good. The action +1 announces route 1 for the prefix, and - withdraws it. The step x is the
+// end of the stale time. After each step stand the changes of the merged view: =1 for route
+// 1, =0 for gone.
 func TestMergedView(t *testing.T) {
 	cases := []struct{ name, steps, want string }{
 		{"one reflector", "au a+1 a-", "=1 =0"},
@@ -123,7 +123,7 @@ func TestCompactPrefix(t *testing.T) {
 	}
 }
 
-// FuzzRouteKey compares prefixes with what their keys come back as.
+// FuzzRouteKey compares prefixes with those that their keys give back.
 func FuzzRouteKey(f *testing.F) {
 	f.Add([]byte{192, 0, 2, 0}, 24)
 	f.Add(netip.MustParseAddr("::ffff:192.0.2.0").AsSlice(), 120)

@@ -12,11 +12,11 @@ import (
 	"hikyaku/egress/srv6"
 )
 
-// FuzzWithdrawals has two reflectors send what the input says, each message through the
+// FuzzWithdrawals has two reflectors send the messages of the input, each message through the
 // parser and the table. It compares the routes that follow from the table's changes with a
 // model: never a route that is withdrawn, always those that are not.
 //
-// The input is steps of three bytes: reflector and what it does, first prefix and how
+// The input is steps of three bytes: reflector and its action, first prefix and how
 // many, route or the byte that is spoiled.
 func FuzzWithdrawals(f *testing.F) {
 	for _, seed := range [][]byte{
@@ -42,7 +42,7 @@ func FuzzWithdrawals(f *testing.F) {
 	})
 }
 
-// What a reflector does, in the low bits of a step; second is the other reflector.
+// The action of a reflector, in the low bits of a step; second is the other reflector.
 const (
 	announceStep = iota
 	withdrawStep
@@ -87,7 +87,8 @@ type withdrawalWorld struct {
 	table   *Table
 	// view is the MED of each route, by the table's changes.
 	view map[netip.Prefix]uint32
-	// announced has each reflector's routes, and stale what is kept of its former session.
+	// announced has each reflector's routes, and stale the kept routes of its former
+	// session.
 	said, stale [2]map[netip.Prefix]uint32
 }
 
@@ -248,7 +249,7 @@ func (w *withdrawalWorld) end(r int) {
 	w.apply(w.table.Synced(fuzzReflectors[r]))
 }
 
-// apply does what a reader of the changes does.
+// apply does the work of a reader of the changes.
 func (w *withdrawalWorld) apply(changes []Change) {
 	for g := range Runs(changes) {
 		for _, p := range g.Prefixes {

@@ -30,8 +30,8 @@ func NewASPath(sequence ...uint32) ASPath {
 	return ASPath{raw: string(b)}
 }
 
-// segments calls yield for each segment; it stops at what is malformed, which
-// no constructor makes.
+// segments calls yield for each segment; it stops at a malformed one, which no constructor
+// makes.
 func (p ASPath) segments(yield func(kind byte, numbers []uint32) bool) {
 	for raw := []byte(p.raw); len(raw) >= 2 && len(raw) >= 2+4*int(raw[1]); raw = raw[2+4*int(raw[1]):] {
 		numbers := make([]uint32, raw[1])

@@ -58,8 +58,8 @@ func TestRouteTargetsOfRoute(t *testing.T) {
 	}
 }
 
-// What comes from the network goes through here, so it must neither panic nor
-// change on the way through.
+// Data from the network go through here, so they must neither panic nor change on the way
+// through.
 func FuzzAttributes(f *testing.F) {
 	for _, path := range [][]uint32{nil, {64601}, {64601, 4200000000}} {
 		attrs := Attributes{ASPath: NewASPath(path...), MED: 1, HasMED: true, LocalPref: 100}.WithCommunities(1, 2).GoBGP()

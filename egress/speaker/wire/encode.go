@@ -43,13 +43,13 @@ func Withdrawal(family Family) Template {
 	return Template{MaxLength: MaxMessage, kind: bgp.BGP_ATTR_TYPE_MP_UNREACH_NLRI, field: field}
 }
 
-// reflected is the room that a reflector needs to pass a route on, in bytes:
+// reflected is the room that a reflector needs to pass a route on, in bytes. It holds
 // ORIGINATOR_ID, and a CLUSTER_LIST of eight clusters (RFC 4456 §8). A message that just
 // fits would end at the first reflector.
 const reflected = 3 + 4 + 3 + 8*4
 
 // Split separates the routes that fit into a message of their own, on all of their way
-// within the AS, from those for which the attributes leave no room.
+// within the AS, from the others. For the others the attributes leave no room.
 func (t Template) Split(prefixes []netip.Prefix) (fitting, tooLong []netip.Prefix) {
 	room := t.MaxLength - t.fixed() - reflected
 	tooBig := func(p netip.Prefix) bool { return vpnLength(p) > room }

@@ -9,8 +9,8 @@ import (
 )
 
 // A route whose attributes leave no room is not announced, a shorter one is (RFC 4271
-// §9.2), and there is room for what reflectors add.
-func TestWhatFitsIntoAMessage(t *testing.T) {
+// §9.2). There is room for the attributes that reflectors add.
+func TestRoutesThatFitIntoAMessage(t *testing.T) {
 	host, short := netip.MustParsePrefix("2001:db8::7/128"), netip.MustParsePrefix("2001:db8::/32")
 	const fixed = HeaderLength + 2 + 2 + 4 + (2 + 1 + 1 + 24 + 1) // with MP_REACH_NLRI by an IPv6 next hop
 	const route = 1 + labelLength + rdLength + 4                  // short

@@ -1,5 +1,5 @@
 // Package wire has BGP routes, and reads and writes the UPDATE messages that carry them,
-// without an object for each prefix: a content server gets 800,000 VPN routes from every
+// without an object for each prefix. A content server gets 800,000 VPN routes from every
 // reflector, a border as many from its peers. Path attributes, which come once a message,
 // are decoded by GoBGP's packet library.
 package wire

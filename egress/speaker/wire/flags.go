@@ -24,8 +24,8 @@ const (
 )
 
 // attributeFlags are the flags of attributes that RFCs specify, also of those that we do
-// not read: a neighbour that gets their flags wrong may have got more wrong. Others
-// are unrecognized: those that are optional are passed by, the rest ends the session.
+// not read. A neighbour that gets their flags wrong may have got more wrong. Others are
+// unrecognized: those that are optional are passed by, the rest ends the session.
 var attributeFlags = map[bgp.BGPAttrType]bgp.BGPAttrFlag{
 	bgp.BGP_ATTR_TYPE_ORIGIN:                   wellKnownFlags,  // RFC 4271 §5.1.1
 	bgp.BGP_ATTR_TYPE_AS_PATH:                  wellKnownFlags,  // RFC 4271 §5.1.2

@@ -80,8 +80,8 @@ func TestFlagsAreThoseOfGoBGP(t *testing.T) {
 	}
 }
 
-// FuzzOneAttribute has any attribute behind a good route: what becomes of it must follow
-// from its flags and type, and where those fit, within what its type allows.
+// FuzzOneAttribute has any attribute behind a good route. The result must follow from the
+// attribute's flags and type, and where those fit, within the limits of its type.
 func FuzzOneAttribute(f *testing.F) {
 	for kind, flags := range attributeFlags {
 		for _, wrong := range []byte{0, bgptest.Optional, bgptest.WellKnown, 0x10} {

@@ -7,8 +7,8 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 )
 
-// Gatherer joins consecutive UPDATE messages that say the same of different routes.
-// gobgpd sends each of its 800,000 routes in a message of its own: without it the
+// Gatherer joins consecutive UPDATE messages that have the same attributes for different
+// routes. gobgpd sends each of its 800,000 routes in a message of its own. Without it the
 // attributes would be decoded, and events be sent, as often.
 type Gatherer struct {
 	from Source
@@ -76,12 +76,12 @@ func (u *Update) repeatable() bool {
 // The first bytes of a shape.
 const (
 	shapeKind   = 0 // the type of the attribute that has the routes
-	shapeFamily = 4 // behind its flags, and the length of what is before it
+	shapeFamily = 4 // behind its flags, and the length of the part before it
 )
 
-// appendShape appends the part of a message that it shares with messages that differ in
-// nothing but the routes of one multiprotocol attribute, and returns these routes. A message
-// without such an attribute has no shape.
+// appendShape appends the shape of a message, and returns its routes. The shape is the part
+// that a message shares with those that differ only in the routes of one multiprotocol
+// attribute. A message without such an attribute has no shape.
 func appendShape(shape, body []byte) (_, routes []byte, ok bool) {
 	withdrawn, rest, ok := cutLength16(body)
 	if !ok || len(withdrawn) > 0 {

@@ -87,7 +87,7 @@ func TestGathering(t *testing.T) {
 	}
 }
 
-// What was read stays as it is when the buffer has the next message.
+// Gathered updates stay as they are when the buffer has the next message.
 func TestGatheredOutlivesTheBuffer(t *testing.T) {
 	_, bodies := gatherBodies(t)
 	g := NewGatherer(FromReflector)
@@ -102,9 +102,9 @@ func TestGatheredOutlivesTheBuffer(t *testing.T) {
 	}
 }
 
-// FuzzGathering compares what is gathered with what each message says. The input is steps
-// of four bytes: which message, the byte of it that is spoiled and by what, and whether
-// it is the last one for now.
+// FuzzGathering compares gathered updates with the contents of each message. The input is
+// steps of four bytes. They are the message, the byte of it that is spoiled and by what
+// value, and whether it is the last one for now.
 func FuzzGathering(f *testing.F) {
 	_, bodies := gatherBodies(f)
 	var all, pairs []byte
@@ -142,7 +142,7 @@ func FuzzGathering(f *testing.F) {
 	})
 }
 
-// said is what an update says of each route, in order.
+// said is an update's statement about each route, in order.
 func said(u *Update) (list []string) {
 	if u == nil {
 		return nil

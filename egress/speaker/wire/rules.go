@@ -18,7 +18,7 @@ type Fault struct {
 	Withdraws bool
 }
 
-// attributeRule is the length of an attribute, and what happens to one of another length.
+// attributeRule is the length of an attribute, and the fate of one of another length.
 type attributeRule struct {
 	// size is the length in bytes; with repeats any multiple of it but 0 is right.
 	size    int
@@ -38,8 +38,8 @@ const anySize = -1
 // a rule are left out, and only their flags are checked.
 var attributeRules = [...]map[bgp.BGPAttrType]attributeRule{FromReflector: internalRules, FromPeer: externalRules()}
 
-// externalRules are those of sessions with other ASes, where attributes that are for
-// use within one are discarded (RFC 7606 §7.5, §7.9 and §7.10, RFC 8669 §5).
+// externalRules are those of sessions with other ASes. There, attributes for use within one
+// AS are discarded (RFC 7606 §7.5, §7.9 and §7.10, RFC 8669 §5).
 func externalRules() map[bgp.BGPAttrType]attributeRule {
 	rules := maps.Clone(internalRules)
 	for _, kind := range []bgp.BGPAttrType{

@@ -12,7 +12,7 @@ import (
 
 const aggregateKind = byte(bgp.BGP_ATTR_TYPE_ATOMIC_AGGREGATE)
 
-// outcome is what becomes of an UPDATE (RFC 7606 §2).
+// outcome is the fate of an UPDATE (RFC 7606 §2).
 type outcome string
 
 const (

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Terms are what both ends of a session have agreed on.
+// Terms are the capabilities that both ends of a session have agreed on.
 type Terms struct {
 	RouterID netip.Addr // the neighbour's
 	// Local is our end's address.

@@ -25,7 +25,7 @@ const (
 	rdLength    = 8
 	// extended are the flags of an optional attribute with two bytes of length.
 	extended = byte(bgp.BGP_ATTR_FLAG_OPTIONAL | bgp.BGP_ATTR_FLAG_EXTENDED_LENGTH)
-	// defaultLocalPref is what routes without LOCAL_PREF get: within an AS the
+	// defaultLocalPref is the preference of routes without LOCAL_PREF: within an AS the
 	// attribute must be there (RFC 4271 §5.1.5).
 	defaultLocalPref = 100
 	// ImplicitNull is the label of a VPN route whose SID is not transposed; RFC 9252 §4
@@ -33,8 +33,8 @@ const (
 	ImplicitNull = 3
 )
 
-// errUpdate is the error of an UPDATE whose routes cannot be determined. The session
-// must end, since nobody knows what was meant (RFC 7606 §3).
+// errUpdate is the error of an UPDATE whose routes cannot be determined. The session must
+// end, since nobody knows its meaning (RFC 7606 §3).
 var errUpdate = errors.New("malformed UPDATE")
 
 // Source is the kind of neighbour that sends an UPDATE.
@@ -178,7 +178,7 @@ func (u *Update) checkWhole(seen *attributeSet, reachable bool) error {
 			}
 		}
 	}
-	// RFC 7606 §5.2: the routes that were meant may be in what cannot be read.
+	// RFC 7606 §5.2: the intended routes may be in the part that cannot be read.
 	if u.Unusable && !reachable && !seen.onlyUnreach() {
 		f := u.Faults[slices.IndexFunc(u.Faults, func(f Fault) bool { return f.Withdraws })]
 		return fmt.Errorf("%w: %s: %s, and no route to withdraw", errUpdate, f.Kind, f.Reason)
@@ -236,9 +236,9 @@ func (u *Update) parseReach(value []byte) (routes bool, err error) {
 	return len(u.Reach) > 0, err
 }
 
-// parseNextHop reads the next hop of MP_REACH_NLRI, and reports whether its size is one
-// of the family's. That of VPN routes has a distinguisher of zeros before it (RFC 4364
-// §4.3.2), and one of IPv6 may have a link-local address behind it (RFC 2545 §3).
+// parseNextHop reads the next hop of MP_REACH_NLRI, and reports whether its size is one of
+// the family's. The next hop of VPN routes has a distinguisher of zeros before it. One of
+// IPv6 may have a link-local address behind it. See RFC 4364 §4.3.2 and RFC 2545 §3.
 func parseNextHop(b []byte, family Family) (hop netip.Addr, ok bool) {
 	if family.VPN() {
 		switch len(b) {
@@ -291,8 +291,8 @@ func parseRoutes(list []NLRI, b []byte, family Family) ([]NLRI, error) {
 	return parseUnicast(list, b, family)
 }
 
-// parseVPN appends the routes of an NLRI field (RFC 4364 §4.3.4). Each has one
-// label, whose bits say nothing (RFC 8277 §2.2): sessions of ours never offer more.
+// parseVPN appends the routes of an NLRI field (RFC 4364 §4.3.4). Each has one label, since
+// sessions of ours never offer more. Its bits say nothing (RFC 8277 §2.2).
 func parseVPN(list []NLRI, b []byte, family Family) ([]NLRI, error) {
 	size := 16
 	if family == VPNv4 {

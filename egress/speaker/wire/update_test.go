@@ -11,7 +11,7 @@ import (
 	"hikyaku/egress/srv6"
 )
 
-// messagesOf splits what was encoded, and reads each message by GoBGP, too.
+// messagesOf splits encoded messages, and reads each by GoBGP, too.
 func messagesOf(t testing.TB, b []byte) (bodies [][]byte, parsed []*bgp.BGPUpdate) {
 	t.Helper()
 	for len(b) > 0 {
@@ -29,7 +29,7 @@ func messagesOf(t testing.TB, b []byte) (bodies [][]byte, parsed []*bgp.BGPUpdat
 	return bodies, parsed
 }
 
-func TestUpdatesAreWhatGoBGPReads(t *testing.T) {
+func TestGoBGPReadsUpdates(t *testing.T) {
 	id := bgptest.Identity(t, netip.MustParseAddr("192.0.2.1"), "transit")
 	route := NewVPNRoute(bgptest.Service(id, srv6.EndDT6), Attributes{
 		ASPath: NewASPath(64601, 4200000000), MED: 3, HasMED: true,
@@ -88,7 +88,7 @@ func TestUpdatesAreWhatGoBGPReads(t *testing.T) {
 
 const gracefulShutdown = 65535 << 16
 
-func TestEndOfRIBIsWhatGoBGPReads(t *testing.T) {
+func TestGoBGPReadsEndOfRIB(t *testing.T) {
 	for _, f := range []Family{VPNv4, VPNv6} {
 		bodies, parsed := messagesOf(t, AppendEndOfRIB(nil, f))
 		u, err := ParseUpdate(bodies[0], FromReflector)

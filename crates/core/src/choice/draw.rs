@@ -1,4 +1,4 @@
-//! Who is drawn for what.
+//! The draws of clients and sessions.
 
 use super::Session;
 use crate::policy::PolicyConfig;
@@ -12,7 +12,7 @@ pub(crate) struct Draw {
     pub(crate) session: Session,
 }
 
-/// What is drawn. Numbers keep the draws independent of each other.
+/// The subject of a draw. Numbers keep the draws independent of each other.
 #[derive(Clone, Copy, Debug)]
 enum Lot {
     /// Whether the client is held back.
@@ -43,8 +43,8 @@ impl Draw {
     }
 
     /// A number below `policy.exploration`, evenly drawn, where the session explores in a domain. No two
-    /// domains get one up to an exploration of [`MAX_EXPLORATION`], which is far above what the
-    /// configuration may say.
+    /// domains get one up to an exploration of [`MAX_EXPLORATION`], which is far above the
+    /// limit of the configuration.
     pub(crate) fn explores(self, explorer: Explorer, policy: &PolicyConfig) -> Option<f64> {
         let begin = MAX_EXPLORATION * f64::from(explorer as u8);
         let place = (self.place(Lot::Explore) - begin).rem_euclid(1.0);

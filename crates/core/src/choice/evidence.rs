@@ -24,7 +24,7 @@ impl Evidence {
     }
 }
 
-/// Of a sample, for those that have faded a little.
+/// The part of a sample that may be lacking, since samples fade a little.
 const FADED: f32 = 0.5;
 /// Samples below which nothing is concluded from them.
 const MIN_SAMPLES: f32 = 2.0;

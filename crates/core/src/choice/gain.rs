@@ -1,6 +1,6 @@
-//! What one arm gains over another.
+//! The gain of one arm over another.
 
-/// What one arm gains over another, with bounds: natural logarithms of a ratio of which more is better.
+/// The gain of one arm over another, with bounds: natural logarithms of a ratio of which more is better.
 ///
 /// As a share, 0.5 is half as much more goodput, or two thirds of the time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,12 +57,12 @@ impl Gain {
         }
     }
 
-    /// What the arm costs as a multiple of the other.
+    /// The arm's cost as a multiple of the other's.
     pub(crate) fn cost(self) -> f32 {
         (-self.ln).exp()
     }
 
-    /// What the other gains over this one.
+    /// The gain of the other over this one.
     pub(crate) fn reversed(self) -> Self {
         Self {
             ln: -self.ln,

@@ -1,4 +1,4 @@
-//! What each change needs, in one table.
+//! The gain that each change needs, in one table.
 
 use super::Gain;
 use crate::policy::PolicyConfig;
@@ -37,7 +37,7 @@ impl Change {
         Self::Connections,
     ];
 
-    /// Its domain, what changes, and the key of the configuration, as the table has them.
+    /// Its domain, its change, and the key of the configuration, as the table has them.
     #[must_use]
     pub const fn row(self) -> [&'static str; 3] {
         match self {
@@ -69,7 +69,7 @@ pub enum Proof {
     LowerBound,
 }
 
-/// What a change needs: a gain above a share.
+/// The need of a change: a gain above a share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Needed {
     /// The share.
@@ -79,7 +79,7 @@ pub struct Needed {
 }
 
 impl PolicyConfig {
-    /// What a change needs.
+    /// The need of a change.
     #[must_use]
     pub fn needed(&self, change: Change) -> Needed {
         let fairness = |congestion| match congestion {
@@ -108,5 +108,5 @@ impl Needed {
     }
 }
 
-/// What several connections must gain: they take more than one share of a bottleneck.
+/// The gain that several connections need: they take more than one share of a bottleneck.
 const MIN_GAIN_CONNECTIONS: f32 = 0.05;

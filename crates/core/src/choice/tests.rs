@@ -1,4 +1,4 @@
-//! The chain and what it shares; `tests/priority.rs` is a fifth domain.
+//! The chain and its shared parts; `tests/priority.rs` is a fifth domain.
 
 mod priority;
 
@@ -71,7 +71,7 @@ fn the_first_step_that_says_something_decides() {
 }
 
 #[test]
-fn what_each_change_needs_is_documented() {
+fn the_needs_of_each_change_are_documented() {
     let policy = PolicyConfig::default();
     let rows = Change::ALL.map(|change| {
         let needed = policy.needed(change);

@@ -25,7 +25,7 @@ pub(crate) use open_rate::OpenRate;
 pub(crate) use outcomes::Outcomes;
 pub use rtt::MinRtt;
 
-/// What is known of one client address or prefix. Tables keep it packed, in 137 bytes.
+/// The knowledge of one client address or prefix. Tables keep it packed, in 137 bytes.
 ///
 /// All counts fade: at every observation they are brought to its time. Fields that nothing was seen
 /// of are empty ([`Option`]s are `None`, counts 0).
@@ -46,7 +46,7 @@ pub struct Estimate {
     pub(crate) rate: [Stat; 2],
     /// The best mean of `rate` lately; 0 when unknown.
     pub(crate) best_rate: f32,
-    /// What the path delivers where nothing else limits it, by [`Transport`].
+    /// The path's delivery rate where nothing else limits it, by [`Transport`].
     pub(crate) open_rate: [OpenRate; 2],
     pub(crate) outcome: Outcomes,
     /// Natural logarithm of the mean response size in bytes.
@@ -101,7 +101,7 @@ impl Estimate {
         &self.loss[transport.index()]
     }
 
-    /// Mean of the client's response sizes: large ones are what it waits for.
+    /// Mean of the client's response sizes: it waits for large ones.
     #[must_use]
     pub fn response_size(&self) -> Option<ByteSize> {
         (self.size_weight > 0.0).then(|| ByteSize::from_bytes(f64::from(self.size).exp() as u64))
@@ -190,7 +190,7 @@ impl Estimate {
         explained().unwrap_or(false)
     }
 
-    /// Takes a measurement of a connection in this prefix, and what it says of its client.
+    /// Takes a measurement of a connection in this prefix, and its lesson about its client.
     pub(crate) fn on_client_path(
         &mut self,
         sample: &TransportSample,
@@ -277,8 +277,8 @@ impl Estimate {
         }
     }
 
-    /// Whether a sender's answer to losses, rather than the path, made this rate. A queue that stands
-    /// tells that the path was full.
+    /// Whether a sender's answer to losses, rather than the path, made this rate. A standing queue
+    /// shows that the path was full.
     fn limits_itself(&self, sample: &TransportSample, rate: Rate) -> bool {
         let queues = sample.srtt > sample.min_rtt + STANDING_QUEUE.max(sample.min_rtt / 4);
         let loss = self.loss[sample.version.transport().index()].bounds();
@@ -288,7 +288,7 @@ impl Estimate {
         !queues && limit.is_some_and(|limit| is_loss_limited(rate, limit))
     }
 
-    /// What HTTP/3 took while throttled is no evidence any more, and the rate that led to the verdict may
+    /// Times of HTTP/3 while throttled are no evidence any more. The rate that led to the verdict may
     /// be one that the path has no longer.
     fn forget_throttling(&mut self) {
         let [tcp, quic] = [Transport::Tcp, Transport::Quic].map(Transport::index);
@@ -355,7 +355,7 @@ impl Estimate {
             .on_client_event(event, before, after, now, &policy.udp);
     }
 
-    /// When QUIC comes while throttled, the rates of this probe shall tell, not those that led here.
+    /// When QUIC comes while throttled, the rates of this probe shall decide, not those that led here.
     fn prepare_probe(&mut self, event: UdpEvent) {
         if event == UdpEvent::Arrived && self.udp.is_throttled() {
             let quic = &mut self.rate[Transport::Quic.index()];
@@ -396,7 +396,7 @@ impl Estimate {
         }
     }
 
-    /// What a prefix knows when this is its only client.
+    /// The estimate of a prefix when this is its only client.
     pub(crate) fn as_prefix(&self) -> Self {
         let udp = self.udp.as_prefix();
         Self {
@@ -431,7 +431,7 @@ pub(crate) const PREFIX: Window = Window {
     rates: 256.0,
     outcomes: 256.0,
 };
-/// Round-trip time above the smallest that tells of a standing queue; a quarter of the smallest, if that
+/// Round-trip time above the smallest that shows a standing queue; a quarter of the smallest, if that
 /// is more.
 const STANDING_QUEUE: Duration = Duration::from_millis(2);
 /// Weight of a rate while all were app-limited.

@@ -1,4 +1,4 @@
-//! What estimates are kept for: client addresses and the prefixes around them.
+//! The keys of estimates: client addresses and the prefixes around them.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -178,8 +178,8 @@ pub fn prefixes(addr: IpAddr) -> impl Iterator<Item = Prefix> {
         .filter_map(move |&len| Prefix::around(addr, len))
 }
 
-/// Which of `stripes` tables keeps an address: the same for all addresses of a /24 or /48, so that an
-/// address and its prefixes are kept together. `stripes` of 0 counts as 1.
+/// The index of the table, among `stripes`, that keeps an address. All addresses of a /24 or /48 have
+/// the same, so that an address and its prefixes are kept together. `stripes` of 0 counts as 1.
 #[must_use]
 pub fn stripe_of(addr: IpAddr, stripes: usize) -> usize {
     let network = match addr.to_canonical() {

@@ -1,4 +1,4 @@
-//! What the edge reports about a client.
+//! The edge's reports about a client.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub enum Observation {
     /// A connection's path was measured.
     Path(TransportSample),
     /// A response is complete. Report the path of its connection first: the outcome is compared with
-    /// what the model says for that path.
+    /// the model's prediction for that path.
     Outcome(Outcome),
     /// UDP worked or failed.
     Udp(UdpEvent),
@@ -54,11 +54,11 @@ pub struct TransportSample {
     pub app_limited: bool,
 }
 
-/// What a response really took.
+/// The time that a response really took.
 ///
 /// A page's responses run beside each other and each takes longer than alone. Report such a busy period
-/// of a connection (from the first request seen while idle until nothing is left to acknowledge) as one
-/// outcome with the sum of the sizes; or report its responses one by one with `shared`.
+/// of a connection as one outcome with the sum of the sizes. It lasts from the first request seen while
+/// idle until nothing is left to acknowledge. Or report its responses one by one with `shared`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// How it was sent.
@@ -73,10 +73,10 @@ pub struct Outcome {
     pub shared: bool,
 }
 
-/// What the edge sees of UDP between a client and itself.
+/// The edge's observations of UDP between a client and itself.
 ///
-/// Nothing counts that anybody could have sent from a forged address (RFC 9000 §8.1), and on TCP only what
-/// clients do that follow advertisements: browsers, but not scripts.
+/// Events that anybody could cause from a forged address do not count (RFC 9000 §8.1). On TCP only the
+/// doings of clients count that follow advertisements: browsers, but not scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UdpEvent {
     /// A response on a TCP connection carried `Alt-Svc: h3`.

@@ -1,4 +1,4 @@
-//! What the estimate of a returning client lets a new connection begin with.
+//! The path that the estimate of a returning client lets a new connection begin with.
 use crate::client::estimate::Estimate;
 use crate::client::view::Knowledge;
 use crate::policy::PolicyConfig;
@@ -7,8 +7,8 @@ use hikyaku_units::arm::Transport;
 use hikyaku_units::{ByteSize, SavedPath, Timestamp};
 
 impl Knowledge {
-    /// What is known of the path over a transport, of the nearest level that knows enough; `None` when
-    /// none does.
+    /// The knowledge of the path over a transport, from the nearest level that knows enough; `None`
+    /// when none does.
     ///
     /// The other transport's rate stands in where this one was never seen, but not for one that was and
     /// carries less.

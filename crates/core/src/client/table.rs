@@ -1,13 +1,13 @@
 //! The estimates of all clients and their prefixes, in bounded memory.
 //!
 //! A prefix gets a record of its own with its second client. Until then the index leads from the prefix
-//! to its only client's record, which holds the very same knowledge, and likewise from a /48 to its only
-//! /56; so a million clients of a million prefixes cost a million records.
+//! to its only client's record, which holds the very same knowledge. Likewise it leads from a /48 to
+//! its only /56, so a million clients of a million prefixes cost a million records.
 //!
-//! When the table is full, a generalised CLOCK (Smith, "Sequentiality and prefetching in database
-//! systems", TODS 1978) evicts a record that was not used since the hand last passed, and only later one
-//! whose client returned. A table belongs to one thread; [`stripe_of`](crate::client::key::stripe_of) spreads
-//! clients over several.
+//! When the table is full, a generalised CLOCK evicts a record that was not used since the hand last
+//! passed. A record whose client returned is evicted only later. The source is Smith, "Sequentiality
+//! and prefetching in database systems", TODS 1978. A table belongs to one thread;
+//! [`stripe_of`](crate::client::key::stripe_of) spreads clients over several.
 
 mod index;
 mod journal;
@@ -55,10 +55,10 @@ pub struct ClientTable {
     model: Arc<Model>,
 }
 
-/// What to forget.
+/// The records to forget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// One address. What its prefixes learnt from it stays.
+    /// One address. The lessons of its prefixes from it stay.
     Address(IpAddr),
     /// A prefix, and all addresses and prefixes in it.
     Prefix(Prefix),
@@ -81,13 +81,13 @@ impl ClientTable {
         }
     }
 
-    /// Other settings or another model from now on. What was learnt is kept.
+    /// Takes other settings or another model from now on. All that was learnt is kept.
     pub fn reconfigure(&mut self, policy: Arc<PolicyConfig>, model: Arc<Model>) {
         self.policy = policy;
         self.model = model;
     }
 
-    /// Takes what was seen of a client, for its address and its prefixes.
+    /// Takes an observation of a client, for its address and its prefixes.
     pub fn observe(&mut self, addr: IpAddr, now: Timestamp, observation: &Observation) {
         let addr = addr.to_canonical();
         let log_ratio = match observation {
@@ -111,13 +111,13 @@ impl ClientTable {
         });
     }
 
-    /// What is known of a client at `now`, for [`decide`](crate::transport::decide()).
+    /// The view of a client at `now`, for [`decide`](crate::transport::decide()).
     #[must_use]
     pub fn view(&self, addr: IpAddr, now: Timestamp) -> ClientView {
         self.knowledge(addr).view(now, &self.policy)
     }
 
-    /// What is known of a client, by level.
+    /// The knowledge of a client, by level.
     #[must_use]
     pub fn knowledge(&self, addr: IpAddr) -> Knowledge {
         let addr = addr.to_canonical();
@@ -186,8 +186,8 @@ impl ClientTable {
             .map(|(_, record)| (record.key, record.estimate()))
     }
 
-    /// Up to `limit` changes since they were last drained, for the store. What the iterator has not given
-    /// when it is dropped comes with the next one. Empty without [`TableConfig::journal`].
+    /// Up to `limit` changes since they were last drained, for the store. Changes that the iterator has not given
+    /// when it is dropped come with the next one. Empty without [`TableConfig::journal`].
     pub fn drain_dirty(&mut self, limit: usize) -> impl Iterator<Item = Change> {
         let Self { journal, slab, .. } = self;
         let next = move || journal.as_mut().and_then(|journal| journal.next(slab));

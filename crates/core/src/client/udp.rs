@@ -1,6 +1,6 @@
 //! Whether UDP works between a client (or its prefix) and this server.
 //!
-//! A state machine under the caller's clock, at second precision. Clients are fed what the edge sees;
+//! A state machine under the caller's clock, at second precision. Clients are fed the edge's observations;
 //! a prefix is fed its clients' verdicts, so that one client's bad evening does not move its neighbours.
 //! The transitions are tabled in `docs/decisions.md`.
 
@@ -15,7 +15,7 @@ use hikyaku_units::{Secs, Timestamp};
 
 pub(crate) use throttling::{PROBED_WEIGHT, RateVerdict, Rates};
 
-/// What is known of UDP, in 20 bytes.
+/// The knowledge of UDP, in 20 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UdpHealth {
     pub(crate) state: UdpState,
@@ -23,7 +23,7 @@ pub struct UdpHealth {
     pub(crate) unanswered: u8,
     /// Probes in a row that failed.
     pub(crate) failed_probes: u8,
-    /// Of a prefix: clients found throttled since one was found not to be.
+    /// For a prefix, the number of clients found throttled since one was found not to be.
     pub(crate) throttled_clients: u8,
     /// When HTTP/3 was last advertised with no answer so far; 0 when it was answered or given up.
     pub(crate) offered: Secs,
@@ -42,7 +42,7 @@ pub enum UdpState {
         /// When QUIC was last seen to work.
         seen: Secs,
     },
-    /// A QUIC connection broke lately, or a probe of what was broken has just arrived.
+    /// A QUIC connection broke lately, or a probe of a broken UDP has just arrived.
     Suspect {
         /// Since when.
         since: Secs,
@@ -104,7 +104,7 @@ pub struct Failure {
 pub enum FailureKind {
     /// QUIC never came.
     NeverCame {
-        /// In so many advertised sessions.
+        /// The number of advertised sessions without an answer.
         sessions: u8,
     },
     /// QUIC broke.
@@ -205,7 +205,7 @@ impl UdpHealth {
     }
 
     fn on_advertised(&mut self, now: Secs, policy: &UdpPolicy) {
-        // While HTTP/3 is withheld, what a connection still says is no probe; nor does a second response of
+        // While HTTP/3 is withheld, a further event of a connection is no probe; nor does a second response of
         // a probe's session prolong it.
         if self
             .failure()
@@ -243,7 +243,7 @@ impl UdpHealth {
     fn on_arrived(&mut self, now: Secs) {
         self.unanswered = 0;
         self.state = match self.state {
-            // Only its rate tells whether it is throttled still; the probe's session goes on.
+            // Only its rate shows whether it is throttled still; the probe's session goes on.
             UdpState::Throttled { .. } => return,
             UdpState::Broken { .. } => UdpState::suspect(now, false),
             UdpState::Suspect { since, .. } if now.since(since) < TRIAL => self.state,
@@ -330,7 +330,7 @@ impl UdpState {
     }
 }
 
-/// How long it tells against blocked UDP that QUIC was seen to work. Some of those behind one address
+/// How long a QUIC that was seen to work speaks against blocked UDP. Some of those behind one address
 /// cannot speak it, have it switched off, or keep a connection that they have.
 const LATELY: Duration = Duration::from_secs(3600);
 /// How long a probe's session may last until HTTP/3 is withdrawn again.
@@ -342,8 +342,8 @@ const SUSPICION: Duration = Duration::from_secs(3600);
 /// A client that is back on TCP within this time of a break left because of it. Chromium takes 6.6-7.4 s
 /// when UDP dies; a laptop that slept takes much longer.
 const BACK_ON_TCP: Duration = Duration::from_secs(60);
-/// QUIC that carried a response this shortly before a connection broke did so while that one was silent
-/// already: others behind the same address go on.
+/// The time before a break within which QUIC that carried a response shows that others behind the same
+/// address go on. The connection that broke was silent by then already.
 const ALIVE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is known of a client, blended from its own address and its prefixes.
+//! The knowledge of a client, blended from its own address and its prefixes.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -18,13 +18,14 @@ use hikyaku_units::{ByteSize, LossRate, Rate, Secs, Timestamp};
 pub struct Knowledge {
     /// The client.
     pub addr: IpAddr,
-    /// Of the address itself.
+    /// The estimate of the address itself.
     pub own: Option<Estimate>,
-    /// Of its prefixes, nearest first, where clients other than this one were seen.
+    /// The estimates of its prefixes, nearest first, where clients other than this one were seen.
     pub prefixes: [Option<(Prefix, Estimate)>; 2],
 }
 
-/// What a decision looks at. The client's own samples weigh more; its prefixes fill in what is missing.
+/// The input of a decision. The client's own samples weigh more; its prefixes fill in the missing
+/// parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClientView {
     /// A number for the client, the same on every machine.
@@ -39,10 +40,10 @@ pub struct ClientView {
     pub srtt: Option<Duration>,
     /// Loss by [`Transport`]. Where one transport is little known, the other's packets stand in.
     pub loss: [Option<LossBounds>; 2],
-    /// The path's rate: the larger of the transports' mean delivery rates, since what one delivered, the
-    /// path can carry.
+    /// The path's rate: the larger of the transports' mean delivery rates, since the path
+    /// can carry the rate that one delivered.
     pub rate: Option<Rate>,
-    /// What it has delivered where neither losses nor the application were the limit.
+    /// The path's delivery rate where neither losses nor the application were the limit.
     pub open_rate: Option<Rate>,
     /// The client's typical response.
     pub size: Option<ByteSize>,
@@ -58,21 +59,21 @@ pub struct ClientView {
     pub congestion: ByTransport<Option<Congestion>>,
     /// Log-ratios of real to predicted load time by [`Arm::index`].
     pub(crate) outcome: [Stat; ARMS],
-    /// Those of the client alone.
+    /// Log-ratios of the client alone, by [`Arm::index`].
     pub(crate) own_outcome: [Stat; ARMS],
 }
 
 impl ClientView {
-    /// The rate that the model is asked with for an arm: the path's, but where losses limit CUBIC, three
-    /// times what it can get at them.
+    /// The rate that the model is asked with for an arm. It is the path's, but where losses limit
+    /// CUBIC, three times the rate that CUBIC can get at them.
     ///
-    /// There, what a transport delivers is its own doing: it scatters, differs from what the other
-    /// delivers, and says nothing of the path. Were the model asked with it, what is predicted for one
-    /// version would change with what was last measured over the other, and past outcomes would be held
+    /// There, a transport's delivery rate is its own doing: it scatters, differs from the other
+    /// transport's, and says nothing of the path. Were the model asked with it, the prediction for one
+    /// version would change with the last measurement over the other. Past outcomes would then be held
     /// against predictions that they were not made with.
     ///
-    /// What losses do not limit is asked with what the path has shown where they were no limit. If all
-    /// that was seen is CUBIC under losses, the path is as for CUBIC.
+    /// An arm that losses do not limit is asked with the path's rate where they were no limit. If all
+    /// samples are of CUBIC under losses, the path is as for CUBIC.
     #[must_use]
     pub fn rate_for(&self, arm: Arm) -> Option<Rate> {
         let (rate, min_rtt) = (self.rate?, self.min_rtt?);
@@ -103,7 +104,7 @@ impl ClientView {
 
     /// The loss that the model is asked with for a version.
     ///
-    /// For HTTP/3 it is QUIC's, but no more than TCP's: what QUIC loses beyond that it does to itself by
+    /// For HTTP/3 it is QUIC's, but no more than TCP's. QUIC's loss beyond that is its own doing, by
     /// overfilling a queue, and the model's load times hold it. Where no packet was counted there is
     /// likely none, and at most 1 %.
     #[must_use]
@@ -268,12 +269,12 @@ impl Knowledge {
     }
 }
 
-/// Whether a rate of CUBIC's is what losses leave of a faster path, where they allow `limit`.
+/// Whether a rate of CUBIC's is the rest that losses leave of a faster path, where they allow `limit`.
 pub(crate) fn is_loss_limited(rate: Rate, limit: Rate) -> bool {
     !is_path_limited(rate, limit) && rate <= times(limit, LOSS_LIMITED)
 }
 
-/// Whether a rate is so far below what losses allow that the path must be the limit.
+/// Whether a rate is so far below the rate that losses allow that the path must be the limit.
 fn is_path_limited(rate: Rate, limit: Rate) -> bool {
     rate.bits_per_sec() < limit.bits_per_sec() / PATH_LIMITED
 }
@@ -282,7 +283,7 @@ fn times(rate: Rate, factor: u64) -> Rate {
     Rate::from_bits_per_sec(rate.bits_per_sec().saturating_mul(factor))
 }
 
-/// The same number for a client on every machine and after every restart.
+/// The number of a client, equal on every machine and after every restart.
 pub(crate) fn client_number(addr: IpAddr) -> u64 {
     match Key::address(addr) {
         Key::Address(IpAddr::V4(addr)) => mix(addr.to_bits().into()),
@@ -297,10 +298,10 @@ pub(crate) fn client_number(addr: IpAddr) -> u64 {
 /// Rates while losses limit a transport scatter from a half to three and a half times their mean. Both
 /// bounds were fitted: [`ClientView::rate_for`].
 pub(crate) const LOSS_LIMITED: u64 = 3;
-/// A path that delivers less than this part of what losses allow is the limit itself.
+/// A path that delivers less than this part of the rate that losses allow is the limit itself.
 const PATH_LIMITED: u64 = 2;
 
-/// See [`ClientView::loss_for`].
+/// The loss where no packet was counted ([`ClientView::loss_for`]).
 const UNKNOWN_LOSS: LossBounds = LossBounds {
     mean: LossRate::ZERO,
     low: LossRate::ZERO,

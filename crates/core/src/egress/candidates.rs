@@ -1,19 +1,19 @@
-//! What may be chosen for a client.
+//! The candidates for a client.
 
 use serde::{Deserialize, Serialize};
 
 use super::{EgressId, EgressSet, Route};
 
-/// What may be chosen for a client now, as the egress agent and the operator say.
+/// The routes that may be chosen for a client now, as the egress agent and the operator say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidates {
     /// The egress route that plain packets take; `None` where that is none of the egress routes, or not known.
     pub plain_is: Option<EgressId>,
     /// The egress routes that are up and reach the client. Draining ones are not among them.
     pub egresses: EgressSet,
-    /// Those that are used only while all others stall, and never explored.
+    /// The egress routes that are used only while all others stall, and never explored.
     pub backup: EgressSet,
-    /// What its connection has of MPTCP.
+    /// Its connection's use of MPTCP.
     pub mptcp: Mptcp,
     /// The operator's policy for the client and the content class.
     pub mode: Mode,
@@ -77,8 +77,9 @@ impl Candidates {
     }
 }
 
-/// What a connection has of MPTCP, whose options take 2 % of each packet. So a server may take it only of
-/// clients that get several egress routes, and of others in a share of their connections that explores them
+/// A connection's use of MPTCP, whose options take 2 % of each packet. So a server may take MPTCP only
+/// of clients that get several egress routes. Of others it takes MPTCP in a share of their connections
+/// that explores them
 /// ([`PolicyConfig::unknown_mptcp_share`](crate::policy::PolicyConfig::unknown_mptcp_share)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mptcp {
@@ -89,7 +90,7 @@ pub enum Mptcp {
     Refused,
     /// It may have several egress routes.
     Taken,
-    /// The same, to explore several egress routes.
+    /// It may have several egress routes, to explore them.
     Drawn,
 }
 
@@ -160,11 +161,11 @@ impl FromIterator<Route> for Singles {
     }
 }
 
-/// What an operator's policy says (`docs/egress-api.md`).
+/// The mode of an operator's policy (`docs/egress-api.md`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// What is best.
+    /// The best route.
     #[default]
     Adaptive,
     /// Plain.

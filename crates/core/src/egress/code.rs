@@ -1,6 +1,6 @@
 //! Codes of reasons for a route, for logs and metrics.
 
-/// What a [`RouteReason`] is counted as.
+/// The code that a [`RouteReason`] is counted by.
 ///
 /// [`RouteReason`]: super::RouteReason
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,8 +1,8 @@
-//! What is known of routes as bytes, for the store.
+//! The knowledge of routes as bytes, for the store.
 //!
-//! Paths are written by their names: their places are those of one run of the server. A record is its
-//! version; the names, each after its length; for each choice what is kept; until when stalls are the
-//! client's own; the carriers; a check.
+//! Paths are written by their names: their places are those of one run of the server. A record consists
+//! of its version, the names, each after its length, and the kept state of each choice. Then come the
+//! time until which stalls are the client's own, the carriers, and a check.
 
 use super::record::{CarrierStats, Kept, Record, StallCount, StalledBy};
 use super::{Carrier, EgressId, EgressNames, EgressSet, MAX_EGRESSES, Wants};
@@ -48,7 +48,7 @@ impl Record {
         bytes.into()
     }
 
-    /// Reads what [`Record::encode`] wrote, without the carriers for which `keep` does not hold. Their egress routes
+    /// Reads the output of [`Record::encode`], without the carriers for which `keep` does not hold. Their egress routes
     /// get places in `names`; those for which there is none left are left out.
     pub(super) fn decode(
         bytes: &[u8],
@@ -81,7 +81,7 @@ impl Record {
             }
         }
         if record.carriers().is_empty() {
-            // What is kept to without knowledge is no reason to give an egress route a place.
+            // A route that is kept to without knowledge is no reason to give an egress route a place.
             return Ok(record);
         }
         for (kept, (egress, aggregated)) in record.kept.iter_mut().zip(kept) {
@@ -116,7 +116,7 @@ impl CarrierStats {
         }
     }
 
-    /// Of no carrier yet.
+    /// Reads a carrier's record, without its carrier yet.
     fn read(from: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             strikes: from.u8(),

@@ -1,4 +1,4 @@
-//! Two routes compared by what a content class wants.
+//! Two routes compared by the qualities that a content class wants.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::choice::{Gain, Proof, QUANTILE_90};
 use crate::policy::PolicyConfig;
 use crate::stat::Stat;
 
-/// What one route gains over another.
+/// The gain of one route over another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RouteGain {
     /// The quantity that differs.
@@ -16,7 +16,7 @@ pub struct RouteGain {
     pub gain: Gain,
 }
 
-/// What tells two routes apart.
+/// The quality that distinguishes two routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Measure {
@@ -30,7 +30,7 @@ pub enum Measure {
     Loss,
 }
 
-/// What `this` gains over `that`; `None` while it cannot be told.
+/// The gain of `this` over `that`; `None` while it cannot be determined.
 pub(super) fn compare(
     wants: Wants,
     this: &RouteQuality,
@@ -87,8 +87,8 @@ fn best_known_goodput(this: &RouteQuality, that: &RouteQuality) -> Option<Differ
     Difference::of(this.goodput_of(phase), that.goodput_of(phase), GOODPUT_SD)
 }
 
-/// By how much one route is expected to have more goodput than another, in logarithms; `None` while it cannot be
-/// told.
+/// By how much one route is expected to have more goodput than another, in logarithms; `None` while
+/// that cannot be determined.
 pub(super) fn goodput_ln_ratio(this: &RouteQuality, that: &RouteQuality) -> Option<f32> {
     best_known_goodput(this, that).map(|apart| apart.ln)
 }
@@ -117,7 +117,7 @@ impl Difference {
         }
     }
 
-    /// The same, known less surely by a standard deviation.
+    /// This difference, known less surely by a standard deviation.
     fn blurred(self, sd: f32) -> Self {
         Self {
             error: self.error.hypot(sd),
@@ -125,7 +125,7 @@ impl Difference {
         }
     }
 
-    /// What both tell: their mean, weighted by the inverse of their variances.
+    /// The joint statement of both: their mean, weighted by the inverse of their variances.
     fn joined(self, other: Self) -> Self {
         let [this, that] = [self, other].map(|apart| apart.error.powi(-2));
         Self {
@@ -158,11 +158,11 @@ impl RouteQuality {
     }
 }
 
-/// What is gained in stalls, where one route has clearly more than the other: a stall counts one, and one
+/// The gain in stalls, where one route has clearly more than the other. A stall counts one, and one
 /// more for each second of it.
 ///
-/// The square root of a Poisson count plus 3/8 has a variance of a quarter (Anscombe, "The transformation
-/// of Poisson, binomial and negative-binomial data", Biometrika 1948).
+/// The square root of a Poisson count plus 3/8 has a variance of a quarter. See Anscombe, "The
+/// transformation of Poisson, binomial and negative-binomial data", Biometrika 1948.
 fn fewer_stalls(this: &RouteQuality, that: &RouteQuality, proof: Proof) -> Option<RouteGain> {
     let [(this, this_secs), (that, that_secs)] = [this, that].map(|quality| {
         let stalls = &quality.stalls;
@@ -171,8 +171,8 @@ fn fewer_stalls(this: &RouteQuality, that: &RouteQuality, proof: Proof) -> Optio
     if this_secs <= 0.0 || that_secs <= 0.0 {
         return None;
     }
-    // How many more one had than the other's rate explains: what has faded to less than half of one is
-    // over, and what was hardly used has not shown anything.
+    // How many more one had than the other's rate explains. Stalls that have faded to less than half of
+    // one are over, and a route that was hardly used has not shown anything.
     let [this_fair, that_fair] = [that / that_secs * this_secs, this / this_secs * that_secs];
     let that_is_worse = that - that_fair >= MIN_STALLS;
     if !that_is_worse && this - this_fair < MIN_STALLS {
@@ -205,7 +205,7 @@ fn fewer_stalls(this: &RouteQuality, that: &RouteQuality, proof: Proof) -> Optio
     })
 }
 
-/// What is gained in loss, where the bounds of both lie apart.
+/// The gain in loss, where the bounds of both lie apart.
 fn less_loss(this: &RouteQuality, that: &RouteQuality) -> Option<RouteGain> {
     let [this, that] = [this.loss()?, that.loss()?];
     let apart = this.high < that.low || that.high < this.low;
@@ -223,18 +223,19 @@ fn less_loss(this: &RouteQuality, that: &RouteQuality) -> Option<RouteGain> {
 
 /// Relative spread of goodputs by one route until it shows its own: responses differ in size.
 const GOODPUT_SD: f32 = 0.4;
-/// How much the ratio of goodputs of two egress routes differs between the phases, in logarithms: somewhat more
-/// than over the pairs of `experiments/epe-sizes.toml` (root mean square 0.2 of 2 MB against 40 MB).
+/// How much the ratio of goodputs of two egress routes differs between the phases, in logarithms. It is
+/// somewhat more than over the pairs of `experiments/epe-sizes.toml` (root mean square 0.2 of 2 MB
+/// against 40 MB).
 const PHASE_SD: f32 = 0.3;
-/// How much more several egress routes gain over one later than at first, somewhat less than there (mean
-/// 0.4): subflows join after the first one, and each opens its own window.
+/// How much more several egress routes gain over one later than at first, somewhat less than there
+/// (mean 0.4). Subflows join after the first one, and each opens its own window.
 const SEVERAL_LATER: f32 = 0.3;
-/// The standard deviation of that.
+/// The standard deviation of [`SEVERAL_LATER`].
 const SEVERAL_SD: f32 = 0.2;
-/// The same of smoothed RTTs.
+/// The standard deviation of smoothed RTTs between phases, in logarithms.
 const RTT_SD: f32 = 0.2;
 /// For live content a route has enough goodput unless another has more than this many times as much.
 const ENOUGH_GOODPUT: f32 = 2.0;
-/// Stalls that tell of a difference.
+/// Stalls that show a difference.
 const MIN_STALLS: f32 = 0.5;
 const ANSCOMBE: f32 = 0.375;

@@ -16,21 +16,22 @@ pub(super) use why::Verdict;
 /// The route of a client's responses of one content class, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RouteDecision {
-    /// What responses are sent by.
+    /// The route of responses.
     pub route: Route,
     /// Why.
     pub reason: RouteReason,
     /// The group whose outcomes this session's count to.
     pub group: Group,
-    /// What the client is kept on by it; `None` for what is no choice.
+    /// The choice that the client is kept on by it; `None` where it is no choice.
     pub(super) keeps: Option<Kept>,
 }
 
 /// Chooses the route of a client's responses of which `wants` is wanted.
 ///
-/// A pure function: equal arguments give equal decisions. What is chosen is a candidate, or plain. `seed`
-/// draws the hold-back group, the same as [`decide`](crate::transport::decide())'s, and the explored sessions;
-/// all servers that share clients need the same. A `visit` that bears an experiment explores no route. The steps: `docs/decisions.md`.
+/// A pure function: equal arguments give equal decisions. The chosen route is a candidate, or plain.
+/// `seed` draws the hold-back group, the same as [`decide`](crate::transport::decide())'s, and the
+/// explored sessions; all servers that share clients need the same. A `visit` that bears an experiment
+/// explores no route. The steps: `docs/decisions.md`.
 #[must_use]
 pub fn decide_route(
     view: &RouteView,
@@ -51,10 +52,10 @@ pub fn decide_route(
     rules.decision()
 }
 
-/// The share of a client's next connections of which MPTCP is to be taken where `candidates` has it, for
-/// responses of which `wants` is wanted: all, where several egress routes are what sessions get that do not explore;
-/// else as many as explore several egress routes. `seed` draws the hold-back group as for [`decide_route`]; `None`
-/// where no client in particular is meant.
+/// The share of a client's next connections of which MPTCP is to be taken where `candidates` has it,
+/// for responses with the given `wants`. It is all of them, where sessions that do not explore get
+/// several egress routes; else as many as explore several egress routes. `seed` draws the hold-back
+/// group as for [`decide_route`]; `None` where no client in particular is meant.
 #[must_use]
 pub fn mptcp_share(
     view: &RouteView,
@@ -101,21 +102,21 @@ struct Steady {
     reason: RouteReason,
 }
 
-/// What is little known, or may be better than what is chosen.
+/// Routes that are little known, or may be better than the chosen one.
 #[derive(Clone, Copy)]
 struct Explorable {
     several: bool,
     singles: Singles,
 }
 
-/// Of sessions, what explores.
+/// The shares of sessions that explore.
 #[derive(Clone, Copy)]
 struct Shares {
     several: f64,
     singles: f64,
 }
 
-/// Why a route is taken, and what the client is kept on by it; `None` for what is no choice.
+/// Why a route is taken, and the choice that the client is kept on by it; `None` where it is no choice.
 pub(super) struct Why {
     reason: RouteReason,
     keeps: Option<Kept>,
@@ -228,14 +229,14 @@ impl Rules<'_> {
         only.then_some((route, reason))
     }
 
-    /// What the client gets in sessions that do not explore, and the best single route.
+    /// The client's route in sessions that do not explore, and the best single route.
     fn best(&self) -> (Steady, Steady) {
         let kept = self.view.kept(self.wants);
         let single = self.best_single(kept);
         (self.aggregated(single, kept).unwrap_or(single), single)
     }
 
-    /// What the client is kept on by a steady choice. A stall changes nothing: it passes.
+    /// The routes that the client is kept on after a steady choice. A stall changes nothing: it passes.
     fn keeps(&self, steady: Steady, single: Route) -> Option<Kept> {
         if matches!(steady.reason, RouteReason::Stalled { .. }) {
             return None;
@@ -292,8 +293,8 @@ impl Rules<'_> {
         }
     }
 
-    /// What is taken while nothing is known: plain, or where the operator's policy rules that out the egress route
-    /// that plain takes, else the first.
+    /// The route that is taken without knowledge: plain, or where the operator's policy rules that out
+    /// the egress route that plain takes, else the first.
     fn usual(&self) -> Route {
         let singles = self.candidates.singles();
         let best = self.candidates.plain_is.map(Route::Steered);
@@ -350,8 +351,8 @@ impl Rules<'_> {
         Some(Steady { route, reason })
     }
 
-    /// Where the usual route has stalled nothing has to be proved against it: the one that is expected to be
-    /// best, and of those that nothing is known of the first.
+    /// Where the usual route has stalled nothing has to be proved against it. Returns the route that is
+    /// expected to be best, and of those without any knowledge the first.
     fn likeliest(&self, options: Singles, usual: Route) -> Route {
         let best = options.iter().reduce(|best, next| {
             let samples = |route| self.quality(route).samples(self.wants);
@@ -364,8 +365,9 @@ impl Rules<'_> {
         best.unwrap_or(usual)
     }
 
-    /// Several egress routes together, where they are kept or surely better than the best single one; that one,
-    /// where several were compared with it and nothing else tells more of why it is taken.
+    /// Several egress routes together, where they are kept or surely better than the best single one.
+    /// Returns the single one where several were compared with it and no other reason says more of why
+    /// it is taken.
     fn aggregated(&self, single: Steady, kept: Kept) -> Option<Steady> {
         let route = Route::Aggregated;
         let stalled = matches!(single.reason, RouteReason::Stalled { .. });
@@ -387,9 +389,9 @@ impl Rules<'_> {
         Some(Steady { route, reason })
     }
 
-    /// The route that gets a session which is drawn to explore: one that is little known, or may be better.
-    /// From when the client has shown something of the steady one: without that to compare with, how fast
-    /// another route is says nothing but how fast the client is.
+    /// The route for a session which is drawn to explore: one that is little known, or may be better.
+    /// Nothing is explored before the client has shown something of the steady route. Without a
+    /// comparison, the goodput of another route says nothing but how fast the client is.
     fn explored(&self, steady: Route) -> Option<Route> {
         let own = self.quality(steady).own_samples(self.wants);
         if own < COMPARABLE || self.visit.is_experiment {
@@ -418,7 +420,7 @@ impl Rules<'_> {
         self.draw().one_of(options.singles.iter())
     }
 
-    /// What may be explored by clients that have `steady` otherwise.
+    /// The routes that may be explored by clients that have `steady` otherwise.
     fn explorable(&self, steady: Route) -> Explorable {
         let is_worth = |route: &Route| *route != steady && self.is_worth_knowing(*route, steady);
         let several = Route::Aggregated;
@@ -429,8 +431,9 @@ impl Rules<'_> {
         }
     }
 
-    /// The shares of sessions that explore it. Several egress routes come first: they gain most often, and where they
-    /// don't, cost least. What is known, though it may be better, leaves the most to what is not.
+    /// The shares of sessions that explore it. Several egress routes come first: they gain most often,
+    /// and where they don't, cost least. A known route, though it may be better, leaves the most to
+    /// unknown ones.
     fn shares(&self, options: Explorable, steady: Route) -> Shares {
         let (all, most) = (self.policy.exploration, self.policy.unknown_mptcp_share());
         let is_known = |route: Route| self.can_compare(route, steady);
@@ -448,7 +451,7 @@ impl Rules<'_> {
         Shares { several, singles }
     }
 
-    /// What is little known has wide bounds; but one very slow response is enough not to ask for more.
+    /// A little known route has wide bounds; but one very slow response is enough not to ask for more.
     fn is_worth_knowing(&self, route: Route, instead_of: Route) -> bool {
         let Some(gain) = self.gain(route, instead_of, Proof::LowerBound) else {
             return true;

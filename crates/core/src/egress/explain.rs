@@ -1,4 +1,5 @@
-//! What is known of a client's routes and what follows from it, for people and for the admin API.
+//! The knowledge of a client's routes and the choice that follows from it, for people and for the admin
+//! API.
 
 use std::fmt;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use hikyaku_units::{Rate, duration};
 pub struct RoutesExplanation {
     /// The content class.
     pub class: String,
-    /// What it wants.
+    /// The quality that the class wants.
     pub wants: Criterion,
     /// It is the choice for responses of which most is sent later than in their first second.
     pub long: bool,
@@ -37,12 +38,13 @@ pub struct RoutesExplanation {
     pub reason_code: String,
     /// The choice with its reason as a sentence.
     pub reason: String,
-    /// Each route with what speaks for or against it: plain first, then the agent's egress routes but the one that
-    /// plain takes, then several together where the client has MPTCP or something is known of them.
+    /// Each route with the reason for or against it. Plain comes first, then the agent's egress routes
+    /// but the one that plain takes. Then come several together where the client has MPTCP or something
+    /// is known of them.
     pub routes: Vec<RouteSummary>,
 }
 
-/// What is known of a route. Counts are faded to the present.
+/// The knowledge of a route. Counts are faded to the present.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RouteSummary {
     /// `plain`, an egress route's name, or `aggregate`.
@@ -54,7 +56,7 @@ pub struct RouteSummary {
     /// Since the client last used it.
     #[serde(with = "duration::option")]
     pub age: Option<Duration>,
-    /// Expected goodput: in a response's first second, or for long ones in what follows.
+    /// Expected goodput: in a response's first second, or for long ones in the rest.
     pub goodput: Option<Rate>,
     /// Expected smoothed round-trip time.
     #[serde(with = "duration::option")]
@@ -68,24 +70,24 @@ pub struct RouteSummary {
     pub avoided_for: Option<Duration>,
     /// It is used only while the others stall.
     pub backup: bool,
-    /// A stable name of what speaks for or against it.
+    /// A stable name of the reason for or against it.
     pub verdict_code: String,
-    /// The same for people.
+    /// The reason for or against it, for people.
     pub verdict: String,
 }
 
-/// The agent's egress routes, as far as an explanation tells of them.
+/// The agent's egress routes, as far as an explanation shows them.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownEgresses<'a> {
-    /// Their names.
+    /// The names of the egress routes.
     pub names: &'a EgressNames,
-    /// Those that the agent has.
+    /// The egress routes that the agent has.
     pub present: EgressSet,
-    /// Those of them that can be used, for clients that they reach.
+    /// The present egress routes that can be used, for clients that they reach.
     pub up: EgressSet,
 }
 
-/// Explains what is decided for a client and responses of a content class now. The arguments are those of
+/// Explains the decision for a client and responses of a content class now. The arguments are those of
 /// [`decide_route`](super::decide_route), with the agent's egress routes.
 #[must_use]
 pub fn explain_routes(
@@ -139,7 +141,7 @@ fn routes(rules: &Rules<'_>, present: EgressSet) -> impl Iterator<Item = Route> 
         let is_told = singles.contains(route) || (present.contains(egress) && !is_plain);
         is_told.then_some(route)
     };
-    // What connections with MPTCP have shown is of interest for one without as well.
+    // Samples of connections with MPTCP are of interest for one without as well.
     let several = rules.quality(Route::Aggregated).samples(rules.wants) > 0.0;
     let several = several || candidates.aggregates();
     std::iter::once(Route::Plain)
@@ -148,7 +150,7 @@ fn routes(rules: &Rules<'_>, present: EgressSet) -> impl Iterator<Item = Route> 
 }
 
 impl KnownEgresses<'_> {
-    /// What speaks for or against a route: its code, and for people.
+    /// The reason for or against a route: its code, and a sentence for people.
     fn verdict(
         self,
         rules: &Rules<'_>,
@@ -164,10 +166,10 @@ impl KnownEgresses<'_> {
             }
         }
         let verdict = rules.verdict(route, decision);
-        (verdict.code(), self.told(rules, route, verdict))
+        (verdict.code(), self.sentence(rules, route, verdict))
     }
 
-    fn told(self, rules: &Rules<'_>, route: Route, verdict: Verdict) -> String {
+    fn sentence(self, rules: &Rules<'_>, route: Route, verdict: Verdict) -> String {
         match verdict {
             Verdict::Chosen => "chosen".to_owned(),
             Verdict::Otherwise => "chosen in sessions that do not explore".to_owned(),
@@ -206,17 +208,17 @@ impl KnownEgresses<'_> {
     }
 }
 
-/// What a route is compared by, for people; `None` where it is not known.
+/// The quality that a route is compared by, for people; `None` where it is not known.
 fn figure(quality: &RouteQuality, by: Measure, phase: Phase) -> Option<String> {
     match by {
         Measure::Goodput => Some(human::rate(quality.goodput(phase)?).to_string()),
         Measure::Rtt => Some(format!("RTT {}", human::time(quality.rtt()?))),
         Measure::Loss => Some(format!("loss {}", human::loss(quality.loss()?.mean))),
-        Measure::Stalls => quality.stalls_per_hour().map(stalls_told),
+        Measure::Stalls => quality.stalls_per_hour().map(stalls_shown),
     }
 }
 
-fn stalls_told(per_hour: f32) -> String {
+fn stalls_shown(per_hour: f32) -> String {
     match per_hour {
         0.0 => "no stalls".to_owned(),
         _ => format!("{per_hour:.1} stalls an hour"),
@@ -287,7 +289,7 @@ impl fmt::Display for RouteSummary {
             self.rtt.map(|rtt| format!("RTT {}", human::time(rtt))),
             self.loss
                 .map(|loss| format!("loss {}", human::loss(loss.mean))),
-            self.stalls_per_hour.map(stalls_told),
+            self.stalls_per_hour.map(stalls_shown),
             Some(format!("{:.0} samples", self.samples)),
             self.age
                 .map(|age| format!("last used {} ago", human::time(age))),

@@ -1,4 +1,4 @@
-//! What knowledge of routes is kept for.
+//! The keys of records about routes.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::client::key::{Key, ParseKeyError, Prefix};
 
-/// What a record is of. As text `192.0.2.7`, `192.0.2.0/24`, `2001:db8:1::/48` or `AS64496`.
+/// The client, prefix or AS of a record. As text `192.0.2.7`, `192.0.2.0/24`, `2001:db8:1::/48` or `AS64496`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EgressKey {
     /// A client (an IPv4 address, an IPv6 /56) or the prefix around it.

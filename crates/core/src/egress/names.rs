@@ -4,16 +4,17 @@ use std::fmt;
 
 use super::{EgressId, EgressSet, MAX_EGRESSES};
 
-/// The names of the agent's egress routes. An egress route keeps its place, and what was learnt of it, while it is away,
-/// until another needs the place.
+/// The names of the agent's egress routes. An egress route keeps its place and all knowledge of it
+/// while it is away, until another needs the place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EgressNames {
     names: [Option<Box<str>>; MAX_EGRESSES],
 }
 
 impl EgressNames {
-    /// Gives each of the `present` egress routes a place, and returns the places that went from one egress route to
-    /// another: what is known of those is to be forgotten ([`RouteTable::forget_egress`]).
+    /// Gives each of the `present` egress routes a place, and returns the places that went from one
+    /// egress route to another. The knowledge of those is to be forgotten
+    /// ([`RouteTable::forget_egress`]).
     ///
     /// Beyond [`MAX_EGRESSES`] present ones, the later have no place and cannot be chosen.
     ///

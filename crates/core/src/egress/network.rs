@@ -1,4 +1,4 @@
-//! What is known of the routes to client ASes, for people and for the admin API.
+//! The knowledge of the routes to client ASes, for people and for the admin API.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::stat::Stat;
 use hikyaku_units::human;
 use hikyaku_units::{Secs, duration};
 
-/// What clients of an AS have shown of their routes. Counts are faded to the present.
+/// The samples of an AS's clients about their routes. Counts are faded to the present.
 ///
 /// `Display` lays it out for a terminal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,18 +28,19 @@ pub struct NetworkSummary {
     pub routes: Vec<NetworkRoute>,
 }
 
-/// What is known of a route to an AS: clients have access lines of all sorts, so that routes are compared with
-/// each other, each client's with its own.
+/// The knowledge of a route to an AS. Clients have access lines of all sorts, so that routes are
+/// compared with each other, each client's with its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NetworkRoute {
     /// `plain`, an egress route's name, or `aggregate`.
     pub route: String,
     /// Comparisons of goodput that it was part of.
     pub samples: f32,
-    /// Goodput of a response's first second over that of the best known route, less 1: 0.5 is half as much
-    /// again; `None` while it was not compared.
+    /// Goodput of a response's first second over that of the best known route, less 1. A value of 0.5
+    /// is half as much again; `None` while it was not compared.
     pub goodput_gain: Option<f32>,
-    /// The same of what follows.
+    /// Goodput after a response's first second over that of the best known route, less 1; `None` while
+    /// it was not compared.
     pub sustained_gain: Option<f32>,
     /// RTT over that of the best known route, less 1, likewise.
     pub rtt_gain: Option<f32>,
@@ -61,7 +62,7 @@ impl NetworkSummary {
     ) -> Self {
         let mut carriers = record.carriers().to_vec();
         for stats in &mut carriers {
-            // Seen then, and what it counts is faded to now.
+            // Seen then, and its counts are faded to now.
             let at = stats.at;
             stats.fade_to(now, half_life);
             stats.at = at;
@@ -147,7 +148,7 @@ mod tests {
     use hikyaku_units::Timestamp;
 
     #[test]
-    fn routes_to_an_as_are_compared_by_what_its_clients_have_shown() {
+    fn routes_to_an_as_are_compared_by_the_samples_of_its_clients() {
         let config = RouteTableConfig {
             max_records: 1000,
             hash_key: [1, 2],

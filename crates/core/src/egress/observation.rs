@@ -1,14 +1,14 @@
-//! What the edge reports about a route.
+//! The edge's reports about a route.
 
 use std::time::Duration;
 
 use super::Phase;
 use hikyaku_units::Rate;
 
-/// What one response, or one busy period of a connection, has shown of its route.
+/// The measurement of a route by one response, or by one busy period of a connection.
 ///
-/// A long response may be reported in parts, of a second or more each. What was sent in part by another
-/// route says nothing of either.
+/// A long response may be reported in parts, of a second or more each. A part that was sent partly by
+/// another route says nothing of either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouteObservation {
     /// Body bytes that were acknowledged.
@@ -34,7 +34,7 @@ impl RouteObservation {
     /// Bytes below which a goodput is that of the handshake and of slow start rather than of the route.
     pub const MIN_BYTES: u64 = 65_536;
 
-    /// Bytes per time; `None` where there are too few to tell.
+    /// Bytes per time; `None` where there are too few for a rate.
     #[must_use]
     pub fn goodput(&self) -> Option<Rate> {
         let goodput = Rate::of(self.bytes, self.duration)?;

@@ -4,9 +4,9 @@ use super::Criterion;
 
 /// When in a response, or a busy period of a connection, a goodput was seen.
 ///
-/// A route whose RTT is short gains at first, when the window still opens; how much it carries, and what its
-/// losses cost, tells later. So goodputs are compared within a phase, and what one phase tells of the other
-/// is less sure.
+/// A route whose RTT is short gains at first, when the window still opens. The rate that it carries,
+/// and the cost of its losses, show later. So goodputs are compared within a phase, and evidence of one
+/// phase is less sure for the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// From the request on, until the connection has sent for a second or the response is over.
@@ -27,10 +27,10 @@ impl Phase {
     }
 }
 
-/// What is wanted of a route.
+/// The qualities that are wanted of a route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Wants {
-    /// What the content class wants.
+    /// The quality that the content class wants.
     pub criterion: Criterion,
     /// The phase that most of the response is sent in ([`RouteView::phase_of`](super::RouteView::phase_of)).
     pub phase: Phase,
@@ -40,7 +40,7 @@ impl Wants {
     /// How many choices are kept for a client.
     pub(super) const KEPT: usize = 4;
 
-    /// The place of what is kept: bulk has a choice for each phase.
+    /// The place of the kept choice: bulk has a choice for each phase.
     pub(super) const fn place(self) -> usize {
         match (self.criterion, self.phase) {
             (Criterion::Goodput, Phase::Startup) => 0,
@@ -52,7 +52,7 @@ impl Wants {
 }
 
 impl From<Criterion> for Wants {
-    /// Of a response that is over in the first phase.
+    /// The wants of a response that is over in the first phase.
     fn from(criterion: Criterion) -> Self {
         Self {
             criterion,

@@ -1,4 +1,4 @@
-//! What is known of one route.
+//! The knowledge of one route.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::client::estimate::{LossBounds, LossCount};
 use crate::stat::Stat;
 use hikyaku_units::Rate;
 
-/// What is known of a route.
+/// The knowledge of a route.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RouteQuality {
     /// Since the client last used it; `None` if it never did.
@@ -26,7 +26,7 @@ pub struct RouteQuality {
     pub(super) several: bool,
     /// The client's own samples of it, by [`Measured::ALL`].
     pub(super) own: [f32; Measured::ALL.len()],
-    /// Whether the client's own goodputs, and RTTs, tell what the multiples are of.
+    /// Whether the client's own goodputs, and RTTs, show the base of the multiples.
     pub(super) absolute: [bool; Measured::ALL.len()],
 }
 
@@ -98,7 +98,7 @@ impl RouteQuality {
         }
     }
 
-    /// The client's own of what is wanted most.
+    /// The client's own samples of the quality that is wanted most.
     pub(super) fn own_samples(&self, wants: Wants) -> f32 {
         let measured = match wants.criterion {
             Criterion::Goodput => Measured::Goodput(wants.phase),

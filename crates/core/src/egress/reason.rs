@@ -19,7 +19,7 @@ pub enum RouteReason {
     PinnedMissing,
     /// The operator's policy for these clients says so.
     Policy {
-        /// What it says.
+        /// The mode that it sets.
         mode: Mode,
     },
     /// The client is in the hold-back group.
@@ -33,35 +33,35 @@ pub enum RouteReason {
     },
     /// No other surely gains enough.
     NoGain {
-        /// The best other one, and what it gains.
+        /// The best other route.
         best: Route,
-        /// Over the chosen one.
+        /// The best other route's gain over the chosen one.
         gain: RouteGain,
     },
     /// It surely gains enough.
     Better {
         /// The route that it is compared with.
         over: Route,
-        /// What it gains over that one.
+        /// The chosen route's gain over the compared one.
         gain: RouteGain,
     },
-    /// It was chosen before, and what is known does not speak against it.
+    /// It was chosen before, and the knowledge of it does not speak against it.
     Kept {
         /// The route that the client gets otherwise.
         over: Route,
-        /// What it gains over that one; `None` while too little is known of it.
+        /// The kept route's gain over the other; `None` while too little is known of it.
         gain: Option<RouteGain>,
     },
     /// The route that would be taken has stalled.
     Stalled {
-        /// That route.
+        /// The stalled route.
         route: Route,
         /// For how long it is avoided still.
         avoided_for: Duration,
     },
     /// It gets this session to be known.
     Explore {
-        /// What the client gets otherwise.
+        /// The client's route otherwise.
         instead_of: Route,
     },
 }
@@ -73,7 +73,7 @@ impl RouteReason {
         self.kind().name()
     }
 
-    /// What it is counted as.
+    /// The code that it is counted by.
     #[must_use]
     pub const fn kind(&self) -> RouteReasonCode {
         match self {

@@ -1,4 +1,4 @@
-//! What is kept for a client, a prefix or an AS.
+//! The record that is kept for a client, a prefix or an AS.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use crate::client::estimate::LossCount;
 use crate::stat::{Stat, faded};
 use hikyaku_units::Secs;
 
-/// What is known of one carrier for a client, a prefix or an AS, in 68 bytes.
+/// The knowledge of one carrier for a client, a prefix or an AS, in 68 bytes.
 ///
-/// For a client goodput and RTT are as they are (natural logarithms of bit/s and of seconds); for prefixes
-/// and ASes they are by how much they differ between carriers, since clients have access lines of all
+/// For a client goodput and RTT are as they are (natural logarithms of bit/s and of seconds). For
+/// prefixes and ASes they are differences between carriers, since clients have access lines of all
 /// sorts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct CarrierStats {
@@ -46,7 +46,7 @@ impl StallCount {
         self.observed *= share;
     }
 
-    /// These and those of `other`, whose time counts as at most `max_secs`.
+    /// The stalls of both counts together; the time of `other` counts as at most `max_secs`.
     pub(super) fn joined(&self, other: &Self, max_secs: f32) -> Self {
         let share = if other.observed > max_secs {
             max_secs / other.observed
@@ -119,7 +119,7 @@ impl CarrierStats {
         self.at = self.at.max(now);
     }
 
-    /// Counts what needs no comparison between carriers.
+    /// Counts the quantities that need no comparison between carriers.
     pub(super) fn count(&mut self, seen: &RouteObservation) {
         self.loss.add(seen.packets_sent, seen.packets_lost);
         self.stalls.stalled += seen.stalled.as_secs_f32();
@@ -132,8 +132,9 @@ impl CarrierStats {
         avoided.then(|| self.avoided_until.since(now))
     }
 
-    /// Avoids it: at first for `least`, and for twice as long with each stall that comes before it has gone
-    /// well for as long as it was avoided, up to `most`. Returns whether it was not avoided before.
+    /// Avoids it, at first for `least`. Each stall that comes before the route has gone well for as
+    /// long as it was avoided doubles that time, up to `most`. Returns whether it was not avoided
+    /// before.
     pub(super) fn avoid(
         &mut self,
         client: StalledBy,
@@ -171,7 +172,7 @@ impl CarrierStats {
     }
 }
 
-/// What a client is kept on by a criterion.
+/// The routes that a client is kept on by a criterion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Kept {
     /// The egress route that it is steered onto.
@@ -180,12 +181,13 @@ pub(super) struct Kept {
     pub(super) aggregated: bool,
 }
 
-/// What is known for a client, a prefix or an AS.
+/// The knowledge of a client, a prefix or an AS.
 ///
-/// What is avoided is kept for prefixes, what is kept to and whether stalls are their own for clients.
+/// Avoided routes are kept for prefixes. For clients, the routes that they keep to are kept, and
+/// whether stalls are their own.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
-    /// In no order.
+    /// The carriers, in no order.
     carriers: Vec<CarrierStats>,
     pub(super) kept: [Kept; Wants::KEPT],
     /// Until then stalls are the client's own.
@@ -193,7 +195,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// What is known of a carrier, faded to `now`; made if need be.
+    /// The knowledge of a carrier, faded to `now`; made if need be.
     pub(super) fn carrier(
         &mut self,
         carrier: Carrier,
@@ -266,7 +268,7 @@ impl Record {
         known.chain(self.kept.iter().filter_map(|kept| kept.egress))
     }
 
-    /// Takes what is known of a carrier, unless something is already.
+    /// Takes knowledge of a carrier, unless there is some already.
     pub(super) fn put(&mut self, stats: CarrierStats) {
         let mut known = self.carriers.iter();
         if !known.any(|known| known.carrier == stats.carrier) {
@@ -304,7 +306,7 @@ impl Record {
     }
 }
 
-/// What a client, a prefix or an AS knows of all carriers at one time.
+/// The knowledge of all carriers for a client, a prefix or an AS at one time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Snapshot(pub(super) [CarrierStats; Carrier::COUNT]);
 

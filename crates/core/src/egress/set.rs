@@ -28,13 +28,13 @@ impl EgressSet {
         self.0 & (1 << egress.0) != 0
     }
 
-    /// What is in both.
+    /// The egress routes in both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// What is in this one alone.
+    /// The egress routes in this one alone.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)

@@ -1,4 +1,4 @@
-//! A map of bounded size, and what changed in it.
+//! A map of bounded size, and its changes.
 
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -6,8 +6,9 @@ use std::hash::{Hash, Hasher};
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 
-/// A hash map that holds at most so many entries. Of a full one, a new entry replaces one that was not
-/// used since the hand last passed (CLOCK: Corbato, "A paging experiment with the Multics system", 1968).
+/// A hash map that holds at most so many entries. In a full one, a new entry replaces one that was not
+/// used since the hand last passed. See CLOCK: Corbato, "A paging experiment with the Multics system",
+/// 1968.
 #[derive(Debug)]
 pub(super) struct Store<K, V> {
     /// Places in `entries`.
@@ -20,10 +21,10 @@ pub(super) struct Store<K, V> {
     journal: Option<Journal<K>>,
 }
 
-/// What changed since it was last asked for.
+/// The changes since they were last asked for.
 #[derive(Debug)]
 struct Journal<K> {
-    /// Everything went before what follows.
+    /// Everything went before the following changes.
     cleared: bool,
     /// Keys that came, changed or went.
     keys: VecDeque<K>,
@@ -147,7 +148,7 @@ impl<K: Copy + Eq + Hash, V: Default> Store<K, V> {
         std::mem::take(&mut self.entries).len()
     }
 
-    /// Changes values; `change` tells which.
+    /// Changes values; `change` returns whether it changed one.
     pub(super) fn each(&mut self, mut change: impl FnMut(&mut V) -> bool) {
         for place in 0..self.entries.len() {
             if change(&mut self.entries[place].value) {
@@ -243,7 +244,7 @@ mod tests {
     use super::Store;
 
     #[test]
-    fn a_full_one_keeps_what_is_used() {
+    fn a_full_one_keeps_used_entries() {
         let mut store: Store<u32, u32> = Store::new(8, [1, 2], false);
         for key in 0..8 {
             *store.entry(key) = key + 1;
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_retained_is_gone_and_the_rest_is_found() {
+    fn entries_not_retained_are_gone_and_the_rest_is_found() {
         let mut store: Store<u32, u32> = Store::new(100, [1, 2], false);
         for key in 0..150 {
             *store.entry(key) = key;

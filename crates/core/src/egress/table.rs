@@ -1,4 +1,4 @@
-//! What is known of routes by client, prefix and AS, in bounded memory.
+//! The knowledge of routes by client, prefix and AS, in bounded memory.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl RouteChanges {
         !self.cleared && self.records.is_empty()
     }
 
-    /// These, and then `later` ones.
+    /// These changes, and then the `later` ones.
     #[must_use]
     pub fn then(mut self, later: Self) -> Self {
         if later.cleared {
@@ -57,15 +57,17 @@ impl RouteChanges {
     }
 }
 
-/// What is known of routes, by client (an IPv4 address, an IPv6 /56), prefix (/24, /48) and client AS.
+/// The knowledge of routes, by client (an IPv4 address, an IPv6 /56), prefix (/24, /48) and client AS.
 ///
-/// A client is what has an access line of its own; neighbours share egress routes, but not how fast that is. So
-/// goodput and RTT are kept for clients as they are, for prefixes and ASes as differences between routes.
+/// A client stands for an access line of its own; neighbours share egress routes, but not the rate of
+/// that line. So goodput and RTT are kept for clients as they are, for prefixes and ASes as differences
+/// between routes.
 ///
-/// A record takes about 70 bytes and 68 for each carrier that was seen: 140 for a client that has only
-/// met one, 270 for a prefix with three, 1.3 kB at most. Evicted are those that were not used for longest.
+/// A record takes about 70 bytes and 68 for each carrier that was seen. That is 140 for a client that
+/// has only met one, 270 for a prefix with three, 1.3 kB at most. The records that were not used for
+/// longest are evicted.
 ///
-/// What an AS knows spans all its prefixes, so keep one table, not shards: no operation takes much more
+/// The knowledge of an AS spans all its prefixes, so keep one table, not shards: no operation takes much more
 /// than a microsecond.
 #[derive(Debug)]
 pub struct RouteTable {
@@ -96,12 +98,12 @@ impl RouteTable {
         }
     }
 
-    /// Other settings from now on. What was learnt is kept.
+    /// Takes other settings from now on. All that was learnt is kept.
     pub fn reconfigure(&mut self, policy: Arc<PolicyConfig>) {
         self.policy = policy;
     }
 
-    /// Takes what a response has shown of its carrier ([`Route::carrier`](super::Route::carrier)). `asn` is
+    /// Takes the measurement of a carrier by a response ([`Route::carrier`](super::Route::carrier)). `asn` is
     /// the client's AS, as far as it is known: the last of the AS path.
     pub fn learn(
         &mut self,
@@ -129,13 +131,13 @@ impl RouteTable {
         stats.count(seen);
     }
 
-    /// Takes a stall of a carrier, when it is noticed: the client avoids it at once, and with a second
-    /// client of its prefix all of the prefix do. It does so for `policy.avoid_min` at first, or as much less
-    /// as the others carry less (at least 2 s): a pause may look like a stall.
+    /// Takes a stall of a carrier, when it is noticed. The client avoids the carrier at once, and with
+    /// a second client of its prefix all of the prefix do. It does so for `policy.avoid_min` at first,
+    /// or for as much less as the others carry less (at least 2 s). A pause may look like a stall.
     ///
-    /// When all single routes of `candidates`, which are the client's, have stalled within the time that they
-    /// are avoided, it is not theirs: the blame is withdrawn, and for `policy.avoid_min` none is blamed for
-    /// stalls of this client.
+    /// All single routes of `candidates`, which are the client's, may stall within the time that they
+    /// are avoided. Then the stalls are not theirs: the blame is withdrawn, and for `policy.avoid_min`
+    /// none is blamed for stalls of this client.
     pub fn stalled(
         &mut self,
         client: IpAddr,
@@ -206,8 +208,8 @@ impl RouteTable {
         }
     }
 
-    /// Takes it back that a carrier has stalled for a client: what was under way has come after all. It is
-    /// avoided further where another client has met a stall, too. The silence counts as one.
+    /// Takes it back that a carrier has stalled for a client: the packets under way have arrived after
+    /// all. It is avoided further where another client has met a stall, too. The silence counts as one.
     pub fn delivers(&mut self, client: IpAddr, carrier: Carrier, now: Timestamp) {
         let who = StalledBy::client(client_number(client));
         let half_life = self.policy.half_life.route;
@@ -229,14 +231,14 @@ impl RouteTable {
         }
     }
 
-    /// What is known for a client at `now`, for [`decide_route`](super::decide_route).
+    /// The view of a client at `now`, for [`decide_route`](super::decide_route).
     #[must_use]
     pub fn view(&self, client: IpAddr, asn: Option<u32>, now: Timestamp) -> RouteView {
         let own = EgressKeys::of(client, asn).own;
         self.view_of(client, asn, self.records.get(&own), now)
     }
 
-    /// The same for a client in the same prefix that has shown nothing yet.
+    /// The view of a client in the prefix of `near` that has shown nothing yet.
     #[must_use]
     pub fn view_of_newcomer(&self, near: IpAddr, asn: Option<u32>, now: Timestamp) -> RouteView {
         self.view_of(near, asn, None, now)
@@ -265,7 +267,7 @@ impl RouteTable {
         RouteView::new(client_number(client), &levels, kept, now)
     }
 
-    /// What is known of client ASes, those seen last first, at most `limit`. Looks at every record.
+    /// The knowledge of client ASes, those seen last first, at most `limit`. Looks at every record.
     #[must_use]
     pub fn networks(
         &self,
@@ -322,10 +324,10 @@ impl RouteTable {
         self.records.each(|_| true);
     }
 
-    /// Takes a record of the store. It is faded at `now` as if the server had run on, and egress routes get places in
-    /// `names` where they have none; what was not seen for ten half-lives is left out, and likewise egress routes for
-    /// which no place is left. A record of which nothing is of use leaves the store with the next changes;
-    /// what is used is no change. In a full table another one goes.
+    /// Takes a record of the store. It is faded at `now` as if the server had run on, and egress routes
+    /// get places in `names` where they have none. Carriers that were not seen for ten half-lives are
+    /// left out, and likewise egress routes for which no place is left. A record without any use leaves
+    /// the store with the next changes; a record in use is no change. In a full table another one goes.
     ///
     /// # Errors
     /// When the bytes are no record of this release's format; they leave the store, too.

@@ -29,7 +29,7 @@ const PLAIN: Route = Route::Plain;
 const STEERED: Route = Route::Steered(OTHER);
 const SEVERAL: Route = Route::Aggregated;
 
-/// A table under a virtual clock, with what a client of an AS may get.
+/// A table under a virtual clock, with the candidates of an AS's client.
 struct World {
     table: RouteTable,
     policy: Arc<PolicyConfig>,

@@ -1,12 +1,12 @@
-//! What is known for a client, blended from its own samples, its prefix and its AS.
+//! The knowledge of a client, blended from its own samples, its prefix and its AS.
 
 use super::record::{CarrierStats, Kept, Snapshot, StalledBy};
 use super::{Carrier, EgressId, Phase, Route, RouteObservation, RouteQuality, Wants};
 use crate::stat::Stat;
 use hikyaku_units::Secs;
 
-/// What [`decide_route`](super::decide_route) looks at. The client's own samples count most; its prefix and
-/// its AS fill in what is missing.
+/// The input of [`decide_route`](super::decide_route). The client's own samples count most; its prefix
+/// and its AS fill in the missing parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouteView {
     /// A number for the client, the same on every machine.
@@ -15,7 +15,7 @@ pub struct RouteView {
     kept: [Kept; Wants::KEPT],
 }
 
-/// What client, prefix and AS know at one time.
+/// The knowledge of client, prefix and AS at one time.
 pub(super) struct Levels {
     pub(super) own: Snapshot,
     pub(super) prefix: Option<Snapshot>,
@@ -60,7 +60,7 @@ impl RouteView {
         }
     }
 
-    /// What is known of a route, where plain packets take the egress route `plain_is`.
+    /// The knowledge of a route, where plain packets take the egress route `plain_is`.
     #[must_use]
     pub const fn quality(&self, route: Route, plain_is: Option<EgressId>) -> &RouteQuality {
         self.of(route.carrier(plain_is))
@@ -74,8 +74,8 @@ impl RouteView {
         self.kept[wants.place()]
     }
 
-    /// The phase that most of so many bytes falls in: the second one if they take over two seconds at the
-    /// goodput that the client has shown.
+    /// The phase that most of so many bytes falls in. It is the second one if they take over two
+    /// seconds at the goodput that the client has shown.
     #[must_use]
     pub fn phase_of(&self, bytes: u64) -> Phase {
         let [startup, sustained] = Phase::ALL.map(|phase| self.own_goodput(phase));
@@ -100,7 +100,7 @@ impl RouteView {
     }
 }
 
-/// What is measured as a mean.
+/// The quantities that are measured as a mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measured {
     Goodput(Phase),
@@ -108,7 +108,7 @@ pub(super) enum Measured {
 }
 
 impl Measured {
-    /// In the order of their [`index`](Self::index).
+    /// All quantities, in the order of their [`index`](Self::index).
     pub(super) const ALL: [Self; 3] = [
         Self::Goodput(Phase::Startup),
         Self::Goodput(Phase::Sustained),
@@ -165,8 +165,9 @@ impl Snapshot {
         weights.sum()
     }
 
-    /// The client's level: the mean of its own samples by the carriers that `counts` holds for, each less
-    /// what `wider` knows it to differ; with what it weighs. `None` without such samples.
+    /// The client's level, with its weight: the mean of its own samples by the carriers that `counts`
+    /// holds. Each sample counts less the difference that `wider` has for it. `None` without such
+    /// samples.
     fn level(
         &self,
         wider: &Self,
@@ -204,12 +205,12 @@ pub(super) fn learn_own(stats: &mut CarrierStats, seen: &RouteObservation) {
     }
 }
 
-/// Gives `update` what a prefix or an AS learns of a sample: how much its carrier differs, for the client,
-/// from the others that the client is known by.
+/// Gives `update` the lesson of a sample for a prefix or an AS. The lesson is how much the sample's
+/// carrier differs, for the client, from the others that the client is known by.
 ///
-/// Only samples of the carrier that is the rarer one there count, which are compared with fresh means of
-/// the other: else an egress route on which everything becomes slower in the evening would look worse than one that
-/// was last seen at noon. What one client repeats counts less and less.
+/// Only samples of the carrier that is the rarer one there count, and they are compared with fresh
+/// means of the other. Else an egress route on which everything becomes slower in the evening would
+/// look worse than one that was last seen at noon. Repeated samples of one client count less and less.
 pub(super) fn contrast(
     own: &Snapshot,
     wider: &Snapshot,
@@ -236,7 +237,7 @@ pub(super) fn contrast(
         let apart = (sample - level).clamp(-MAX_APART, MAX_APART);
         stat.push_weighted(apart, weight, WIDER_SAMPLES);
         update(carrier, measured, stat);
-        // What it was compared with keeps its place, and is known as well.
+        // The carrier that it was compared with keeps its place, and is known as well.
         let compared = own.0.iter().filter(|stats| stats.carrier != carrier);
         let most = |a: &&CarrierStats, b: &&CarrierStats| {
             let [a, b] = [a, b].map(|stats| measured.of(stats).weight);
@@ -250,7 +251,7 @@ pub(super) fn contrast(
     }
 }
 
-/// Adds what `wider` knows of how carriers differ to what the client's `own` samples say.
+/// Adds the differences between carriers that `wider` knows to the client's `own` samples.
 fn fill_in(
     carriers: &mut [RouteQuality; Carrier::COUNT],
     own: &Snapshot,
@@ -261,15 +262,15 @@ fn fill_in(
     let total = own.weight(measured);
     let level = match own.level(wider, measured, |_| true) {
         Some((level, _)) => level,
-        // Differences alone tell what is better.
+        // Differences alone show which carrier is better.
         None if total <= 0.0 => 0.0,
         None => return,
     };
     for ((quality, own), wider) in carriers.iter_mut().zip(&own.0).zip(&wider.0) {
-        // What the level was mostly taken from learns nothing by it.
+        // A carrier that the level was mostly taken from learns nothing by it.
         if measured.of(own).weight <= total / 2.0 {
             let theirs = measured.of(wider);
-            // What it has contributed itself does not count twice.
+            // Its own contribution does not count twice.
             let others = (theirs.weight - measured.of(own).weight).max(0.0);
             let theirs = Stat {
                 mean: theirs.mean + level,
@@ -300,5 +301,5 @@ const MAX_WIDER: f32 = 8.0;
 const WIDER_PACKETS: f32 = 500.0;
 /// and as so many seconds.
 const WIDER_SECS: f32 = 600.0;
-/// Most that a sample may differ (a factor of 20): what is beyond says nothing of routes.
+/// Most that a sample may differ (a factor of 20): a larger difference says nothing of routes.
 const MAX_APART: f32 = 3.0;

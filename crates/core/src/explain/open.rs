@@ -10,7 +10,7 @@ use hikyaku_units::arm::Version;
 use hikyaku_units::human;
 use hikyaku_units::{ByteSize, duration};
 
-/// A connection that is open now, as its transport tells of it.
+/// A connection that is open now, as its transport reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenConnection {
     /// The HTTP version.
@@ -26,9 +26,9 @@ pub struct OpenConnection {
     pub cwnd: ByteSize,
     /// It still looks for the path's rate.
     pub slow_start: bool,
-    /// Of the floor; `None` where there is none to tell of, as on TCP.
+    /// State of the floor; `None` where there is no floor, as on TCP.
     pub floor: Option<FloorState>,
-    /// Its way out of the AS: `plain`, a path's name, or `aggregate`; `None` where a server has no paths.
+    /// Its route: `plain`, a path's name, or `aggregate`; `None` where a server has no paths.
     pub route: Option<String>,
     /// The subflows of MPTCP (RFC 8684); empty of other transports.
     pub subflows: Vec<SubflowState>,
@@ -43,8 +43,8 @@ pub struct SubflowState {
     pub remote: SocketAddr,
     /// The egress path of the server's address; `None` where that is of none alone.
     pub path: Option<String>,
-    /// It carries data only while no other can, as either end has asked; `None` where the kernel does not
-    /// tell.
+    /// It carries data only while no other can, as either end has asked; `None` where the kernel does
+    /// not report it.
     pub backup: Option<bool>,
     /// TCP's state (RFC 9293 §3.3.2), as `established`.
     pub state: String,
@@ -61,7 +61,7 @@ pub struct SubflowState {
     pub timeouts: u8,
 }
 
-/// What holds a floor under a congestion window.
+/// The state that holds a floor under a congestion window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FloorState {
     /// Bytes below which the window does not fall; `None` while no floor is in force.
@@ -150,14 +150,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_is_told_in_a_line() {
+    fn a_connection_is_printed_in_a_line() {
         let floor = |bytes: Option<u64>, doubt_rounds| {
             Some(FloorState {
                 bytes: bytes.map(ByteSize::from_bytes),
                 doubt_rounds,
             })
         };
-        // floor, slow start, what is said behind the window
+        // floor, slow start, the text behind the window
         let cases = [
             (None, false, ""),
             (None, true, ", slow start"),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subflow_is_told_in_a_line() {
+    fn a_subflow_is_printed_in_a_line() {
         let whole = SubflowState {
             local: "[2001:db8:5::b1]:443".parse().unwrap(),
             remote: "[2001:db8:9::1]:4433".parse().unwrap(),

@@ -130,7 +130,7 @@ impl Path {
     }
 }
 
-/// What a connection with a floor begins with, and what the path has carried.
+/// The first window of a connection with a floor, and the BDP that the path has carried.
 fn begin(known: SavedPath) -> String {
     let packets = known.initial_window();
     format!("{packets} packets of {}", human::size(known.bdp))
@@ -191,7 +191,7 @@ fn transport(known: &TransportLevel) -> [String; 4] {
     ]
 }
 
-/// For people: `1 % (0.74 % to 1.3 %)`.
+/// The text for people: `1 % (0.74 % to 1.3 %)`.
 impl fmt::Display for LossBounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [mean, low, high] = [self.mean, self.low, self.high].map(human::loss);

@@ -72,7 +72,7 @@ fn it_reads_as_aligned_text() {
 }
 
 #[test]
-fn it_tells_how_udp_fails() {
+fn it_shows_how_udp_fails() {
     let events = [UdpEvent::Broke, UdpEvent::BackOnTcp];
     let explanation = explained(&["192.0.2.1", "192.0.2.2"], &events, "192.0.2.3");
     assert_eq!(explanation.udp.health, "QUIC connections break");
@@ -115,7 +115,7 @@ fn it_goes_through_json() {
 }
 
 #[test]
-fn what_a_connection_begins_with_is_told_where_it_is_known() {
+fn the_start_of_a_connection_is_shown_where_it_is_known() {
     let known = Some(SavedPath {
         bdp: ByteSize::from_bytes(120_000),
         min_rtt: Duration::from_millis(20),

@@ -1,4 +1,4 @@
-//! What can be wrong with a model.
+//! The faults that a model can have.
 
 use hikyaku_units::arm::{Arm, ParseArmError};
 
@@ -20,7 +20,7 @@ pub enum ModelError {
     Axis {
         /// Its name in the file.
         axis: &'static str,
-        /// What is wrong.
+        /// The fault.
         problem: AxisProblem,
     },
     /// A table is for something that is no arm.
@@ -61,12 +61,12 @@ pub enum ModelError {
         index: usize,
         /// The value.
         value: f64,
-        /// What is permitted.
+        /// The permitted values.
         expected: &'static str,
     },
 }
 
-/// What can be wrong with an axis.
+/// The faults that an axis can have.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AxisProblem {
@@ -83,7 +83,7 @@ pub enum AxisProblem {
         index: usize,
         /// The point.
         value: f64,
-        /// What is permitted.
+        /// The permitted values.
         expected: &'static str,
     },
     /// A point is not above the one before.

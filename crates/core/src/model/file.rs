@@ -17,7 +17,7 @@ pub const FORMAT: u32 = 1;
 pub struct ModelFile {
     /// [`FORMAT`].
     pub format: u32,
-    /// What was measured, for people.
+    /// A description of the measurement, for people.
     pub description: String,
     /// Where the numbers come from.
     pub source: Source,

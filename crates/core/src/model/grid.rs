@@ -141,7 +141,7 @@ impl Axis {
             .iter()
             .map(|&value| coordinate(value) as f32)
             .collect();
-        // Compared as coordinates: points too close to tell apart would divide by zero.
+        // Compared as coordinates: points that are too close to be distinguished would divide by zero.
         if let Some(index) = points.windows(2).position(|pair| pair[0] >= pair[1]) {
             return Err(wrong(AxisProblem::NotAscending { index: index + 1 }));
         }
@@ -187,7 +187,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// Of a table that has been checked.
+    /// The grid of a table that has been checked.
     pub(super) fn new(table: &ArmTable) -> Self {
         let sds = table.spread.iter().zip(&table.scatter);
         let cells = table.load_ms.iter().zip(sds);

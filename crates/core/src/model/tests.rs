@@ -27,7 +27,7 @@ pub(crate) fn synthetic_file() -> ModelFile {
         rate_mbps: vec![1.0, 20.0, 200.0],
         size_bytes: vec![1e4, 1e6, 1e7],
     };
-    // What a client waits for, less the round trip that decisions add to HTTP/2.
+    // The time that a client waits for, less the round trip that decisions add to HTTP/2.
     let table = |handshakes: f64, overhead: f64, penalty: f64| {
         let load = |(rtt, loss, rate, size): (f64, f64, f64, f64)| {
             let visit = overhead * (rtt + 0.5 + size * 8.0 / (rate * 1e3)) * (1.0 + penalty * loss);
@@ -100,7 +100,7 @@ fn grid_points_are_met_exactly() {
 }
 
 #[test]
-fn what_is_proportional_to_size_over_rate_is_met_between_points() {
+fn times_proportional_to_size_over_rate_are_met_between_points() {
     let mut file = synthetic_file();
     let load_ms: Vec<f64> = points(&file.axes)
         .map(|(.., rate, size)| size / rate)

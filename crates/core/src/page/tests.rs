@@ -31,7 +31,7 @@ struct Client {
     /// Of the queue that stands.
     queue_ms: u64,
     loss: f32,
-    /// What one connection delivers.
+    /// The delivery rate of one connection.
     mbps: f64,
     megabytes: f32,
 }
@@ -70,7 +70,7 @@ impl Client {
     }
 }
 
-/// A documented constant: what several connections must gain (`docs/decisions.md`).
+/// A documented constant: the gain that several connections need (`docs/decisions.md`).
 const MIN_GAIN: f32 = 0.05;
 
 fn now() -> Timestamp {
@@ -240,7 +240,7 @@ fn reasons_read_as_sentences() {
 
 proptest! {
     #[test]
-    fn the_number_is_within_what_is_there(
+    fn the_number_is_within_the_available_addresses(
         rtt_ms in 0u64..500,
         queue_ms in 0u64..100,
         loss in 0.0f32..0.2,

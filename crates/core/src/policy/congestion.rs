@@ -45,8 +45,8 @@ impl PolicyConfig {
         }
     }
 
-    /// What a client may get on each transport: what is allowed and available there, and CUBIC where
-    /// nothing is both.
+    /// The congestion controls that a client may get on each transport: those that are allowed and
+    /// available there, and CUBIC where none is both.
     #[must_use]
     pub fn candidates(&self, available: &ByTransport<CongestionSet>) -> ByTransport<CongestionSet> {
         let allowed = self.allowed();

@@ -17,8 +17,8 @@ pub struct MaxPacingRate(Option<Rate>);
 pub struct ParseMaxPacingRateError(String);
 
 impl MaxPacingRate {
-    /// Below it a packet of 1500 bytes takes longer than the 0.2 s after which the least timers of TCP run
-    /// out, and everything would be sent twice.
+    /// Below it a packet of 1500 bytes takes longer than 0.2 s. The shortest timers of TCP run out
+    /// after that time, and everything would be sent twice.
     pub const LEAST: Rate = Rate::from_bits_per_sec(64_000);
 
     /// The rate; `None` where there is no bound.

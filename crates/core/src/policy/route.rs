@@ -6,7 +6,7 @@ use hikyaku_units::serde_as_text;
 /// The route: as text `adaptive`, `plain`, `aggregate` or an egress route's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RoutePolicy {
-    /// What is best, per client and content class.
+    /// The best route, per client and content class.
     #[default]
     Adaptive,
     /// As BGP chose.

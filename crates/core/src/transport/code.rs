@@ -1,6 +1,6 @@
 //! Codes of reasons for a version, for logs and metrics.
 
-/// What a [`Reason`] is counted as.
+/// The code that a [`Reason`] is counted by.
 ///
 /// [`Reason`]: super::Reason
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

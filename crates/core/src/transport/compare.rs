@@ -1,4 +1,4 @@
-//! The arms' load times for one client, and what is steadily chosen from them.
+//! The arms' load times for one client, and the steady choice from them.
 
 use super::correct::{Corrected, Handshake, Predicted};
 use super::reason::Missing;
@@ -11,7 +11,7 @@ use crate::stat::Stat;
 use hikyaku_units::Rate;
 use hikyaku_units::arm::{ARMS, Arm, ByTransport, Congestion, CongestionSet, Transport, Version};
 
-/// What a decision compares.
+/// The load times and choices that a decision compares.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compared {
     pub(super) corrected: Corrected,
@@ -119,9 +119,9 @@ impl Compared {
         Arm::over(transport, self.congestion.get(transport).congestion)
     }
 
-    /// Whether the client's own outcomes of `used`, less one standard error, are worse than what the model,
+    /// Whether the client's own outcomes of `used`, less one standard error, are worse than the model,
     /// or an outcome, says of `other`. Nothing is borrowed here: it may be that the client is slow by
-    /// both, but only the other's outcomes can tell. One is enough.
+    /// both, but only the other's outcomes can show that. One is enough.
     pub(super) fn disappoints(&self, used: Arm, other: Arm) -> bool {
         let [this, that] = [used, other].map(|arm| self.predicted[arm.index()].as_ref());
         let (Some(this), Some(that)) = (this, that) else {
@@ -207,7 +207,7 @@ impl Steady<'_> {
     }
 }
 
-/// Outcomes of the other version that count instead of what the model says of it: one that has hardly
+/// Outcomes of the other version that count instead of the model's prediction for it: one that has hardly
 /// faded.
 const TOLD: f32 = 0.75;
 /// Outcomes that can disappoint: one response may have been slow for any reason.

@@ -11,7 +11,7 @@ use hikyaku_units::human;
 /// The congestion control of one transport.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CongestionChoice {
-    /// What connections get.
+    /// The congestion control of connections.
     pub congestion: Congestion,
     /// Why.
     pub reason: CongestionReason,
@@ -22,7 +22,7 @@ pub struct CongestionChoice {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum CongestionReason {
-    /// The settings, and what is available, allow no other.
+    /// The settings and the available congestion controls allow no other.
     Only,
     /// The client is in the hold-back group.
     HoldBack,
@@ -50,12 +50,12 @@ pub enum CongestionReason {
     },
     /// It may be better and has hardly been seen: it gets this session.
     Trial {
-        /// What the client gets otherwise.
+        /// The client's congestion control otherwise.
         instead_of: Congestion,
     },
     /// It gets this session, to keep its outcomes known.
     Explore {
-        /// What the client gets otherwise.
+        /// The client's congestion control otherwise.
         instead_of: Congestion,
     },
 }
@@ -192,8 +192,8 @@ impl OfTransport<'_> {
 }
 
 impl Rules<'_> {
-    /// A congestion control of `used`'s transport that is worth a session: hardly any outcomes are known
-    /// of it, and it is expected to gain, or the one in use disappoints.
+    /// A congestion control of `used`'s transport that is worth a session. Hardly any outcomes are
+    /// known of it, and it is expected to gain, or the one in use disappoints.
     fn congestion_trial(&self, compared: &Compared, used: Arm) -> Option<Congestion> {
         self.others(used).find(|congestion| {
             let tried = Arm::over(used.version.transport(), *congestion);
@@ -207,8 +207,8 @@ impl Rules<'_> {
         })
     }
 
-    /// What may be explored instead of `used` on its transport. BBR only where it is expected to gain what it
-    /// needs: a session with it is paid for by others.
+    /// The congestion controls that may be explored instead of `used` on its transport. BBR only where
+    /// it is expected to gain as much as it needs: a session with it is paid for by others.
     pub(super) fn explorable(
         &self,
         compared: &Compared,
@@ -224,7 +224,7 @@ impl Rules<'_> {
         })
     }
 
-    /// Whether a congestion control is expected to gain what it needs.
+    /// Whether a congestion control is expected to gain as much as it needs.
     fn gains(&self, gain: Gain, congestion: Congestion) -> bool {
         let kept = Change::KeptCongestion(congestion);
         self.policy.needed(kept).is_met(gain, 1.0)

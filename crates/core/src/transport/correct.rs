@@ -1,4 +1,4 @@
-//! Load times of arms, corrected by what their responses really took.
+//! Load times of arms, corrected by the times that their responses really took.
 
 use std::time::Duration;
 
@@ -36,20 +36,21 @@ impl Predicted {
         self.mean.rel_sd * self.mean.rel_sd + MODEL_SD * MODEL_SD
     }
 
-    /// How strongly each of the errors that all arms share counts for it: that the client is slower or
-    /// faster than the model says, and that of the loss.
+    /// How strongly each of the errors that all arms share counts for it. One is that the client is
+    /// slower or faster than the model says, and the other is that of the loss.
     const fn shared(&self) -> [f32; 2] {
         [COMMON_SD, self.per_loss]
     }
 }
 
 /// All arms' load times as they are to be expected after the outcomes, with the covariance of their
-/// errors: those of normal variables (logarithms), each measured with an error of its own.
+/// errors. The errors are those of normal variables (logarithms), each measured with an error of its
+/// own.
 ///
-/// What is wrong with a prediction is mostly wrong with all: a slow client is slow by all arms, and an
-/// uncertain loss is so for all. It cancels when two are compared, and what one arm's outcomes tell of it
-/// holds for the others. So the error is modelled as two shared factors and what is left of each arm
-/// alone; given the factors, arms are independent.
+/// The error of a prediction is mostly common to all arms. A slow client is slow by all arms, and an
+/// uncertain loss is so for all. The error cancels when two are compared, and the lesson of one arm's
+/// outcomes about it holds for the others. So the error is modelled as two shared factors and a
+/// remainder of each arm alone. Given the factors, arms are independent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Corrected {
     arms: [Option<CorrectedArm>; ARMS],
@@ -114,7 +115,7 @@ impl Corrected {
                 continue;
             };
             let own = predicted.own() + excess;
-            // The share of what the factors leave unexplained that is the arm's, not its outcomes' noise.
+            // The arm's share of the error that the factors leave unexplained; the rest is its outcomes' noise.
             let trust = if outcome.weight > 0.0 {
                 own / (own + error_sq(predicted, outcome))
             } else {
@@ -139,7 +140,7 @@ impl Corrected {
         self.arms[arm.index()].is_some()
     }
 
-    /// What the arm is expected to take; `None` if it was not predicted.
+    /// The expected load time of the arm; `None` if it was not predicted.
     pub(super) fn load(&self, arm: Arm) -> Option<Load> {
         let arm = self.arms[arm.index()]?;
         Some(Load {
@@ -148,7 +149,7 @@ impl Corrected {
         })
     }
 
-    /// What `arm` gains over `other`; `None` unless both were predicted.
+    /// The gain of `arm` over `other`; `None` unless both were predicted.
     pub(super) fn gain(&self, arm: Arm, other: Arm) -> Option<Gain> {
         let [this, that] = [arm, other].map(|arm| self.arms[arm.index()]);
         let (this, that) = (this?, that?);
@@ -158,7 +159,7 @@ impl Corrected {
         Some(Gain::normal(that.ln_secs - this.ln_secs, error))
     }
 
-    /// The same with the handshake before: what is certain makes what is not count less.
+    /// The load times with the handshake before: the certain part makes the uncertain part count less.
     pub(super) fn after(mut self, handshake: Handshake) -> Self {
         for (arm, corrected) in Arm::ALL.into_iter().zip(&mut self.arms) {
             let Some(corrected) = corrected else {
@@ -223,9 +224,10 @@ impl Symmetric {
     }
 }
 
-/// Where several arms' outcomes say that the model is wrong about their differences, it is: variance that
-/// their expected errors leave unexplained (DerSimonian and Laird, "Meta-analysis in clinical trials",
-/// Controlled Clinical Trials 1986). Takes means with the variances of their errors.
+/// Where several arms' outcomes say that the model is wrong about their differences, it is. The result
+/// is the variance that their expected errors leave unexplained. See DerSimonian and Laird,
+/// "Meta-analysis in clinical trials", Controlled Clinical Trials 1986. Takes means with the variances
+/// of their errors.
 fn excess(told: impl Iterator<Item = (f32, f32)> + Clone) -> f32 {
     let weighted = told.map(|(mean, variance)| (mean, variance.recip()));
     let count = weighted.clone().count();
@@ -249,7 +251,7 @@ fn excess(told: impl Iterator<Item = (f32, f32)> + Clone) -> f32 {
 const COMMON_SD: f32 = 0.5;
 /// How far it is off by one arm alone, besides its own uncertainty.
 const MODEL_SD: f32 = 0.05;
-/// How much a client's outcomes scatter besides what the model says of a steady path: they differ in
+/// How much a client's outcomes scatter besides the model's prediction for a steady path: they differ in
 /// size, and paths are not steady.
 const CLIENT_SD: f32 = 0.1;
 
@@ -258,7 +260,7 @@ mod tests {
     use super::excess;
 
     #[test]
-    fn two_means_exceed_their_errors_by_half_of_what_is_left() {
+    fn two_means_exceed_their_errors_by_half_of_the_remainder() {
         let of = |apart: f32| excess([(apart, 0.02), (0.0, 0.03)].into_iter());
         assert_eq!(of(0.2), 0.0, "explained by their errors");
         assert!((of(0.5) - (0.25 - 0.05) / 2.0).abs() < 1e-5);

@@ -9,9 +9,9 @@ use hikyaku_units::Secs;
 
 /// The `ma` of an advertisement.
 ///
-/// HTTP/3 is trusted for as long ahead as it has been both chosen and seen to work, in steps; for an hour
-/// at most where its gain is likely but not sure; and for `ma_min` at any doubt. `gain_low` is the lower
-/// bound of its gain where it was chosen for that.
+/// HTTP/3 is trusted, in steps, for as long ahead as it has been both chosen and seen to work. It is
+/// trusted for an hour at most where its gain is likely but not sure, and for `ma_min` at any doubt.
+/// `gain_low` is the lower bound of its gain where it was chosen for that.
 pub(super) fn lease(
     view: &ClientView,
     gain_low: Option<f32>,

@@ -36,7 +36,7 @@ pub enum Reason {
     NotComparable {
         /// The plain choice, or the last one.
         version: Version,
-        /// What is missing.
+        /// The missing part.
         missing: Missing,
     },
     /// UDP fails.
@@ -94,7 +94,7 @@ pub enum Reason {
     },
 }
 
-/// What is missing for a comparison.
+/// The missing part of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Missing {
@@ -111,12 +111,12 @@ pub enum Missing {
 pub enum UdpFailure {
     /// HTTP/3 was advertised and QUIC never came.
     NeverCame {
-        /// In so many sessions.
+        /// The number of sessions without an answer.
         sessions: u8,
     },
     /// QUIC connections died.
     Broken {
-        /// So long ago.
+        /// How long ago they died.
         ago: Duration,
     },
     /// QUIC delivers far less than TCP.
@@ -133,7 +133,7 @@ impl Reason {
         self.kind().name()
     }
 
-    /// What it is counted as.
+    /// The code that it is counted by.
     #[must_use]
     pub const fn kind(&self) -> ReasonCode {
         match self {

@@ -60,7 +60,8 @@ pub fn decide(
                 now.into(),
             ),
         },
-        // Who only has such neighbours was never told of HTTP/3, and need not forget it.
+        // A client that only has such neighbours was never sent an advertisement of HTTP/3, and need
+        // not forget it.
         Version::H1 | Version::H2 if group == Group::Udp && rules.may_hold_advertisement() => {
             AltSvc::Clear
         }
@@ -77,7 +78,7 @@ pub fn decide(
     }
 }
 
-/// The arguments of [`decide`], and what they compare to.
+/// The arguments of [`decide`], and the results of their comparison.
 pub(super) struct Rules<'a> {
     view: &'a ClientView,
     pub(super) policy: &'a PolicyConfig,
@@ -173,8 +174,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Each transport's congestion control, and the group of a session whose version was picked so: it
-    /// bears an experiment with the congestion control if it is free for one.
+    /// Each transport's congestion control, and the group of a session whose version was picked so. The
+    /// session bears an experiment with the congestion control if it is free for one.
     fn congestion(
         &self,
         version: Version,
@@ -236,8 +237,8 @@ impl Rules<'_> {
         self.view.udp_prefix.is_none() || self.view.advertised
     }
 
-    /// UDP is not probed for a client that would get HTTP/2 anyway. Throttling always is: what HTTP/3
-    /// did under it decides against HTTP/3, and would for ever.
+    /// UDP is not probed for a client that would get HTTP/2 anyway. Throttling always is: the outcomes of
+    /// HTTP/3 under it decide against HTTP/3, and would for ever.
     fn worth_probing(&self, failure: &Failure) -> bool {
         if failure.kind == FailureKind::Throttled {
             return true;
@@ -264,16 +265,16 @@ impl Rules<'_> {
         let quic = self.view.loss[Transport::Quic.index()]?;
         let policed = quic.low.fraction() > POLICED_LOSS
             && quic.low.fraction() > POLICED_RATIO * tcp.high.fraction()
-            && !self.outcomes_tell();
+            && !self.outcomes_decide();
         policed.then_some(Reason::QuicLoss {
             quic: quic.mean,
             tcp: tcp.mean,
         })
     }
 
-    /// Whether load times say more than QUIC's loss: BBR loses half of its packets to a queue that it
+    /// Whether load times say more than QUIC's loss. BBR loses half of its packets to a queue that it
     /// overfills itself, and still fills the path.
-    fn outcomes_tell(&self) -> bool {
+    fn outcomes_decide(&self) -> bool {
         let [tcp, quic] = Transport::ALL.map(|transport| self.view.own_outcome_over(transport));
         let keeps_up = quic.weight >= 1.0 && quic.mean < KEEPS_UP_LN;
         keeps_up || tcp.weight.min(quic.weight) >= ENOUGH_OUTCOMES
@@ -310,8 +311,8 @@ impl Rules<'_> {
         Pick::new(version, reason, Group::Normal)
     }
 
-    /// What a few outcomes would tell is worth a session where hardly any are known of a version that may
-    /// well be better and is not expected to be much worse, or where the one in use disappoints.
+    /// A few outcomes are worth a session where hardly any are known of a version that may well be
+    /// better. Either it is not expected to be much worse, or the version in use disappoints.
     fn tries(&self, compared: &Compared, tried: Version) -> bool {
         let comparison = &compared.comparison;
         let [used, arm] = [other(tried), tried].map(|version| compared.arm(version));
@@ -360,7 +361,7 @@ impl Rules<'_> {
 const POLICED_LOSS: f64 = 0.1;
 /// How many times TCP's loss it must be.
 const POLICED_RATIO: f64 = 3.0;
-/// Logarithm of 1.5: HTTP/3 keeps up if it takes at most this many times what the model says.
+/// Logarithm of 1.5: HTTP/3 keeps up if it takes at most this many times the model's prediction.
 const KEEPS_UP_LN: f32 = 0.405_465_1;
 /// Outcomes of both versions that leave nothing to guess.
 const ENOUGH_OUTCOMES: f32 = 2.0;

@@ -1,9 +1,9 @@
 // Package rtnl exchanges batches of rtnetlink messages with the kernel.
 //
-// The netlink libraries send one request and wait for its answer. Loading hundreds
-// of thousands of routes that way costs two system calls and two wake-ups for each;
-// here many messages go in one call, only the last asks for an acknowledgement, and
-// the kernel still answers each that failed.
+// The netlink libraries send one request and wait for its answer. Loading hundreds of
+// thousands of routes that way costs two system calls and two wake-ups for each. Here many
+// messages go in one call and only the last asks for an acknowledgement. The kernel still
+// answers each that failed.
 package rtnl
 
 import (
@@ -85,7 +85,7 @@ func (b *Batch) Raw(value []byte) {
 	b.pad()
 }
 
-// Nested appends an attribute that holds what fill appends.
+// Nested appends an attribute that holds the output of fill.
 func (b *Batch) Nested(kind uint16, fill func()) {
 	start := len(b.buf)
 	b.attribute(kind|unix.NLA_F_NESTED, 0)

@@ -107,7 +107,7 @@ func (c *Conn) Close() error {
 	return os.NewSyscallError("close", unix.Close(c.fd))
 }
 
-// Do sends the batch and returns what the kernel refused, in order. The kernel tries
+// Do sends the batch and returns the kernel's refusals, in order. The kernel tries
 // every message. An error means that an answer is missing: which messages were done
 // is then unknown.
 func (c *Conn) Do(b *Batch) ([]Refusal, error) {
@@ -143,10 +143,10 @@ func (c *Conn) Do(b *Batch) ([]Refusal, error) {
 	}
 }
 
-// Query sends the one request in b, which must ask for a dump or an acknowledgement,
-// and calls each for every message of the answer. The bytes are valid during the call
-// alone. It calls restart first, and again when the kernel reports that its tables
-// changed while they were read: each must then forget what it has collected.
+// Query sends the one request in b, which must ask for a dump or an acknowledgement, and
+// calls each for every message of the answer. The bytes are valid during the call alone. It
+// calls restart first, and again when the kernel reports that its tables changed while they
+// were read. Each time the caller must forget what it has collected.
 func (c *Conn) Query(b *Batch, restart func(), each func(kind uint16, body []byte) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

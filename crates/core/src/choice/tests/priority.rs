@@ -1,5 +1,5 @@
-//! A fifth domain in one file: the urgency of a client's images (RFC 9218 §4.1). It shows what another
-//! choice takes.
+//! A fifth domain in one file: the urgency of a client's images (RFC 9218 §4.1). It shows the effort
+//! of another choice.
 
 use crate::choice::{Change, Domain, Draw, Evidence, Explorer, Gain, Group, Pick, Session, choose};
 use crate::policy::PolicyConfig;
@@ -22,7 +22,7 @@ enum Why {
     Explore,
 }
 
-/// What is known of a client: logarithms of the times until its pages are painted.
+/// The knowledge of a client: logarithms of the times until its pages are painted.
 struct Images<'a> {
     usual: Stat,
     ahead: Stat,

@@ -1,6 +1,6 @@
 //! Estimates as bytes, for tables and the store.
 //!
-//! The fields in the order of the structure as little-endian numbers of a fixed length. What fades is a
+//! The fields in the order of the structure as little-endian numbers of a fixed length. A fading number is a
 //! `f32`; the rest is kept in as few bits as it is known to.
 
 use super::{
@@ -82,7 +82,7 @@ impl Estimate {
         to.u32(self.choice.map_or(0, |choice| choice.since.get()));
     }
 
-    /// Reads what [`Estimate::encode`] wrote.
+    /// Reads the output of [`Estimate::encode`].
     ///
     /// # Errors
     /// When the bytes have another length or version, were changed, or hold impossible values.
@@ -175,8 +175,8 @@ fn read_udp(from: &mut Reader<'_>) -> Result<UdpHealth, DecodeError> {
     })
 }
 
-/// A number for the state, since when it is so, and when it is probed next, was last seen, or, of a
-/// suspicion that others speak against, once more since when.
+/// A number for the state, and three times: since when the state holds, when it is probed next, and
+/// when it was last seen. For a suspicion that others speak against, the last is once more since when.
 fn udp_parts(state: UdpState) -> (u8, Secs, Secs) {
     let none = Secs::default();
     match state {

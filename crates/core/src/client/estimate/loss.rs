@@ -52,7 +52,7 @@ impl LossCount {
         self.lost *= share;
     }
 
-    /// These packets and those of `other`, which count as at most `max_packets`.
+    /// The packets of both counts together; those of `other` count as at most `max_packets`.
     pub(crate) fn joined(&self, other: &Self, max_packets: f32) -> Self {
         let share = if other.sent > max_packets {
             max_packets / other.sent

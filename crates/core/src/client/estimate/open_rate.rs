@@ -1,10 +1,10 @@
-//! What a path delivers where nothing but the path limits it.
+//! The delivery rate of a path where nothing but the path limits it.
 
 /// Natural logarithm of the delivery rate in bit/s that a transport has shown where neither losses nor
 /// the application limited it; 0 while unknown.
 ///
-/// CUBIC's rate at random losses is its own doing. What BBR or a floor would get there, only such
-/// samples tell.
+/// CUBIC's rate at random losses is its own doing. Only these samples show the rate that BBR or a floor
+/// would get there.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct OpenRate(pub(crate) f32);
 

@@ -16,7 +16,7 @@ pub(crate) struct Outcomes {
 }
 
 impl Outcomes {
-    /// Those of one arm.
+    /// The outcomes of one arm.
     pub(crate) const fn of(&self, arm: Arm) -> Stat {
         let index = arm.index();
         Stat {
@@ -26,7 +26,7 @@ impl Outcomes {
         }
     }
 
-    /// Those of each arm.
+    /// The outcomes of each arm.
     pub(crate) fn by_arm(&self) -> [Stat; ARMS] {
         Arm::ALL.map(|arm| self.of(arm))
     }

@@ -6,7 +6,7 @@ use hikyaku_units::Secs;
 
 /// The smallest RTT of the last one to two windows, in 12 bytes.
 ///
-/// Two buckets of one window each instead of every sample: a path that became longer is noticed after
+/// Two buckets of one window each instead of every sample. A path that became longer is noticed after
 /// two windows at the latest, and at once by a client that comes back after that long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MinRtt {

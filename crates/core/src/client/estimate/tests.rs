@@ -1,4 +1,4 @@
-//! What estimates learn, keep and forget.
+//! How estimates learn, keep and forget.
 
 mod records;
 mod throttling;
@@ -47,7 +47,7 @@ fn rated(version: Version, mbps: u64, app_limited: bool) -> TransportSample {
     }
 }
 
-/// Teaches a response that took `e^log_ratio` times what was predicted.
+/// Teaches a response that took `e^log_ratio` times the prediction.
 fn outcome(
     estimate: &mut Estimate,
     (version, congestion): (Version, Congestion),

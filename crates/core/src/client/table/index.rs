@@ -9,7 +9,7 @@ use siphasher::sip::SipHasher13;
 use super::slab::Slab;
 use crate::client::key::{Key, prefixes};
 
-/// What a key leads to.
+/// The record that a key leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// The key's own record.

@@ -1,4 +1,4 @@
-//! What changed since the store last heard.
+//! The changes since the store last heard.
 
 use std::collections::VecDeque;
 

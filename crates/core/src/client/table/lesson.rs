@@ -1,4 +1,4 @@
-//! What an observation teaches a client's estimate and those of its prefixes.
+//! The lesson of an observation for a client's estimate and those of its prefixes.
 
 use crate::client::estimate::{CLIENT, Estimate, PREFIX};
 use crate::client::sample::Observation;
@@ -9,12 +9,12 @@ use hikyaku_units::Timestamp;
 /// An observation, made ready to change several estimates.
 pub(super) struct Lesson<'a> {
     pub(super) observation: &'a Observation,
-    /// Of an outcome: logarithm of the real by the predicted load time, where it says something of the
+    /// For an outcome, the logarithm of the real by the predicted load time, where it says something of the
     /// arm.
     pub(super) log_ratio: Option<f32>,
 }
 
-/// What an observation did to its client's own estimate.
+/// The effect of an observation on its client's own estimate.
 pub(super) struct Effect {
     before: UdpHealth,
     after: UdpHealth,

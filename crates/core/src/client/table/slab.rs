@@ -6,7 +6,7 @@ use crate::client::estimate::{Estimate, Packed};
 use crate::client::key::Key;
 use hikyaku_units::Secs;
 
-/// What is kept for an address or a prefix.
+/// The record of an address or a prefix.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) key: Key,
@@ -33,8 +33,8 @@ impl Record {
         self.packed = Packed::new(estimate);
     }
 
-    /// Changes the estimate, which is a use unless it is the first, and more of one after a pause: a
-    /// client that returns is worth more than one that loads a long page.
+    /// Changes the estimate. The change is a use unless it is the first, and more of a use after a
+    /// pause. A client that returns is worth more than one that loads a long page.
     pub(super) fn update<T>(&mut self, change: impl FnOnce(&mut Estimate) -> T) -> T {
         let mut estimate = self.estimate();
         let before = estimate.at;

@@ -131,7 +131,7 @@ fn a_prefix_gets_a_record_with_its_second_client() {
 }
 
 #[test]
-fn newcomers_are_told_by_their_neighbours() {
+fn newcomers_are_known_by_their_neighbours() {
     let mut table = table(100);
     for second in 0..40 {
         table.observe(addr("192.0.2.1"), at(second), &path(20));

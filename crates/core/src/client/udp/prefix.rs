@@ -3,7 +3,7 @@
 use super::{Secs, Timestamp, UdpEvent, UdpHealth, UdpPolicy, UdpState};
 
 impl UdpHealth {
-    /// What the prefix knows when this is its only client's health: a failure is one verdict.
+    /// The prefix's health when this is its only client's: a failure is one verdict.
     pub(crate) fn as_prefix(&self) -> Self {
         let none = Self::default();
         match self.state {
@@ -25,9 +25,9 @@ impl UdpHealth {
 
     /// Takes an event of a client in this prefix, whose own health it changed from `before` to `after`.
     ///
-    /// The prefix counts a client that gave up on QUIC as one unanswered session, and a client whose UDP
-    /// broke as one break; a QUIC connection of any client clears a suspicion. Once it is given up, only
-    /// the client that took its probe speaks for it.
+    /// The prefix counts a client that gave up on QUIC as one unanswered session, and a client whose
+    /// UDP broke as one break. A QUIC connection of any client clears a suspicion. Once QUIC is given
+    /// up, only the client that took its probe speaks for it.
     pub fn on_client_event(
         &mut self,
         event: UdpEvent,

@@ -229,7 +229,7 @@ fn never_came() -> UdpHealth {
 }
 
 #[test]
-fn probes_of_what_never_came_grow_apart_to_a_day() {
+fn probes_of_a_quic_that_never_came_grow_apart_to_a_day() {
     let (mut health, mut now, policy) = (never_came(), 19, UdpPolicy::default());
     for want in [HOUR, 2 * HOUR, 4 * HOUR, 8 * HOUR, 16 * HOUR, DAY, DAY] {
         let failure = |verdict| match verdict {

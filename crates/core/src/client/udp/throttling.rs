@@ -10,15 +10,15 @@ use crate::stat::Stat;
 /// Logarithms of a client's delivery rates, which hold no app-limited samples below their mean.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rates {
-    /// Over TCP.
+    /// The rate over TCP.
     pub(crate) tcp: Stat,
-    /// Over QUIC.
+    /// The rate over QUIC.
     pub(crate) quic: Stat,
     /// The best mean that the path has shown over either; `None` when unknown.
     pub(crate) best: Option<f32>,
 }
 
-/// What a client's rates say.
+/// The verdict of a client's rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RateVerdict {
     /// QUIC was just found to be throttled.
@@ -28,7 +28,7 @@ pub(crate) enum RateVerdict {
 }
 
 impl Rates {
-    /// What QUIC is held against: TCP, or what the path has shown before where TCP was not in use. If it
+    /// The reference for QUIC: TCP, or the path's earlier rate where TCP was not in use. If it
     /// is the path that became slower, TCP will show that once the client is back on it.
     fn reference(&self) -> Option<Stat> {
         if self.tcp.weight >= MIN_RATES {
@@ -52,8 +52,8 @@ impl Rates {
         slower && self.quic.mean < UNTHROTTLED_LN
     }
 
-    /// A client that was sent back to TCP shows there that the path is no faster, or over QUIC that it is
-    /// as fast by now, for which a few samples are needed.
+    /// A client that was sent back to TCP shows there that the path is no faster. Or it shows over QUIC
+    /// that QUIC is as fast by now. Both need a few samples.
     fn equal(&self) -> bool {
         let quic = self.quic.weight;
         let enough = quic >= MIN_RATES || quic > 0.0 && quic <= PROBED_WEIGHT;
@@ -119,7 +119,7 @@ impl UdpHealth {
 /// Logarithm of 2: QUIC is throttled when TCP is surely this many times as fast.
 const THROTTLED_LN: f32 = std::f32::consts::LN_2;
 /// Logarithm of 100 Mbit/s: networks that slow UDP down do so to far less. A faster client whose TCP is
-/// faster still sees the cost of QUIC on a CPU, and its load times tell whether that matters.
+/// faster still sees the cost of QUIC on a CPU. Its load times show whether that matters.
 const UNTHROTTLED_LN: f32 = 18.420_68;
 /// Logarithm of 1.4: QUIC is not throttled when TCP is at most this many times as fast.
 const EQUAL_LN: f32 = 0.336_472_24;

@@ -102,7 +102,7 @@ fn losses_are_blended_by_evidence() {
 }
 
 #[test]
-fn the_path_carries_what_either_transport_delivered() {
+fn the_path_carries_the_rate_of_either_transport() {
     let stat = |mbps: f32, weight| Stat {
         mean: (mbps * 1e6).ln(),
         var: 0.0,
@@ -170,7 +170,7 @@ fn rates_that_losses_made_say_nothing_of_the_path() {
     assert_eq!(lossless, [2.0; 2]);
 }
 
-/// What a floor or BBR would get, only rates tell that losses did not make.
+/// Only rates that losses did not make show the rate that a floor or BBR would get.
 #[test]
 fn arms_that_losses_do_not_limit_are_asked_about_with_the_open_rate() {
     let mut estimate = seen();

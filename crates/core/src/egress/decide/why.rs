@@ -6,7 +6,7 @@ use super::{RouteDecision, Rules};
 use crate::choice::Proof;
 use crate::egress::{Route, RouteGain, RouteReason, Singles};
 
-/// What speaks for or against a route, beside the decision.
+/// The reason for or against a route, beside the decision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::egress) enum Verdict {
     /// It is chosen.
@@ -21,12 +21,12 @@ pub(in crate::egress) enum Verdict {
     HeldBack,
     /// It has stalled.
     Avoided {
-        /// For how much longer.
+        /// For how much longer it is avoided.
         left: Duration,
     },
     /// It is a backup, and others work.
     Backup,
-    /// It cannot be told yet whether it is better.
+    /// It is not certain yet whether it is better.
     TooFewSamples {
         /// The less known of it and the route that it is compared with.
         of: Route,
@@ -39,7 +39,7 @@ pub(in crate::egress) enum Verdict {
     NotBetter {
         /// The route that it is compared with.
         than: Route,
-        /// What it gains over that one.
+        /// The route's gain over the compared one.
         gain: RouteGain,
     },
     /// It is better, but nothing is chosen for that while another stalls.
@@ -65,7 +65,7 @@ impl Verdict {
 }
 
 impl Rules<'_> {
-    /// What speaks for or against a route, where `decision` is what was decided.
+    /// The reason for or against a route, where `decision` was made.
     pub(in crate::egress) fn verdict(&self, route: Route, decision: &RouteDecision) -> Verdict {
         if route == decision.route {
             return Verdict::Chosen;
@@ -83,7 +83,7 @@ impl Rules<'_> {
         }
     }
 
-    /// What speaks against a route that may be chosen as far as reason and mode go.
+    /// The reason against a route that may be chosen as far as reason and mode go.
     fn against(&self, route: Route, than: Route, stalling: bool) -> Verdict {
         if route == Route::Aggregated && !self.candidates.mptcp.is_used() {
             return Verdict::NoMptcp;
@@ -122,8 +122,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Why the best single route is taken, where `several` together gain only `gain` over it; `None` where
-    /// `so_far`, the reason without them, tells more.
+    /// Why the best single route is taken, where `several` together gain only `gain` over it; `None`
+    /// where `so_far`, the reason without them, says more.
     pub(super) fn why_single(
         &self,
         single: Route,

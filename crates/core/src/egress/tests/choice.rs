@@ -1,9 +1,9 @@
-//! Which route is chosen, and what it takes to change it.
+//! Which route is chosen, and the evidence that changes it.
 
 use super::*;
 
 #[test]
-fn what_is_surely_better_is_chosen() {
+fn a_surely_better_route_is_chosen() {
     use Criterion::{Goodput, Rtt, Stall};
     // name, wants, [(route, responses, Mbit/s, RTT in ms)], route, reason
     type Case<'a> = (
@@ -284,7 +284,7 @@ fn the_hold_back_group_stays_on_plain() {
 }
 
 #[test]
-fn what_was_chosen_is_kept_until_it_is_expected_to_be_worse() {
+fn a_chosen_route_is_kept_until_it_is_expected_to_be_worse() {
     let mut world = World::new();
     world.see(CLIENT, PLAIN, 16, 10, 30);
     world.see(CLIENT, STEERED, 16, 20, 30);
@@ -433,9 +433,9 @@ fn mptcp_is_for_clients_that_get_or_explore_several_egresses() {
     );
 }
 
-/// What nobody gains by any more leaves its sessions to what may gain.
+/// Routes by which nobody gains any more leave their sessions to those that may gain.
 #[test]
-fn what_is_not_worth_knowing_is_not_explored() {
+fn a_route_not_worth_knowing_is_not_explored() {
     let share = |known: &[(Route, u64)]| {
         let mut world = World::with(PolicyConfig {
             exploration: 0.02,

@@ -1,4 +1,4 @@
-//! What explanations say of routes.
+//! The texts of explanations about routes.
 
 use super::*;
 use crate::egress::{KnownEgresses, RoutesExplanation, explain_routes};
@@ -63,7 +63,7 @@ fn several_that_are_not_better_are_why_the_single_one_is_taken() {
 #[test]
 fn each_route_has_its_verdict() {
     type Change = fn(&mut World);
-    // case, what happens, the route, its code, its verdict
+    // case, events, the route, its code, its verdict
     let cases: [(&str, Change, &str, &str, &str); 12] = [
         ("the chosen one", |_| (), "plain", "chosen", "chosen"),
         (

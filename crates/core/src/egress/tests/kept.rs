@@ -1,4 +1,4 @@
-//! What a store keeps over restarts.
+//! The records that a store keeps over restarts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::egress::record::Record;
 use crate::egress::{EgressKey, MAX_EGRESSES, RouteView};
 use hikyaku_units::Timestamp;
 
-/// What a store does with changes: keys as text, as it keeps them.
+/// A store's use of changes: keys as text, as it keeps them.
 #[derive(Default)]
 struct Kept(BTreeMap<String, Box<[u8]>>);
 
@@ -75,7 +75,7 @@ fn all_names() -> Vec<String> {
         .collect()
 }
 
-/// What is known of every route, and what is kept to, must be the same.
+/// The knowledge of every route, and the choice that is kept to, must be the same.
 fn assert_same(who: &str, before: &RouteView, after: &RouteView) -> Result<(), TestCaseError> {
     for route in routes() {
         let [known, read] = [before, after].map(|view| view.quality(route, None));
@@ -93,7 +93,7 @@ fn routes() -> impl Iterator<Item = Route> {
     egresses.map(Route::Steered).chain(others)
 }
 
-/// Whether the client itself has used any route: only then is kept what it is kept to.
+/// Whether the client itself has used any route: only then is its kept choice stored.
 fn is_known(view: &RouteView) -> bool {
     routes().any(|route| view.quality(route, None).age.is_some())
 }
@@ -173,7 +173,7 @@ fn learnt() -> (World, EgressNames, Kept) {
 }
 
 #[test]
-fn what_was_learnt_decides_after_a_restart() {
+fn old_knowledge_decides_after_a_restart() {
     let (world, _, kept) = learnt();
     // The agent names them in another order, and has a new one.
     let mut names = named(&["transit-d", "transit-b", "transit-a"]);
@@ -235,7 +235,7 @@ fn knowledge_ages_while_the_server_is_away() {
 }
 
 #[test]
-fn an_egress_that_is_away_keeps_what_is_known_of_it() {
+fn an_egress_that_is_away_keeps_its_record() {
     let (world, _, kept) = learnt();
     let mut names = EgressNames::default();
     let table = kept.read(&world, &mut names);
@@ -263,7 +263,7 @@ fn there_are_no_more_egresses_than_places() {
 }
 
 #[test]
-fn what_came_before_everything_was_forgotten_does_not_come_back() {
+fn records_from_before_everything_was_forgotten_do_not_come_back() {
     let (mut world, names, _) = learnt();
     world.see(CLIENT, PLAIN, 1, 10, 30);
     let before = world.table.drain_changes(9, &names);
@@ -277,8 +277,8 @@ fn what_came_before_everything_was_forgotten_does_not_come_back() {
 }
 
 #[test]
-fn what_is_forgotten_leaves_the_store() {
-    // name, what is forgotten, how many records are left
+fn forgotten_records_leave_the_store() {
+    // name, scope that is forgotten, how many records are left
     let cases = [
         ("one client", Scope::Address(addr(CLIENT)), 3),
         (

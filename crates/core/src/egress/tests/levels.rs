@@ -1,9 +1,9 @@
-//! What a client, its prefix and its AS know, and for how many of them.
+//! The knowledge of a client, its prefix and its AS, and for how many of them.
 
 use super::*;
 
 #[test]
-fn a_new_prefix_starts_with_what_its_as_has_shown() {
+fn a_new_prefix_starts_with_the_samples_of_its_as() {
     let mut world = World::new();
     // Access lines differ by far more than the egress routes do.
     for (n, mbps) in (0..8).zip([5, 200, 20, 80, 10, 150, 40, 8]) {
@@ -37,7 +37,7 @@ fn a_new_prefix_starts_with_what_its_as_has_shown() {
 }
 
 #[test]
-fn what_is_common_to_all_routes_says_nothing_of_their_difference() {
+fn a_change_common_to_all_routes_says_nothing_of_their_difference() {
     let mut world = World::new();
     for n in 0..8 {
         let client = format!("198.51.{n}.1");

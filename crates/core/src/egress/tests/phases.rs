@@ -1,4 +1,4 @@
-//! What is fast at first may be slow later.
+//! A route that is fast at first may be slow later.
 
 use super::*;
 
@@ -152,7 +152,7 @@ fn each_phase_keeps_to_its_choice() {
 }
 
 #[test]
-fn what_takes_over_two_seconds_is_long() {
+fn responses_over_two_seconds_are_long() {
     let mut world = World::new();
     let phase_of = |world: &World, bytes| {
         let view = world.table.view(addr(CLIENT), AS, world.now);

@@ -1,4 +1,4 @@
-//! What holds whatever is seen.
+//! Properties that hold whatever is seen.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ prop_compose! {
     }
 }
 
-/// What happens to one of four clients in two prefixes.
+/// An event of one of four clients in two prefixes.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     Seen(u8, Route, Box<RouteObservation>),
@@ -195,8 +195,8 @@ proptest! {
             decision.group == Group::Explore
         });
         let expected = exploration * f64::from(sessions);
-        // Each session draws for itself, so that the count is Poisson's, whose tail is long where few are
-        // expected: a count above this has a probability below 1e-6.
+        // Each session draws for itself, so that the count is Poisson's, whose tail is long where few
+        // are expected. A count above this has a probability below 1e-6.
         prop_assert!(explored.count() as f64 <= expected + 5.0 * expected.sqrt() + 4.0);
     }
 

@@ -1,5 +1,5 @@
-//! Whole days of ISPs whose routes differ, under a virtual clock: nobody is worse off than on plain, and
-//! where a route is clearly better most sessions get it.
+//! Whole days of ISPs whose routes differ, under a virtual clock. Nobody is worse off than on plain,
+//! and where a route is clearly better most sessions get it.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -24,22 +24,23 @@ const BEST: EgressId = EgressId(0);
 const OTHER: EgressId = EgressId(1);
 const THIRD: EgressId = EgressId(2);
 
-/// An ISP's routes: goodput as a multiple of what the access line of a client gives.
+/// An ISP's routes: goodput as a multiple of the rate of a client's access line.
 struct Isp {
     name: &'static str,
     prefixes: u32,
     sessions_per_hour: u32,
     /// Over plain's egress route, the other, the third, and all together; at an hour, for a prefix.
     speed: fn(u64, u32) -> [f64; 4],
-    /// What comes of that after a response's first second.
+    /// The share of it that remains after a response's first second.
     later: [f64; 4],
     /// Mean goodput, and mean time of a response, as a multiple of plain's, at least; of short and of long
     /// responses alike.
     least: f64,
-    /// Times that a client is given another route in a phase, at most, in some 80 responses per session of an hour:
-    /// between equals by chance, and where it depends on whether its connection has MPTCP.
+    /// Times that a client is given another route in a phase, at most, in some 80 responses per session
+    /// of an hour. Such changes happen between equals by chance, and where the choice depends on
+    /// whether the connection has MPTCP.
     switches: u32,
-    /// Share of the responses after six hours that get what is best, at least.
+    /// Share of the responses after six hours that get the best route, at least.
     best: f64,
 }
 
@@ -61,7 +62,7 @@ impl Took {
     }
 }
 
-/// What a day was like.
+/// The figures of a day.
 #[derive(Debug, Default)]
 struct Day {
     /// Of responses by [`Phase`].
@@ -128,8 +129,8 @@ impl Clients {
     }
 }
 
-/// The parts in which the edge tells of a response of some bytes: its first second, and what follows in parts of
-/// a second; by what a route carries in bit/s, then and later.
+/// The parts in which the edge reports a response of some bytes, by the goodput of a route in bit/s,
+/// then and later. The first part is its first second, and the rest follows in parts of a second.
 fn parts(bytes: u64, goodput: [f64; 2]) -> Vec<RouteObservation> {
     let mut left = bytes as f64 * 8.0;
     let mut parts = Vec::new();

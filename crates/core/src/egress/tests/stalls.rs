@@ -101,7 +101,7 @@ fn the_less_the_others_carry_the_sooner_it_is_tried_again() {
         let doubled = [1, 2, 4].map(|times| Some(hold * times));
         assert_eq!(holds, doubled, "{other:?} Mbit/s");
     }
-    // What has stalled as well carries nothing.
+    // A route that has stalled as well carries nothing.
     let mut world = World::new();
     world.see(CLIENT, PLAIN, 16, 80, 30);
     world.see(CLIENT, STEERED, 16, 8, 30);
@@ -221,7 +221,7 @@ fn live_content_takes_the_route_that_stalls_least() {
         (STEERED, "fewer_stalls")
     );
     assert_eq!(world.decide(CLIENT, Criterion::Goodput).route, PLAIN);
-    // Both go well for a day: what was is forgotten, and nothing speaks for leaving plain.
+    // Both go well for a day: the past is forgotten, and nothing speaks for leaving plain.
     for _ in 0..4 {
         world.pass(6 * 3600);
         for _ in 0..30 {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn damaged_records_are_told_apart() {
+fn damaged_records_are_distinguished() {
     let bytes = Estimate::default().encode();
     assert_eq!(
         Estimate::decode(&bytes[1..]),

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn quic_is_held_against_what_the_path_has_shown() {
+fn quic_is_held_against_the_best_rate_of_the_path() {
     let policy = PolicyConfig::default();
     let mut estimate = Estimate::default();
     let quic = |estimate: &mut Estimate, mbps, seconds: std::ops::Range<u64>| {
@@ -56,7 +56,7 @@ fn throttling_is_judged_from_rates() {
 /// Slow start shows more than losses then allow. It takes a look at TCP to know that this is no
 /// throttling.
 #[test]
-fn what_losses_explain_is_no_throttling_once_tcp_is_known() {
+fn a_rate_that_losses_explain_is_no_throttling_once_tcp_is_known() {
     // name, congestion control, packets lost of 100, TCP known, throttled
     let cases = [
         ("CUBIC under loss", Congestion::Cubic, 5, true, false),

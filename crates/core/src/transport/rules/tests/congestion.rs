@@ -40,7 +40,7 @@ fn kept(congestion: Congestion) -> ByTransport<Option<Congestion>> {
 }
 
 /// Outcomes of each arm over TCP, in the order of [`Congestion::ALL`], and the same over QUIC.
-fn told(stats: [Stat; 3]) -> [Stat; ARMS] {
+fn by_arm(stats: [Stat; 3]) -> [Stat; ARMS] {
     let [cubic, floor, bbr] = stats;
     [cubic, floor, bbr, cubic, floor, bbr]
 }
@@ -130,7 +130,7 @@ fn each_rule_in_turn() {
             adaptive(),
             1.0,
             ClientView {
-                outcome: told([sure(0.0), sure(0.9), none]),
+                outcome: by_arm([sure(0.0), sure(0.9), none]),
                 ..known(GOOD)
             },
             Cubic,
@@ -141,7 +141,7 @@ fn each_rule_in_turn() {
             adaptive(),
             1.0,
             ClientView {
-                outcome: told([sure(0.0), sure(0.0), none]),
+                outcome: by_arm([sure(0.0), sure(0.0), none]),
                 congestion: kept(Cubic),
                 ..known(GOOD)
             },
@@ -161,7 +161,7 @@ fn each_rule_in_turn() {
 }
 
 #[test]
-fn what_may_gain_enough_is_tried_first() {
+fn a_control_that_may_gain_enough_is_tried_first() {
     let policy = PolicyConfig {
         trials: 3,
         version: VersionPolicy::H2,
@@ -174,13 +174,13 @@ fn what_may_gain_enough_is_tried_first() {
     assert_eq!(decide(0.85, &known(BAD)), ((Bbr, "trial"), Group::Explore));
     assert_eq!(decide(0.95, &known(BAD)), ((Floor, "fair"), Group::Plain));
     let enough = ClientView {
-        outcome: told([outcomes(0.0, 3.0); 3]),
+        outcome: by_arm([outcomes(0.0, 3.0); 3]),
         ..known(BAD)
     };
     assert_eq!(decide(0.9, &enough), ((Floor, "fair"), Group::Plain));
 
     // A floor that disappoints has CUBIC tried, whatever the model says of both.
-    let outcome = told([Stat::default(), outcomes(0.5, 6.0), Stat::default()]);
+    let outcome = by_arm([Stat::default(), outcomes(0.5, 6.0), Stat::default()]);
     let disappointed = ClientView {
         outcome,
         own_outcome: outcome,
@@ -299,8 +299,8 @@ proptest! {
         }
     }
 
-    /// Where a fairer one is at hand, BBR has to be expected to gain its margin over what else would be
-    /// chosen; the prediction of the other may be the better by what a change to it would need.
+    /// Where a fairer one is at hand, BBR has to be expected to gain its margin over the other choice.
+    /// The prediction of the other may be better by as much as a change to it would need.
     #[test]
     fn bbr_is_never_chosen_without_its_margin(
         view in views(),

@@ -1,4 +1,4 @@
-//! What is drawn by a seed, and what holds for any view.
+//! The draws by a seed, and properties that hold for any view.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ fn udp_guards_hold_for_the_hold_back_group_too() {
 }
 
 #[test]
-fn what_is_far_worse_or_doubtful_is_not_explored() {
+fn far_worse_or_doubtful_arms_are_not_explored() {
     let always = PolicyConfig {
         exploration: 0.125,
         ..policy()

@@ -275,7 +275,7 @@ fn each_guard_in_turn() {
 }
 
 #[test]
-fn only_who_may_hold_an_advertisement_is_told_to_forget_it() {
+fn only_a_possible_holder_of_an_advertisement_is_sent_clear() {
     let failure = Failure {
         kind: FailureKind::NeverCame { sessions: 2 },
         since: ago(600),

@@ -16,7 +16,7 @@ use hikyaku_units::arm::{Arm, Congestion, Version};
 use hikyaku_units::mix::{draw, mix};
 use hikyaku_units::{LossRate, Rate, Timestamp};
 
-/// What a network really does, which the server only sees through samples.
+/// The real behaviour of a network, which the server only sees through samples.
 #[derive(Clone, Copy)]
 struct Network {
     loss: f64,
@@ -103,7 +103,7 @@ impl World {
         decision
     }
 
-    /// What a browser makes of the decision: HTTP/3 where it is advertised and gets through.
+    /// A browser's answer to the decision: HTTP/3 where it is advertised and gets through.
     fn applied(&mut self, decision: &Decision, network: &Network) -> Version {
         if decision.version != Version::H3 {
             return Version::H2;
@@ -249,7 +249,7 @@ fn a_change_of_the_network_is_followed_both_ways() {
 }
 
 #[test]
-fn what_the_model_does_not_know_is_learnt() {
+fn effects_unknown_to_the_model_are_learnt() {
     // HTTP/3 takes twice as long as the model says, on a path where it would be 67 % faster.
     let surprise = Network {
         factor: [1.0, 2.2],

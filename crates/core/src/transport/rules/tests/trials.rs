@@ -1,4 +1,4 @@
-//! What is tried because it is in doubt.
+//! Experiments with doubtful arms.
 
 use super::{BAD, EVEN, GOOD, all, known, now, on, outcomes, over_cubic, policy};
 use crate::choice::Group;
@@ -11,7 +11,7 @@ use crate::transport::decide;
 use hikyaku_units::arm::Version;
 
 #[test]
-fn what_is_in_doubt_is_tried() {
+fn a_doubtful_arm_is_tried() {
     let policy = PolicyConfig {
         trials: 2,
         ..policy()
