@@ -27,7 +27,7 @@ use output::Output;
 /// than that clients wait.
 const QUEUE: usize = 65_536;
 
-/// What a line tells.
+/// The fields of a line.
 #[derive(Debug, Serialize)]
 pub(crate) struct Entry<'a> {
     /// When the response was complete, RFC 3339.

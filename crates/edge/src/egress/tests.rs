@@ -443,7 +443,7 @@ async fn a_silent_path_is_left_at_once() {
         connection.stalled();
         connection.update(Session(0).into());
         assert_eq!(edge.name(&connection), "transit-b", "a pause");
-        // Nor for the next one, after it was told of that one.
+        // Nor for the next one, after it was notified of that one.
         connection.resumed(Duration::from_millis(80), false_alarm);
         connection.delivered();
     }

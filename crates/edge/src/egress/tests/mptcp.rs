@@ -1,4 +1,4 @@
-//! What the agent is told of MPTCP connections.
+//! The agent's hints on MPTCP connections.
 
 use super::*;
 
