@@ -1,7 +1,7 @@
 //! Lines that a thread of its own writes, so that no client ever waits for a disk or a pipe.
 //!
-//! Lines wait in a bounded queue. A slow disk and a full one are the same to it: a line that finds the
-//! queue full is dropped and counted, and lines in the queue are tried again. A line of which a part was
+//! Lines wait in a bounded queue. A slow disk and a full one are the same to it. A line that finds the
+//! queue full is dropped and counted; lines in the queue are tried again. A line of which a part was
 //! written is completed first, so that no line is torn.
 
 use std::io::{self, Write};

@@ -102,8 +102,9 @@ impl State {
         changed
     }
 
-    /// Puts a path in place of the former one of its name. Returns two facts: whether answers to lookups
-    /// may have changed, as they leave out paths that are down; and the indices that went to another
+    /// Puts a path in place of the former one of its name. Returns whether answers to lookups may have
+    /// changed, as they leave out paths that are down. The set holds the indices that went to another
+    /// path.
     /// path.
     pub(super) fn put_path(&mut self, path: Path) -> (bool, EgressSet) {
         let former = self.names.id(&path.name).and_then(|id| self.path(id));

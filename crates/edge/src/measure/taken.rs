@@ -24,8 +24,8 @@ pub(super) struct ContentEnd {
 }
 
 impl ContentEnd {
-    /// Notes that `content` bytes have left HTTP, and `written` the socket's writer, of whatever
-    /// kind; what is above a socket that is `blocked` will follow. Returns the offset.
+    /// Notes that `content` bytes have left HTTP, and `written` bytes of whatever kind the socket's
+    /// writer. Bytes that wait above a socket that is `blocked` will follow. Returns the offset.
     pub(super) fn look(&mut self, content: u64, written: u64, blocked: bool) -> u64 {
         if self.content != content {
             let above = if blocked { ABOVE_SOCKET } else { 0 };

@@ -28,7 +28,7 @@ struct Ground {
 }
 
 impl Ground {
-    /// Listens on loopback; `None` where the kernel does not allow or know it, which is told.
+    /// Listens on loopback; `None` where the kernel does not allow or know it, which is printed.
     fn new(address: IpAddr) -> Option<Self> {
         let skip = |why: &str| {
             skip(&this_test(), why);

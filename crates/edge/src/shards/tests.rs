@@ -356,7 +356,7 @@ fn requests_at_a_shard_are_for_the_site() {
 
 #[test]
 fn the_sites_own_pages_may_read_what_they_load_with_cors() {
-    // Origin, what is allowed
+    // Origin, whether it is allowed
     let cases = [
         ("https://www.test", true),
         ("https://a.www.test:8443", true),

@@ -15,7 +15,7 @@ use crate::ledger::Ticket;
 use crate::sections::{Limits, Timeouts};
 use crate::transport::Flight;
 
-/// A connection that is none: what it answers, and what was set.
+/// A connection that is none: its answers, and the values that were set.
 #[derive(Clone, Debug, Default)]
 struct Fake(Arc<Mutex<State>>);
 

@@ -7,7 +7,7 @@ use super::*;
 
 const RTT: Duration = Duration::from_millis(50);
 
-/// A connection's exchanges and reporter, and what it is told.
+/// A connection's exchanges and reporter, and the reporter's input.
 struct Watched {
     ledger: Arc<Ledger>,
     reporter: RouteReporter,
@@ -176,8 +176,8 @@ fn a_first_second_that_begins_late_says_nothing() {
 
 #[test]
 fn a_request_that_follows_at_once_begins_anew() {
-    // name, whether the former response was acknowledged when the meter looked, ms after the request, whether it
-    // is told apart
+    // name, whether the former response was acknowledged when the meter looked, ms after the request,
+    // whether it is distinguished
     let cases = [
         ("delivered", true, 20, true),
         ("not yet", false, 20, false),

@@ -16,7 +16,7 @@ use crate::ledger::Ticket;
 use crate::sections::{Limits, Timeouts};
 use crate::tcp_cc::Control;
 
-/// What a fake kernel answers, and what was asked of it.
+/// A fake kernel's answers, and the requests to it.
 #[derive(Debug, Default)]
 struct Kernel {
     state: Mutex<State>,

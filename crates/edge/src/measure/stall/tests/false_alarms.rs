@@ -99,8 +99,8 @@ fn what_comes_at_once_is_of_the_former_path_though_something_was_sent_again() {
 
 #[test]
 fn what_was_sent_again_and_had_come_tells_of_a_false_alarm() {
-    // From 200 on nothing is acknowledged; from 260 on what was sent after the alarm is, and up to 270
-    // forty packets are sent again, of which the receiver may have some.
+    // From 200 on nothing is acknowledged. From 260 on packets that were sent after the alarm are
+    // acknowledged. Up to 270 forty packets are sent again, of which the receiver may have some.
     let start = Instant::now();
     let delivered = |had: u64| {
         let mut watch = Watch::new(start, MS * ACK_DELAY);
@@ -145,8 +145,9 @@ fn what_was_sent_again_and_had_come_tells_of_a_false_alarm() {
 
 #[test]
 fn more_than_was_sent_since_tells_of_a_false_alarm() {
-    // From 200 on nothing is acknowledged, and something is missing of what is then; the window is full at 205.
-    // An alarm makes room for ten packets. From 260 on it is what was under way before, or else these ten only.
+    // From 200 on nothing is acknowledged, and the window is full at 205. An alarm makes room for ten
+    // packets. From 260 on packets that were under way before are acknowledged, with a gap, or else
+    // these ten only.
     let start = Instant::now();
     let delivered = |pause: bool| {
         let mut watch = Watch::new(start, MS * ACK_DELAY);
