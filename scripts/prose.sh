@@ -14,7 +14,6 @@ readonly COMMENTS=build/comments
 # Folders whose comments still have to be rewritten. The list only shrinks.
 readonly NOT_YET_COMMENTS=(
     crates/core
-    crates/edge
     egress
 )
 

@@ -290,7 +290,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_full_disk_tears_no_line_and_loses_what_the_queue_can_not_hold() {
+    fn a_full_disk_tears_no_line_and_loses_those_beyond_the_queue() {
         let (disk, counts) = (Disk::default(), Arc::default());
         let (watch, told) = channel();
         disk.free(13);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_is_counted_and_ends() {
+    fn lines_that_nobody_reads_are_counted_and_end() {
         let counts = Arc::default();
         let (watch, told) = channel();
         let lines = Lines::start(Broken, 16, &counts, Told(watch)).unwrap();
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_nobody_sends_to_gives_up_what_it_can_not_write() {
+    fn a_writer_that_nobody_sends_to_gives_up_lines_it_can_not_write() {
         let (disk, counts) = (Disk::default(), Arc::default());
         let (watch, told) = channel();
         let lines = Lines::start(disk, 4, &counts, Told(watch)).unwrap();

@@ -26,7 +26,7 @@ const BACKOFF: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2
 /// A stream that ended sooner than this is opened again as if it had not been.
 const STEADY: Duration = Duration::from_secs(10);
 /// Time until the same trouble is logged again.
-const TELL_AGAIN: Duration = Duration::from_secs(3600);
+const LOG_AGAIN: Duration = Duration::from_secs(3600);
 /// Troubles that are remembered for that.
 const MAX_TROUBLES: usize = 8;
 /// Lists of verdicts that are compared with those of an answer.
@@ -300,7 +300,7 @@ impl Trouble {
 
     fn is_news(&self, text: &str, now: Instant) -> bool {
         let mut told = self.0.lock();
-        told.retain(|(_, at)| now.saturating_duration_since(*at) < TELL_AGAIN);
+        told.retain(|(_, at)| now.saturating_duration_since(*at) < LOG_AGAIN);
         if told.iter().any(|(before, _)| before == text) {
             return false;
         }
@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trouble_is_told_once_an_hour() {
+    fn a_trouble_is_logged_once_an_hour() {
         let trouble = Trouble::default();
         let begin = Instant::now();
         let is_news = |text: &str, minutes| {

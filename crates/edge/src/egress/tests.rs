@@ -200,7 +200,7 @@ async fn without_its_agent_connections_go_back_to_plain() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_leaves_connections_plain() {
+async fn malformed_answers_leave_connections_plain() {
     let cases = [
         ("garbage", "event: snapshot\ndata: {]\n\n"),
         ("no snapshot", "event: ready\ndata: {\"ready\":true}\n\n"),

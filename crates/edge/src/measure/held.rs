@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_alone_arrives_within_a_round_trip() {
+    fn a_segment_that_is_alone_arrives_within_a_round_trip() {
         let start = Instant::now();
         let ms = |ms| start + Duration::from_millis(ms);
         // name, looks (since ms, written, acked, sent), final (acked, sent), arrived by ms

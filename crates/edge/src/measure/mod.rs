@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gone_subflows_counted_stays_counted() {
+    fn counts_of_gone_subflows_stay() {
         // What the kernel counts, and what the connection has sent and lost.
         let looks = [
             ("two subflows", (1000, 20), (1000, 20)),

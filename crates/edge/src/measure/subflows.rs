@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_silent_one_is_told() {
+    fn the_silent_one_is_reported() {
         let start = Instant::now();
         let mut watcher = SubflowWatcher::new(Duration::from_millis(40));
         let locals: [IpAddr; 2] = ["2001:db8::1", "2001:db8::a1"].map(|ip| ip.parse().unwrap());

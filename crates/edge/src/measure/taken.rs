@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_holds_content_is_taken() {
+    fn only_bytes_that_hold_content_are_taken() {
         // name, bytes of content, bytes written, blocked, end of content
         let looks = [
             ("a handshake", 0, 1000, false, 0),

@@ -136,7 +136,7 @@ fn a_share_is_taken() {
 }
 
 #[test]
-fn an_address_in_use_is_told() {
+fn an_address_in_use_is_reported() {
     let Some(ground) = Ground::new(V4) else {
         return;
     };

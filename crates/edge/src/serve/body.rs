@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_reads_is_discarded_within_bounds() {
+    async fn unread_bodies_are_discarded_within_bounds() {
         // name, headers, frames that the content reads, limit, frames read in all
         type Headers = &'static [(&'static str, &'static str)];
         let cases: &[(&str, Headers, usize, u64, usize)] = &[

@@ -40,7 +40,7 @@ fn receive(unvalidated: &Unvalidated, datagram: &[u8]) -> usize {
 }
 
 #[test]
-fn three_times_what_came_is_sent_and_the_rest_waits() {
+fn three_times_the_bytes_received_are_sent_and_the_rest_waits() {
     // name, first datagram received, datagrams sent, bytes of each that may go
     let cases: &[(&str, usize, &[usize], &[usize])] = &[
         (
@@ -97,7 +97,7 @@ fn of_segments_whole_ones_are_sent() {
 }
 
 #[test]
-fn what_waits_goes_when_the_client_answers() {
+fn withheld_datagrams_go_when_the_client_answers() {
     let cases = [
         ("its connection id", request(ID, 60), 1200),
         (

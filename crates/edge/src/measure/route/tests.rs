@@ -122,7 +122,7 @@ fn a_short_response_is_observed_whole() {
 }
 
 #[test]
-fn what_takes_another_way_from_its_first_flight_on_is_observed_whole() {
+fn a_response_moved_in_its_first_flight_is_observed_whole() {
     // name, ms into the response, counted
     let cases = [
         ("at once", 2, true),
@@ -204,7 +204,7 @@ fn a_request_that_follows_at_once_begins_anew() {
 }
 
 #[test]
-fn waiting_for_content_is_told() {
+fn waiting_for_content_is_reported() {
     let ledger = Arc::new(Ledger::watched());
     let mut reporter = RouteReporter::new(0, &Snapshot::default());
     let now = Instant::now();

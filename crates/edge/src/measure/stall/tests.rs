@@ -206,7 +206,7 @@ fn a_black_hole_is_noticed_soon_and_nothing_else_is_one() {
 }
 
 #[test]
-fn an_alarm_tells_of_the_silence_and_comes_again_more_and_more_seldom() {
+fn an_alarm_reports_the_silence_and_comes_again_more_and_more_seldom() {
     let signals = Link::new((0, 3000, 1, 2), hole(500)).watch(3000);
     let Some((_, Signal::Stalled(stall))) = signals.first() else {
         panic!("{signals:?}");

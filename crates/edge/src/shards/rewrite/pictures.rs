@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_picture_is_not_held() {
+    fn other_elements_than_pictures_are_not_held() {
         let mut pictures = Pictures::default();
         assert_eq!(pictures.take(b"<p>text<pic"), b"<p>text");
         assert_eq!(pictures.take(b"k>"), b"<pick>");
