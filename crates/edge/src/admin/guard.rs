@@ -11,7 +11,7 @@ pub(super) struct Refusal {
     pub(super) why: &'static str,
 }
 
-/// Checks a request by its token. Where none is configured, the address is loopback. Then this checks
+/// Checks a request by its token. Without a configured token, the address is loopback. The check is then
 /// that no web page of another site makes the operator's own browser send the request.
 pub(super) fn check<B>(request: &Request<B>, token: Option<&str>) -> Result<(), Refusal> {
     check_site(request)?;

@@ -101,8 +101,8 @@ pub(super) struct Question {
     version: u64,
 }
 
-/// The client's prefix, by which the agent's answers are kept: BGP routes seldom distinguish more.
-/// Outcomes of responses are kept for narrower prefixes as well ([`hikyaku_core::egress::EgressKey`]).
+/// The client's prefix, the longest that BGP's routes distinguish: the agent's answers are kept for it.
+/// Outcomes of responses are kept for longer prefixes as well ([`hikyaku_core::egress::EgressKey`]).
 pub(crate) fn client_prefix(client: IpAddr) -> Net {
     let client = client.to_canonical();
     Net::around(client, PREFIX_LENS[usize::from(client.is_ipv6())])

@@ -145,8 +145,8 @@ impl Alarm {
         came >= AT_ONCE * flight.former_packet && unmixed
     }
 
-    /// Whether more is acknowledged than was sent before the silence ended: later packets need a round
-    /// trip. Unlike in [`Alarm::was_false`], some of the delivered packets may be missing.
+    /// Whether more is acknowledged than was sent before the silence ended: later packets need a round trip.
+    /// Unlike in [`Alarm::was_false`], there may be gaps among the packets that came.
     fn is_outrun(&self, now: Instant, flight: &Flight) -> bool {
         let (until, sent) = self.silent;
         let acked = flight.acked.saturating_sub(self.acked);

@@ -41,7 +41,7 @@ fn receive(unvalidated: &Unvalidated, datagram: &[u8]) -> usize {
 
 #[test]
 fn three_times_the_bytes_received_are_sent_and_the_rest_waits() {
-    // name, first datagram received, datagrams sent, bytes of each that may go
+    // name, bytes received first, datagrams sent, bytes of each that may go
     let cases: &[(&str, usize, &[usize], &[usize])] = &[
         (
             "three full ones",
