@@ -27,7 +27,7 @@ use output::Output;
 /// than that clients wait.
 const QUEUE: usize = 65_536;
 
-/// What a line tells.
+/// The fields of a line.
 #[derive(Debug, Serialize)]
 pub(crate) struct Entry<'a> {
     /// When the response was complete, RFC 3339.
@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_lines_tell_what_people_look_for() {
+    fn short_lines_show_the_fields_that_people_look_for() {
         let entry = |status, complete, error: Option<&str>| Entry {
             time: Time(Timestamp::from_secs(1_800_000_000)),
             client: IpAddr::from([192, 0, 2, 1]),

@@ -79,7 +79,7 @@ impl Prefix {
     }
 }
 
-/// Where the kernel tells its types.
+/// Where the kernel describes its types.
 pub(crate) const BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// A map of a loaded object.

@@ -36,7 +36,7 @@ impl Pool {
         }
     }
 
-    /// Replaces the bound; what is held stays.
+    /// Replaces the bound; bytes that are held already stay.
     pub(crate) fn set_max(&self, max: u64) {
         self.max.store(max, Ordering::Relaxed);
     }
@@ -69,7 +69,7 @@ pub(crate) struct Account {
 #[derive(Debug, Default)]
 struct State {
     held: u64,
-    /// What was encrypted waits for the client.
+    /// Encrypted bytes wait for the client.
     blocked: bool,
     /// Bodies that wait for room, first come first served.
     waiting: VecDeque<(u64, Waker)>,

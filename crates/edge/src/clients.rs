@@ -1,4 +1,4 @@
-//! What is known of clients: `core`'s tables, in stripes of which each has a lock.
+//! The estimates of clients: `core`'s tables, in stripes of which each has a lock.
 //!
 //! Requests never take one: a connection keeps its decision. Only its meter, some times a
 //! second at most, and its beginning do.
@@ -30,7 +30,7 @@ use crate::transport::TransportChoice;
 /// Tables side by side. An address and its prefixes are always in the same one.
 const STRIPES: usize = 256;
 
-/// What is known of all clients.
+/// The estimates and decisions of all clients.
 #[derive(Debug)]
 pub(crate) struct Clients {
     stripes: Box<[Mutex<ClientTable>]>,
@@ -142,7 +142,7 @@ impl Clients {
         self.epochs[stripe_of(client, STRIPES)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Decides for a client, and keeps the decision with what is known of it.
+    /// Decides for a client, and keeps the decision with the client's estimate.
     pub(crate) fn decide(&self, client: IpAddr) -> Decision {
         let now = self.clock.now();
         let rules = self.rules.load();
@@ -279,7 +279,7 @@ impl Clients {
             }
             for change in stripe.lock().drain_dirty(left) {
                 match change {
-                    // What was noted before it, if anything, concerned this stripe alone.
+                    // Changes that were noted before it, if any, concerned this stripe alone.
                     Change::Clear => drop(changes.cleared.insert(index)),
                     Change::Remove(key) => changes.records.push((key, None)),
                     Change::Put { key, estimate } => {

@@ -53,7 +53,7 @@ pub struct Config {
     pub log: LogConfig,
     /// Admin page, API and metrics.
     pub admin: AdminConfig,
-    /// Where what is known of clients is kept.
+    /// Where the estimates of clients are kept.
     pub state: StateConfig,
     /// Static files.
     pub files: FilesConfig,

@@ -33,8 +33,8 @@ use crate::uploads::{FIRST_WINDOW, UploadWindow};
 use choice::Choice;
 use hikyaku_content::Peer;
 
-/// A decision is taken anew when a request comes and it is older than this, since other
-/// connections of the client, or of its neighbours, may have taught something.
+/// Age above which a request has the decision taken anew. Other connections of the client, or of its
+/// neighbours, may have brought samples and outcomes since.
 const DECISION_AGE: Duration = Duration::from_secs(1);
 
 /// One connection.
@@ -55,8 +55,8 @@ pub(crate) struct Conn {
     seen_on_tcp: AtomicBool,
     /// The client follows advertisements of HTTP/3, as far as its requests show.
     follows: AtomicBool,
-    /// The client has shown that it receives at its address (RFC 9000 §8.1). Before, somebody else may have
-    /// sent what came, and nothing is learnt.
+    /// The client has shown that it receives at its address (RFC 9000 §8.1). Before, somebody else may
+    /// have sent its packets, and nothing is learnt.
     validated: AtomicBool,
     /// Where the kernel does not hold it to `policy.max_pacing_rate`.
     pacer: Option<Arc<Pacer>>,

@@ -91,7 +91,7 @@ struct State {
     written: Vec<Exchange>,
 }
 
-/// What is under way on a connection.
+/// The exchanges under way on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Load {
     /// Exchanges that are open.
@@ -177,7 +177,7 @@ impl Ledger {
         self.content.load(Ordering::Relaxed)
     }
 
-    /// What is under way.
+    /// The exchanges under way.
     pub(crate) fn load(&self) -> Load {
         self.state.lock().load
     }
@@ -192,8 +192,8 @@ impl Ledger {
         self.state.lock().requests
     }
 
-    /// Moves the exchanges that the transport has to `into`, and returns what is still
-    /// under way. The meter is woken at the next change.
+    /// Moves the exchanges that the transport has to `into`, and returns the load that is still under
+    /// way. The meter is woken at the next change.
     pub(crate) fn take(&self, cx: &Context<'_>, into: &mut Vec<Exchange>) -> Load {
         self.meter.register(cx.waker());
         let mut state = self.state.lock();
@@ -281,7 +281,7 @@ impl Ticket {
     }
 
     /// Notes whether the body is `pending`. Then its source is waited for, unless the client first has
-    /// to take what is in memory.
+    /// to take bytes that are in memory.
     pub(crate) fn waits(&mut self, pending: bool) {
         let waiting = pending && !self.ledger.is_held_back();
         if self.waiting != waiting {
@@ -312,7 +312,7 @@ impl Ticket {
         &self.ledger
     }
 
-    /// Notes what is to be sent, for the choice of a path.
+    /// Notes the response's outstanding bytes, for the choice of a route.
     pub(crate) fn sends(&mut self, outstanding: Outstanding) {
         self.outstanding = Some(outstanding);
     }

@@ -1,8 +1,8 @@
 //! Lines that a thread of its own writes, so that no client ever waits for a disk or a pipe.
 //!
-//! Lines wait in a bounded queue. A disk that is slow and one that is full are the same to it: what
-//! finds the queue full is dropped and counted, what is in it is tried again. A line of which a part
-//! was written is completed first, so that no line is torn.
+//! Lines wait in a bounded queue. A slow disk and a full one are the same to it. A line that finds the
+//! queue full is dropped and counted; lines in the queue are tried again. A line of which a part was
+//! written is completed first, so that no line is torn.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use crate::clock;
 
-/// How long a line may wait for company: connections wake the thread for the first line after a pause
-/// only, since a wake for each would cost them more than the line.
+/// How long a line may wait for company. Connections wake the thread only for the first line after a
+/// pause, since a wake for each would cost them more than the line.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Between two tries to write what could not be written.
 const RETRY: Duration = Duration::from_secs(1);
@@ -59,7 +59,7 @@ impl LineCounts {
     }
 }
 
-/// Told what happens to the lines, on the thread that writes them.
+/// Notified of the lines' fate, on the thread that writes them.
 pub trait Watch: Send + 'static {
     /// Writing began to fail.
     fn failed(&mut self, error: &io::Error);
@@ -200,7 +200,7 @@ impl<O: Write, W: Watch> Writer<O, W> {
         }
     }
 
-    /// Counts what comes as lost, for as long as something comes.
+    /// Counts lines as lost, for as long as some arrive.
     fn give_up(mut self, lines: &Receiver<String>, mut count: u64) {
         let mut lost = 0;
         loop {
@@ -290,7 +290,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_full_disk_tears_no_line_and_loses_what_the_queue_can_not_hold() {
+    fn a_full_disk_tears_no_line_and_loses_those_beyond_the_queue() {
         let (disk, counts) = (Disk::default(), Arc::default());
         let (watch, told) = channel();
         disk.free(13);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_is_counted_and_ends() {
+    fn lines_that_nobody_reads_are_counted_and_end() {
         let counts = Arc::default();
         let (watch, told) = channel();
         let lines = Lines::start(Broken, 16, &counts, Told(watch)).unwrap();
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_nobody_sends_to_gives_up_what_it_can_not_write() {
+    fn a_writer_that_nobody_sends_to_gives_up_lines_it_can_not_write() {
         let (disk, counts) = (Disk::default(), Arc::default());
         let (watch, told) = channel();
         let lines = Lines::start(disk, 4, &counts, Told(watch)).unwrap();

@@ -99,7 +99,7 @@ impl Listener {
         bind_tcp(&socket, address).map_err(failed("TCP", address))?;
         let gate = gate.filter(|_| mptcp);
         if gate.is_some() {
-            // Only now: others that want the address shall be told that it is taken.
+            // Only now: others that want the address have to see that it is taken.
             let shared = socket.set_reuse_port(true);
             shared.map_err(failed("TCP", address))?;
         }
@@ -125,8 +125,8 @@ impl Listener {
     }
 }
 
-/// Binds the socket addresses of one that is configured: of a name those that this machine has, of
-/// the IPv6 wildcard that of IPv4 where the kernel has no IPv6. `failed` makes an error of a name.
+/// Binds the socket addresses of a configured one: of a name, those that this machine has. Where the
+/// kernel has no IPv6, the IPv6 wildcard becomes that of IPv4. `failed` makes an error of a name.
 pub(crate) fn bind_each<T, E>(
     address: &ListenAddress,
     bind: impl Fn(SocketAddr) -> Result<T, E>,

@@ -39,7 +39,7 @@ impl Default for LiveConnections {
 }
 
 impl LiveConnections {
-    /// Lists what is served by an admission, until that is dropped.
+    /// Lists the connection of an admission, until the returned place is dropped.
     pub(crate) fn list(
         self: &Arc<Self>,
         mut admission: Admission,

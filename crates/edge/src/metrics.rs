@@ -50,7 +50,7 @@ pub(crate) struct Metrics {
     pub(crate) reloads_failed: AtomicU64,
 }
 
-/// What is there now, as others know it.
+/// Present values that other parts of the server keep.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gauges {
     /// Client addresses and prefixes that something is known of.
@@ -123,7 +123,7 @@ impl Refusal {
 /// A reason that scrapers know beside those of the codes. Nothing counts as it.
 pub(crate) const OTHER_REASON: &str = "other";
 
-/// Whether what is learnt reaches the store, for those who watch.
+/// Whether samples and outcomes reach the store, for those who watch.
 #[derive(Debug)]
 pub(crate) struct StoreHealth {
     pub(crate) available: AtomicBool,
@@ -197,7 +197,7 @@ impl Metrics {
         self.requests[version.index()].iter().map(value).sum()
     }
 
-    /// Adds what is counted here to a [`registry`], but for what needs egress paths.
+    /// Adds these counters to a [`registry`], but for those that need egress routes.
     pub(crate) fn register(&self, registry: &mut Registry, gauges: Gauges) {
         self.register_traffic(registry, gauges.response_memory);
         self.register_choice(registry, gauges.clients);
@@ -306,7 +306,7 @@ impl Metrics {
         );
     }
 
-    /// Adds what is counted where there are egress paths.
+    /// Adds the counters of failovers, where there are egress routes.
     pub(crate) fn register_failovers(&self, registry: &mut Registry) {
         let failovers = Transport::ALL.map(|transport| {
             let labels = vec![("transport", transport.name())];
@@ -326,7 +326,7 @@ pub(crate) fn registry() -> Registry {
     Registry::with_prefix("hikyaku")
 }
 
-/// What is registered, in the OpenMetrics text format.
+/// Encodes the registry's metrics in the OpenMetrics text format.
 pub(crate) fn encode(registry: &Registry) -> Result<String, fmt::Error> {
     let mut out = String::new();
     text::encode(&mut out, registry)?;

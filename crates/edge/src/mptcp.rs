@@ -1,9 +1,10 @@
 //! Taking MPTCP only of the clients to which it is of use.
 //!
-//! Its options take 28 bytes of each packet (RFC 8684 §3.3.1), so that on one path it has 2 % less goodput
-//! than TCP, and a connection cannot give it up. So it is answered or not in the handshake, before the server
-//! has a connection to decide about: of the three sockets that listen on an address (`listen.rs`) a program
-//! in the kernel (`bpf/mptcp.bpf.c`) chooses by what the SYN asks for and by the client's address.
+//! MPTCP's options take 28 bytes of each packet (RFC 8684 §3.3.1). So it has 2 % less goodput on one
+//! path than TCP, and a connection cannot give it up. It is therefore answered or not in the handshake,
+//! before the server has a connection to decide about. Three sockets listen on an address (`listen.rs`),
+//! and a program in the kernel (`bpf/mptcp.bpf.c`) chooses among them. It goes by the options of the SYN
+//! and by the client's address.
 
 use std::io;
 use std::net::IpAddr;
@@ -83,9 +84,9 @@ impl MptcpGate {
         })
     }
 
-    /// Lets the program choose among the sockets that listen on the address of `socket`, which has to be one
-    /// of them: the first that began to listen speaks MPTCP, the others TCP, the last for clients that are
-    /// refused.
+    /// Lets the program choose among the sockets that listen on the address of `socket`, which has to be
+    /// one of them. The first that began to listen speaks MPTCP, the others TCP, the last for clients
+    /// that are refused.
     ///
     /// # Errors
     /// Those of setsockopt(2).
@@ -122,8 +123,9 @@ impl MptcpGate {
         !self.is_in_force() || found().is_some_and(|share| share == Share::ALL.encode())
     }
 
-    /// Says of which share of the connections of the clients in a prefix it is taken, where no longer one
-    /// says otherwise; `None` leaves that to shorter ones. What the operator says of the prefix holds.
+    /// Sets from which share of the connections of a prefix's clients MPTCP is taken, where no longer
+    /// prefix has a share. `None` leaves them to shorter prefixes. The operator's setting for the prefix
+    /// prevails.
     ///
     /// # Errors
     /// Those of bpf(2).
@@ -143,7 +145,7 @@ impl MptcpGate {
         };
         let put = || self.clients.update(&key, &share.encode(), MapFlags::ANY);
         if put().is_err() {
-            // Full: what is of use is soon put again, as connections end.
+            // Full: useful entries are soon put again, as connections end.
             self.clear();
             put().map_err(io::Error::other)?;
         }

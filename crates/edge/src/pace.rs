@@ -27,7 +27,7 @@ const LATENESS: Duration = Duration::from_millis(20);
 /// Gives out the times at which a connection's responses may send.
 #[derive(Debug, Default)]
 pub(crate) struct Pacer {
-    /// When what was given out will have been sent.
+    /// When all bytes with a reserved time will have been sent.
     free: Mutex<Option<Instant>>,
 }
 
@@ -62,7 +62,7 @@ struct Paced {
     body: Body,
     pacer: Arc<Pacer>,
     rate: Rate,
-    /// What was taken from the body, and is not sent yet.
+    /// Bytes that were taken from the body, and are not sent yet.
     content: Bytes,
     /// For the next piece of it.
     wait: Option<Pin<Box<Sleep>>>,

@@ -48,7 +48,7 @@ impl std::fmt::Debug for QuicSecret {
 }
 
 impl Secrets {
-    /// Takes the keys of `dir`, drawing what is missing or too old; without `dir` draws all.
+    /// Takes the keys of `dir`, drawing those that are missing or too old; without `dir` draws all.
     ///
     /// # Errors
     /// When the system has no random numbers.

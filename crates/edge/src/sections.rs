@@ -147,8 +147,8 @@ pub struct Timeouts {
     /// Default `10m`.
     #[serde(with = "hikyaku_units::duration")]
     pub send_max: Duration,
-    /// For the rest of a request's body after an early answer, which is read and discarded so
-    /// that the client gets the answer (RFC 9112 §9.6). Default `30s`.
+    /// For the rest of a request's body after an early answer. It is read and discarded so that the
+    /// client gets the answer (RFC 9112 §9.6). Default `30s`.
     #[serde(with = "hikyaku_units::duration")]
     pub linger: Duration,
     /// For a connection without requests. Default `75s` on TCP; QUIC closes after 30 s
@@ -260,11 +260,11 @@ pub struct AdminAddress(
     #[serde(deserialize_with = "address::address_or_none")] pub Option<ListenAddress>,
 );
 
-/// Where what is known of clients is kept.
+/// Where the estimates of clients are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StateConfig {
-    /// Directory for the store; made if it is not there. Default: none, what is known
-    /// is lost when the server stops.
+    /// Directory for the store; made if it is not there. Default: none, and the estimates are lost when
+    /// the server stops.
     pub dir: Option<PathBuf>,
 }

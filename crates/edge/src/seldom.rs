@@ -1,4 +1,4 @@
-//! Reports of what may happen thousands of times a second.
+//! Reports of events that may happen thousands of times a second.
 
 use std::time::{Duration, Instant};
 

@@ -277,7 +277,7 @@ impl Server {
         self.mptcp
     }
 
-    /// The store's file; `None` when what is learnt is only kept in memory.
+    /// The store's file; `None` when estimates are only kept in memory.
     pub fn store(&self) -> Option<&PathBuf> {
         self.store.as_ref()
     }

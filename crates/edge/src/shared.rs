@@ -1,4 +1,4 @@
-//! What every connection takes part in: what is known of clients and routes, and reports.
+//! The state that all connections share: the estimates of clients, the records of routes, and reports.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The store: what is known of clients and of their egress routes, kept over restarts.
+//! The store: the estimates of clients and the records of their egress routes, kept over restarts.
 //!
 //! Loaded whole at start, written behind every two seconds, one crash-safe transaction
 //! each time. A file that can't be read is set aside, never deleted, and the server starts
@@ -158,8 +158,8 @@ impl Store {
         &self.path
     }
 
-    /// Reads what is known of clients into `each`, which tells whether it could use a record; gives
-    /// the number of those it could, and of those it could not.
+    /// Reads the estimates of clients into `each`, which returns whether it could use a record. Returns
+    /// the numbers of records that it could use and that it could not.
     pub(crate) fn load(
         &self,
         each: impl FnMut(Key, &[u8]) -> bool,
@@ -167,7 +167,7 @@ impl Store {
         self.read(CLIENTS, each)
     }
 
-    /// Reads what is known of routes into `each`, as [`Store::load`] does for clients.
+    /// Reads the records of routes into `each`, as [`Store::load`] does for clients.
     pub(crate) fn load_routes(
         &self,
         each: impl FnMut(EgressKey, &[u8]) -> bool,

@@ -13,7 +13,7 @@ use rustix::net::sockopt;
 
 pub(crate) use datagram::{Datagrams, send};
 
-/// What the kernel tells of a TCP connection: `struct tcp_info` of `linux/tcp.h`.
+/// The kernel's report of a TCP connection: `struct tcp_info` of `linux/tcp.h`.
 ///
 /// Fields beyond what the running kernel knows are zero.
 #[repr(C)]
@@ -79,8 +79,7 @@ pub(crate) struct TcpInfo {
     pub snd_wnd: u32,
 }
 
-/// What the kernel tells of an MPTCP connection: the first part of `struct mptcp_info`
-/// of `linux/mptcp.h`.
+/// The kernel's report of an MPTCP connection: the first part of `struct mptcp_info` of `linux/mptcp.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
@@ -173,7 +172,7 @@ pub(crate) fn mptcp_info(socket: impl AsFd) -> io::Result<(MptcpInfo, Vec<TcpInf
     Ok((info, subflows.collect()))
 }
 
-/// As [`mptcp_info`], with what tells the subflows apart.
+/// The report of [`mptcp_info`], with the ids and addresses of the subflows.
 ///
 /// # Errors
 /// Those of [`mptcp_info`].
@@ -229,7 +228,7 @@ pub(crate) fn double_send_buffer(socket: impl AsFd) -> io::Result<()> {
     let mut lock: libc::c_int = 0;
     // SAFETY: any bytes are an integer.
     unsafe { get(socket, libc::SOL_SOCKET, SO_BUF_LOCK, &mut lock)? };
-    // The kernel gives twice what is asked for, for its own overhead, and tells that.
+    // The kernel gives twice the size asked for, for its own overhead, and returns the doubled one.
     let size = sockopt::socket_send_buffer_size(socket)?;
     if size > 4 << 20 {
         return Ok(());
@@ -253,7 +252,7 @@ pub(crate) fn attach_reuseport_ebpf(socket: impl AsFd, program: BorrowedFd<'_>) 
 
 /// Sets an option of `SOL_SOCKET` by setsockopt(2).
 fn set<T: Copy>(socket: BorrowedFd<'_>, option: libc::c_int, value: &T) -> io::Result<()> {
-    // SAFETY: the kernel reads as many bytes as are told of a value that lives for the call.
+    // SAFETY: the kernel reads as many bytes as are announced, of a value that lives for the call.
     let result = unsafe {
         let value: *const T = value;
         libc::setsockopt(

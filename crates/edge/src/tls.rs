@@ -39,7 +39,7 @@ pub enum TlsError {
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// Certificate and key do not belong together, or the key is of an unusable kind.

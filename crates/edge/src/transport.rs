@@ -1,8 +1,8 @@
-//! What a connection's sender shall do: where decisions meet transports.
+//! The settings of a connection's sender: where decisions meet transports.
 //!
-//! Both transports ask `Clients::transport` when they accept a
-//! connection, before its handshake, and report to `Conn::open` what they could
-//! apply. While it lives, its meter compares `Conn::chosen` with what is in use, and reports a switch.
+//! Both transports ask `Clients::transport` when they accept a connection, before its handshake, and
+//! report to `Conn::open` which settings they could apply. While it lives, its meter compares
+//! `Conn::chosen` with the settings in use, and reports a switch.
 
 mod account;
 
@@ -69,7 +69,7 @@ pub(crate) fn available(
     let mut refused = None;
     for congestion in Congestion::ALL {
         let probed = match congestion {
-            // `Controls` has logged what is missing.
+            // `Controls` has logged the missing parts.
             Congestion::Floor if !controls.has_floors() => continue,
             Congestion::Floor => Ok(()),
             plain => probe_congestion(plain),

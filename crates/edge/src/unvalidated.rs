@@ -1,9 +1,9 @@
-//! What may be sent to addresses that nobody has shown yet to receive there.
+//! The datagrams to addresses that nobody has shown yet to receive there.
 //!
-//! Whoever sends one packet of QUIC may have forged its sender. Until a client has proved its address
-//! it gets at most three times the bytes that came from it (RFC 9000 §8.1). quinn begins a datagram as
-//! long as one byte is left, and so sends up to a datagram too much; here the bytes are counted, and
-//! what is too much waits until the client answers, as if the network had delayed it.
+//! Whoever sends one packet of QUIC may have forged its sender. Until a client has proved its address it
+//! gets at most three times the bytes that came from it (RFC 9000 §8.1). quinn begins a datagram as long
+//! as one byte is left, and so sends up to a datagram too much. Here the bytes are counted, and the
+//! excess waits until the client answers, as if the network had delayed it.
 
 mod arrivals;
 mod header;
@@ -76,7 +76,7 @@ impl Unvalidated {
     pub(crate) fn begin(self: &Arc<Self>, remote: SocketAddr) -> Handshaking {
         let arrived = self.arrivals.take(self.hash(remote));
         match self.shard(remote).lock().entry(remote) {
-            // What came meanwhile is counted.
+            // Datagrams that came meanwhile are counted.
             Entry::Occupied(mut budget) => budget.get_mut().connections += 1,
             Entry::Vacant(place) => {
                 place.insert(Budget {
@@ -93,7 +93,8 @@ impl Unvalidated {
         }
     }
 
-    /// Counts datagrams that came, each at most `stride` bytes long. Returns what may be sent now.
+    /// Counts datagrams that came, each at most `stride` bytes long. Returns the withheld ones that may
+    /// go now.
     pub(crate) fn received(
         &self,
         from: SocketAddr,

@@ -16,8 +16,8 @@ use crate::clock;
 /// start, which begins with 10 packets (RFC 6928), and is the default of HTTP/2 (RFC 9113 §6.9.2).
 pub(crate) const FIRST_WINDOW: u32 = 64 << 10;
 
-/// The window of each stream of HTTP/2 within that of a connection: half of it, so that one that nobody
-/// reads does not hold up all others.
+/// The window of each stream of HTTP/2 within that of a connection. It is half of it, so that a stream
+/// that nobody reads does not hold up all others.
 pub(crate) const fn stream_window(connection: u32) -> u32 {
     match connection / 2 {
         0..FIRST_WINDOW => FIRST_WINDOW,
@@ -41,7 +41,7 @@ impl UploadMemory {
         }
     }
 
-    /// Changes how much there is. What is taken stays taken.
+    /// Changes how much there is. Memory in use stays in use.
     pub(crate) fn set_limit(&self, limit: ByteSize) {
         self.limit.store(limit.bytes(), Ordering::Relaxed);
     }
@@ -132,15 +132,15 @@ impl Drop for UploadWindow {
 
 /// How a window grows.
 ///
-/// It doubles as soon as an eighth of it is read within a round trip. A sender in slow start sends
-/// four times as much by the time that it hears of it, and may: a stream's window is at least half of the
+/// It doubles as soon as an eighth of it is read within a round trip. By the time that a sender in slow
+/// start hears of it, it sends four times as much. It may: a stream's window is at least half of the
 /// connection's. Uploads that their reader holds up read less, and get no more.
 #[derive(Clone, Copy, Debug)]
 struct Growth {
     window: u32,
     most: u32,
     rtt: Duration,
-    /// Since when what was read is counted.
+    /// Since when the bytes of `read` are counted.
     since: Option<Instant>,
     read: u64,
     changed: bool,
@@ -158,7 +158,7 @@ impl Growth {
         }
     }
 
-    /// Notes what was read, and grows if `memory` gives what is missing. Returns whether it has
+    /// Notes bytes that were read, and grows if `memory` gives the missing bytes. Returns whether it has
     /// grown.
     fn on_read(&mut self, now: Instant, bytes: u64, memory: impl FnOnce(u32) -> bool) -> bool {
         let since = *self.since.get_or_insert(now);

@@ -11,8 +11,8 @@ pub(super) struct Refusal {
     pub(super) why: &'static str,
 }
 
-/// Checks a request: by its token, or, where none is configured (and the address is
-/// loopback), that no web page of another site makes the operator's own browser send it.
+/// Checks a request by its token. Without a configured token, the address is loopback. The check is then
+/// that no web page of another site makes the operator's own browser send the request.
 pub(super) fn check<B>(request: &Request<B>, token: Option<&str>) -> Result<(), Refusal> {
     check_site(request)?;
     match token {
@@ -60,7 +60,7 @@ fn bearer(value: &HeaderValue) -> Option<&[u8]> {
     (scheme.eq_ignore_ascii_case(b"Bearer") && token.len() < rest.len()).then_some(token)
 }
 
-/// Compares in a time that does not tell how much is right.
+/// Compares in a time that does not reveal how much is right.
 fn same(given: &[u8], token: &[u8]) -> bool {
     let differing = given.iter().zip(token).fold(0, |acc, (a, b)| acc | (a ^ b));
     given.len() == token.len() && differing == 0

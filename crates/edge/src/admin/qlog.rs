@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_is_read_or_refused() {
+    fn requests_are_read_or_refused() {
         let read = parse("client=192.0.2.0%2F24&connections=3&duration=5s&size=2MB").unwrap();
         assert_eq!(read.client.to_string(), "192.0.2.0/24");
         assert_eq!(read.connections, 3);

@@ -15,8 +15,8 @@ use hikyaku_content::{Body, BoxError};
 /// connection may have by default hold 256 KiB of them.
 const UNCOUNTED: usize = 2048;
 
-/// Has the content of `response` count for `account`, and wait for room in it. What is in memory in
-/// any case, such as a small file, does neither.
+/// Has the content of `response` count for `account`, and wait for room in it. Content that is in memory
+/// in any case, such as a small file, does neither.
 pub(crate) fn bounded(response: Response<Body>, account: &Arc<Account>) -> Response<Body> {
     response.map(|body| match body.is_in_memory() {
         true => body,

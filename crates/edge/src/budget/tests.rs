@@ -142,7 +142,7 @@ fn who_waits_is_woken_one_after_another() {
 }
 
 #[test]
-fn nothing_is_read_while_what_was_encrypted_waits() {
+fn nothing_is_read_while_encrypted_bytes_wait() {
     let account = account(1 << 20, &pools(1 << 20, 1 << 20));
     let mut body = endless(&account);
     let wakes = Arc::<Wakes>::default();
@@ -187,7 +187,7 @@ fn a_part_keeps_its_whole_chunk() {
 }
 
 #[test]
-fn what_is_in_memory_anyway_never_waits() {
+fn content_in_memory_anyway_never_waits() {
     let pools = pools(0, 0);
     let account = account(RESERVE, &pools);
     let mut others = [endless(&account)];

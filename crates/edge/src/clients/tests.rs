@@ -91,7 +91,7 @@ async fn without_a_store_nothing_is_noted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn forgetting_reaches_what_is_asked_for_and_the_store() {
+async fn forgetting_reaches_its_scope_and_the_store() {
     let scopes: [(&str, Scope, usize, &[&str]); 3] = [
         (
             "an address",

@@ -1,4 +1,4 @@
-//! Reading the configuration, and checking what no single key can tell.
+//! Reading the configuration, and checking how its keys fit together.
 
 use std::fs;
 use std::io;
@@ -28,7 +28,7 @@ pub enum ConfigError {
     Parse {
         /// The file.
         path: PathBuf,
-        /// Line, caret and what was expected.
+        /// Line, caret and the value that was expected.
         why: String,
     },
     /// A `--set` is wrong.
@@ -36,7 +36,7 @@ pub enum ConfigError {
     Set {
         /// As it was given.
         assignment: String,
-        /// What was expected.
+        /// The value that was expected.
         why: String,
     },
     /// Keys that do not fit together.
@@ -70,7 +70,7 @@ impl Config {
         Self::deserialize(table).map_err(|error| ConfigError::Conflict(error.to_string()))
     }
 
-    /// Checks what no single key can tell.
+    /// Checks how the keys fit together, which no single key can show.
     ///
     /// # Errors
     /// When keys do not fit together; the text says which and what to do.
@@ -151,7 +151,7 @@ fn set(table: &toml::Table, assignment: &str) -> Result<toml::Table, String> {
         insert(&mut changed, key, value)?;
         match Config::deserialize(changed.clone()) {
             Ok(_) => return Ok(changed),
-            // A string is expected, and this is none: the next try says what is wrong with it.
+            // A string is expected, and this is none: the next try names the mistake.
             Err(error) if error.message().ends_with("expected a string") => {}
             Err(error) if wrong.is_empty() => wrong = error.message().to_owned(),
             Err(_) => {}

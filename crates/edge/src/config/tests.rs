@@ -88,7 +88,7 @@ fn addresses_to_listen_on_are_read_alike_everywhere() {
 }
 
 #[test]
-fn wrong_assignments_are_told() {
+fn wrong_assignments_are_reported() {
     let cases = [
         ("policy.versoin=h2", "unknown field `versoin`"),
         ("policy.version=h4", "unknown variant `h4`"),
@@ -115,7 +115,7 @@ fn wrong_assignments_are_told() {
 }
 
 #[test]
-fn keys_that_do_not_fit_together_are_told() {
+fn keys_that_do_not_fit_together_are_reported() {
     let served = || Config {
         root: Some("site".into()),
         ..Config::default()

@@ -12,7 +12,7 @@ use crate::ledger::Exchange;
 use crate::transport::Snapshot;
 
 impl Conn {
-    /// What is logged of an exchange that took `duration`.
+    /// The log entry of an exchange that took `duration`.
     pub(super) fn entry<'a>(
         &self,
         exchange: &'a Exchange,

@@ -5,8 +5,8 @@ use http::{HeaderMap, HeaderName, header};
 /// Whether a request comes from a client that follows `Alt-Svc` (RFC 7838): a browser. Scripts and tools
 /// ignore it; that they stay on TCP says nothing of UDP to their address.
 ///
-/// Browsers send Fetch Metadata with every request, which no script in them can change; older ones can be
-/// told by what people prefer to read.
+/// Browsers send Fetch Metadata with every request, which no script in them can change. Older ones are
+/// recognised by `Accept-Language`, the languages that people prefer to read.
 pub(super) fn follows_alt_svc(headers: &HeaderMap) -> bool {
     let is_browser = |value: &http::HeaderValue| value.as_bytes().starts_with(b"Mozilla/");
     FETCH_METADATA.iter().any(|name| headers.contains_key(name))

@@ -39,13 +39,13 @@ impl Conn {
         route.mark()
     }
 
-    /// A number that moves on when its packets take another way: what was under way then says nothing
-    /// of either.
+    /// A number that moves on when its packets take another egress route. A load that was under way at
+    /// the move says nothing of either route.
     pub(crate) fn route_changes(&self) -> u64 {
         self.route.as_ref().map_or(0, |route| route.changes())
     }
 
-    /// What is under way, with what is known of its path.
+    /// The packets under way, with the route that carries them.
     pub(crate) fn of_path(&self, flight: Flight) -> Flight {
         let on = |route: &Arc<ConnRoute>| flight.on(route.mark(), route.changes() > 0);
         self.route.as_ref().map_or(flight, on)

@@ -57,7 +57,7 @@ async fn an_account_counts_from_its_opening_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn responses_say_of_http3_what_was_decided() {
+async fn responses_follow_the_decision_on_http3() {
     let pinned = |version| {
         move || PolicyConfig {
             version,
@@ -165,7 +165,7 @@ async fn a_changed_decision_reaches_the_clients_other_connections_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_browser_shows_of_udp_is_learnt_once() {
+async fn the_evidence_of_a_browser_on_udp_is_learnt_once() {
     let server = Server::start();
     let mut watch = server.watch();
     let tool = server.connection(Version::H2);

@@ -23,7 +23,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(45);
 /// Longest answer, in bytes: lookups of a thousand clients on 16 paths.
 const MAX_ANSWER: usize = 16 << 20;
-/// Of a refusal's text that is told on.
+/// Bytes of a refusal's text that are passed on.
 const MAX_REASON: usize = 512;
 /// Most clients of one lookup.
 pub(super) const MAX_CLIENTS: usize = 1000;
@@ -77,7 +77,7 @@ async fn connect(socket: &Path) -> Result<Sender, AgentError> {
         .await
         .map_err(|source| AgentError::Connect { source })?;
     let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-    // Ends with the sender; what went wrong, the request's own error tells.
+    // Ends with the sender. The request's own error reports a failure.
     tokio::spawn(connection);
     Ok(sender)
 }
@@ -122,7 +122,7 @@ async fn receive(
     }
 }
 
-/// What a body tells of a status that is no success.
+/// The error for a status that is no success, with the reason from the body.
 fn refused(request: String, status: StatusCode, body: &[u8]) -> AgentError {
     let reason = &body[..body.len().min(MAX_REASON)];
     AgentError::Refused {
@@ -197,7 +197,7 @@ impl Requests {
         let kept = self.sender.take();
         let kept = match kept.filter(|sender| !sender.is_closed()) {
             Some(mut sender) => match send(&mut sender, method, path, body.clone()).await {
-                // The agent has closed it in the meantime; what is asked here can be asked twice.
+                // The agent has closed it in the meantime; these requests can be sent twice.
                 Err(AgentError::Http(_)) => None,
                 response => Some((sender, response?)),
             },
@@ -260,7 +260,7 @@ impl EventStream {
     /// The next event.
     ///
     /// # Errors
-    /// When the stream ended, is silent for too long or is not what was agreed on.
+    /// When the stream ended, is silent for too long, or breaks the agreed format.
     pub(super) async fn next(&mut self) -> Result<AgentEvent, AgentError> {
         while self.arrived.is_empty() {
             let frame = tokio::time::timeout(SILENCE, self.body.frame()).await;

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_classes_are_told() {
+    fn wrong_classes_are_reported() {
         let many: Vec<ClassConfig> = (0..17)
             .map(|n| class(&n.to_string(), &["a"], &[]))
             .collect();

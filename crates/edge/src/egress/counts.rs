@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::mptcp::Mptcp;
 
-/// Routes that are told apart: the paths, plain, several together.
+/// Routes that are counted apart: the paths, plain, several together.
 const ROUTES: usize = MAX_EGRESSES + 2;
 
 /// What a client got that asked for MPTCP.
@@ -39,7 +39,7 @@ impl MptcpAnswer {
     }
 }
 
-/// Counts by route and reason; no lock but for what is compared.
+/// Counts by route and reason; no lock but for the comparisons.
 #[derive(Debug, Default)]
 pub(crate) struct RouteCounts {
     responses: [AtomicU64; ROUTES],
@@ -76,7 +76,7 @@ impl Goodputs {
     }
 }
 
-/// What is counted by route.
+/// An event that is counted by route.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RouteCount {
     /// Responses that ended on it.

@@ -1,5 +1,5 @@
-//! Of which clients MPTCP is taken: those that get several paths by what is known of them, and as many of
-//! the others' connections as explore several.
+//! Accepting MPTCP from the clients that it serves. Those are the clients whose estimates call for
+//! several egress routes, and the share of the others' connections that is an experiment.
 
 use std::io;
 use std::net::IpAddr;
@@ -61,8 +61,8 @@ impl Egress {
         log_failure(set);
     }
 
-    /// Sets at the gate what the next connections of a client, and of its neighbours, shall have, which are
-    /// taken to send the like of `content`, as the client's last one.
+    /// Sets at the gate the share for the next connections of a client and of its neighbours. They are
+    /// taken to carry the like of `content`, as the client's last connection did.
     pub(super) fn admit(&self, client: IpAddr, answer: &Answer, content: Content) {
         let Some(gate) = self.gate.as_ref().filter(|gate| gate.is_in_force()) else {
             return;

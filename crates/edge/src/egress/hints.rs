@@ -1,4 +1,4 @@
-//! What the agent is told of MPTCP connections: it cannot see what they carry, nor what was chosen for
+//! Hints on MPTCP connections for the agent: it sees neither their content nor the choices made for
 //! them.
 
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::{ClassId, Egress};
 /// Words that may wait for the agent. Beyond, connections keep what they have.
 const QUEUE: usize = 4096;
 
-/// Tells the agent which class and mode connections have.
+/// Notifies the agent of the class and mode of connections.
 #[derive(Debug)]
 pub(super) struct Hints {
     queue: mpsc::Sender<Hint>,
-    /// Moves on with the agent, which forgets what it was told when it restarts.
+    /// Moves on with the agent, which forgets all hints when it restarts.
     epoch: AtomicU64,
-    /// The agent can do what it is told.
+    /// The agent can follow hints.
     obeyed: AtomicBool,
 }
 
@@ -47,7 +47,7 @@ impl Hints {
         (hints, waiting)
     }
 
-    /// What there is to tell of a connection now.
+    /// The hint for a connection now.
     pub(super) fn of(&self, token: u32, class: ClassId, route: Route, avoid: EgressSet) -> Hint {
         Hint {
             token,
@@ -62,12 +62,12 @@ impl Hints {
         }
     }
 
-    /// Tells it, soon. Returns whether it will be.
+    /// Queues a hint for the agent. Returns whether the queue had room.
     pub(super) fn send(&self, hint: Hint) -> bool {
         self.queue.try_send(hint).is_ok()
     }
 
-    /// Whether the agent does what it is told, so that several paths may be chosen for a connection.
+    /// Whether the agent follows hints, so that several egress routes may be chosen for a connection.
     pub(super) fn are_obeyed(&self) -> bool {
         self.obeyed.load(Ordering::Relaxed)
     }
@@ -89,7 +89,7 @@ struct Body<'a> {
 }
 
 impl Egress {
-    /// Tells what comes from the queue.
+    /// Sends the agent the hints of the queue.
     pub(super) async fn send_hints(self: Arc<Self>, mut waiting: mpsc::Receiver<Hint>) {
         let mut requests = Requests::new(self.socket.clone());
         while let Some(hint) = waiting.recv().await {
@@ -98,7 +98,7 @@ impl Egress {
             }
             if let Err(error) = self.send_one(&mut requests, hint).await {
                 self.trouble.report(&self.socket, &error.to_string());
-                // Decisions to come tell it anew.
+                // Later decisions send it anew.
                 self.hints.epoch.fetch_add(1, Ordering::Relaxed);
             }
         }

@@ -25,8 +25,8 @@ const GRACE: Duration = Duration::from_secs(3);
 const BACKOFF: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 /// A stream that ended sooner than this is opened again as if it had not been.
 const STEADY: Duration = Duration::from_secs(10);
-/// Until the same trouble is told again.
-const TELL_AGAIN: Duration = Duration::from_secs(3600);
+/// Time until the same trouble is logged again.
+const LOG_AGAIN: Duration = Duration::from_secs(3600);
 /// Troubles that are remembered for that.
 const MAX_TROUBLES: usize = 8;
 /// Lists of verdicts that are compared with those of an answer.
@@ -170,15 +170,15 @@ impl Egress {
                 self.lookups.outdate(&[]);
             }
             AgentEvent::Routes(RouteChange { prefixes }) => self.lookups.outdate(&prefixes),
-            // Lookups tell only of what is there, and events of what comes.
+            // Lookups report only present routes, and events the future ones.
             AgentEvent::Ready(_) | AgentEvent::Other => {}
         }
     }
 
-    /// Puts a state with other paths into force, and forgets what is known of the places that `change` gave
-    /// to another path. Returns whether there are such.
+    /// Puts a state with other paths into force, and forgets the records of those indices that `change`
+    /// gave to another path. Returns whether there are such.
     fn change_paths(&self, change: impl FnOnce(&mut State) -> EgressSet) -> bool {
-        // What is written to the store meanwhile would have the new path's name.
+        // A record that is written to the store meanwhile would have the new path's name.
         let mut table = self.table.lock();
         let mut moved = EgressSet::EMPTY;
         self.set_state(|state| moved = change(state));
@@ -210,7 +210,7 @@ impl Egress {
         let mut backoff = Backoff::default();
         let mut shared = SharedVerdicts::default();
         loop {
-            // Answers name paths, which only the agent's events tell of.
+            // Answers name paths, which only the agent's events describe.
             let usable = self.state().is_usable();
             let questions = match usable {
                 true => self.lookups.questions(MAX_CLIENTS),
@@ -284,7 +284,7 @@ impl Backoff {
     }
 }
 
-/// Tells of each trouble with the agent once, not at each attempt.
+/// Logs each trouble with the agent once, not at each attempt.
 #[derive(Debug, Default)]
 pub(super) struct Trouble(Mutex<VecDeque<(String, Instant)>>);
 
@@ -300,7 +300,7 @@ impl Trouble {
 
     fn is_news(&self, text: &str, now: Instant) -> bool {
         let mut told = self.0.lock();
-        told.retain(|(_, at)| now.saturating_duration_since(*at) < TELL_AGAIN);
+        told.retain(|(_, at)| now.saturating_duration_since(*at) < LOG_AGAIN);
         if told.iter().any(|(before, _)| before == text) {
             return false;
         }
@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trouble_is_told_once_an_hour() {
+    fn a_trouble_is_logged_once_an_hour() {
         let trouble = Trouble::default();
         let begin = Instant::now();
         let is_news = |text: &str, minutes| {

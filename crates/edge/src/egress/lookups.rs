@@ -1,5 +1,5 @@
-//! Which paths reach the clients, and which policies match them: the agent's answers, kept by client prefix
-//! until an event says that they may have changed.
+//! The agent's answers: which paths reach the clients, and which policies match them. Each is kept by
+//! client prefix until an event says that it may have changed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -14,10 +14,10 @@ use super::wire::Net;
 
 /// Prefixes without a connection whose answers are kept. Beyond, all of them go.
 const MAX_IDLE: usize = 65_536;
-/// Lengths of client prefixes: neighbours that routes do not tell apart.
+/// Lengths of client prefixes: addresses within one share their BGP routes.
 const PREFIX_LENS: [u8; 2] = [24, 48];
 
-/// A connection that is to be told when its client's answer changes.
+/// A connection that is notified when its client's answer changes.
 pub(crate) trait Reroute: Send + Sync {
     /// The route may have to change now.
     fn reroute(&self);
@@ -101,8 +101,8 @@ pub(super) struct Question {
     version: u64,
 }
 
-/// The client's prefix: what BGP's routes tell apart, and the agent's answers are kept for. What responses
-/// have shown is kept for narrower ones as well ([`hikyaku_core::egress::EgressKey`]).
+/// The client's prefix, the longest that BGP's routes distinguish: the agent's answers are kept for it.
+/// Outcomes of responses are kept for longer prefixes as well ([`hikyaku_core::egress::EgressKey`]).
 pub(crate) fn client_prefix(client: IpAddr) -> Net {
     let client = client.to_canonical();
     Net::around(client, PREFIX_LENS[usize::from(client.is_ipv6())])

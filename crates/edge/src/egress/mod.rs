@@ -1,10 +1,10 @@
-//! Egress paths: what the agent on this host reports of them, what is known of each, and which one each
-//! connection takes (EPE §3; `docs/egress-api.md`).
+//! Egress routes: the agent's reports of them, the records of each, and the choice for each connection
+//! (EPE §3; `docs/egress-api.md`).
 //!
-//! [`Egress`] follows the agent, keeps what responses have shown of its paths, and decides.
+//! [`Egress`] follows the agent, keeps the outcomes of responses on its paths, and decides.
 //! [`ConnRoute`] is a connection's part: its class of content, its decision, the mark of its packets.
-//! Requests never wait for the agent: a connection begins on the plain way and is moved when the answer
-//! for its client is there, and whenever it changes.
+//! Requests never wait for the agent: a connection begins on the plain route. It is moved when the
+//! answer for its client arrives, and whenever that changes.
 
 mod agent;
 mod classes;
@@ -192,7 +192,7 @@ impl Egress {
         decision.display(self.state().names()).to_string()
     }
 
-    /// Decides for a client and what is sent to it.
+    /// Decides for a client and the content that it is sent.
     fn decide(
         &self,
         client: IpAddr,
@@ -281,9 +281,9 @@ impl Egress {
         self.table.lock().delivers(client, carrier, now);
     }
 
-    /// What is known of a client's routes, and what would be decided for each class, of bulk also for long
-    /// responses, for a connection of MPTCP if it has one open or had one lately; nothing while the agent has
-    /// not been asked for it.
+    /// The records of a client's routes, and the decision for each class; for bulk content also the
+    /// decision for long responses. They are those of an MPTCP connection if the client has one open or
+    /// had one lately. Empty while the agent has not been asked for the client.
     pub(crate) fn explain(
         &self,
         client: IpAddr,
@@ -328,14 +328,14 @@ impl Egress {
             .collect()
     }
 
-    /// What is known of client ASes, those seen last first, at most `limit`.
+    /// The records of client ASes, those seen last first, at most `limit`.
     pub(crate) fn networks(&self, limit: usize) -> Vec<NetworkSummary> {
         let (state, now) = (self.state(), self.clock.now());
         self.table.lock().networks(state.names(), now, limit)
     }
 
-    /// Takes what the store knows from before, before the agent has named its paths: `load` reads it into
-    /// its argument, which returns whether a record was of use.
+    /// Takes the records of the store before the agent has named its paths. `load` reads each record
+    /// into its argument, which returns whether the record was of use.
     pub(crate) fn restore<T>(
         &self,
         load: impl FnOnce(&mut dyn FnMut(EgressKey, &[u8]) -> bool) -> T,
@@ -351,7 +351,7 @@ impl Egress {
         loaded
     }
 
-    /// Up to about `limit` changes of what is known of routes since the last call, for the store.
+    /// Up to about `limit` changed records of routes since the last call, for the store.
     pub(crate) fn changes(&self, limit: usize) -> RouteChanges {
         let mut changes = RouteChanges::default();
         while changes.records.len() < limit {
@@ -371,7 +371,7 @@ impl Egress {
         self.table.lock().mark_all_changed();
     }
 
-    /// Forgets what is known of routes.
+    /// Forgets the records of routes.
     pub(crate) fn forget(&self, scope: Scope) -> usize {
         self.table.lock().forget(scope)
     }

@@ -19,11 +19,11 @@ use crate::mptcp::{Mptcp, MptcpGate};
 use outstanding::Demand;
 pub(crate) use outstanding::Outstanding;
 
-/// A connection's class of content, its decision and what was done about it.
+/// A connection's class of content, its decision, and how far that is applied.
 ///
-/// **Its class** is that of the open responses which have the most bytes still to be sent; of one whose
-/// length is not announced, 1 MB is taken for it until more has been sent. While none is open, it keeps the
-/// last.
+/// **Its class** is that of the open responses which have the most bytes still to be sent. A response
+/// whose length is not announced counts for 1 MB until more has been sent. While none is open, the
+/// connection keeps its last class.
 #[derive(Debug)]
 pub(crate) struct ConnRoute {
     egress: Arc<Egress>,
@@ -249,7 +249,7 @@ impl ConnRoute {
         }
     }
 
-    /// Sends the agent a hint on what was chosen for an MPTCP connection.
+    /// Sends the agent a hint on the route and class of an MPTCP connection.
     fn send_hint(&self, chosen: &mut Chosen) {
         let Some(token) = self.token().filter(|_| self.egress.state().is_usable()) else {
             return;
@@ -264,7 +264,7 @@ impl ConnRoute {
     /// The way that packets take where `wanted` was decided, and their mark.
     fn applied(&self, wanted: Route) -> (Route, u32) {
         if let Some(path) = native(&self.egress, self.local.ip()) {
-            // What is sent from an EPE address takes its path or none.
+            // Packets from an EPE address take its path or none.
             return (Route::Steered(path), 0);
         }
         match wanted {

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_ends_the_stream() {
+    fn a_malformed_event_ends_the_stream() {
         assert_eq!(read(&[b"data: \xff\n\n"]), Err(EventError::NotUtf8));
         let endless = vec![b'x'; MAX_EVENT / 4 + 1];
         let chunks: Vec<&[u8]> = vec![&endless; 4];

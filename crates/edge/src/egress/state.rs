@@ -1,4 +1,4 @@
-//! What the agent has told: its paths and the operator's policies.
+//! The agent's last report: its paths and the operator's policies.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use hikyaku_core::egress::{
 use super::wire::{self, EgressState, Lookup, Net, Path, Policy, Snapshot};
 use crate::bpf::Prefix;
 
-/// What the agent has told, and whether it still counts.
+/// The agent's last report, and whether it still counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     /// The agent answers, or did a few seconds ago.
@@ -52,7 +52,7 @@ pub(crate) struct Reach {
 }
 
 impl State {
-    /// Nothing told yet, but names known from before.
+    /// Nothing reported yet, but names known from before.
     pub(super) fn knowing(names: EgressNames) -> Self {
         Self {
             names,
@@ -102,8 +102,10 @@ impl State {
         changed
     }
 
-    /// Takes a path in the place of the one of its name. Returns whether answers to lookups may now be
-    /// others, as paths that are down are left out of them, and the places that went to another path.
+    /// Puts a path in place of the former one of its name. Returns whether answers to lookups may have
+    /// changed, as they leave out paths that are down. The set holds the indices that went to another
+    /// path.
+    /// path.
     pub(super) fn put_path(&mut self, path: Path) -> (bool, EgressSet) {
         let former = self.names.id(&path.name).and_then(|id| self.path(id));
         let comes_up = former.is_none_or(|former| former.state == EgressState::Down);
@@ -176,7 +178,7 @@ impl State {
         ids.collect()
     }
 
-    /// The paths as explanations tell of them.
+    /// The paths in the form that explanations need.
     pub(super) fn known_paths(&self) -> KnownEgresses<'_> {
         KnownEgresses {
             names: &self.names,
@@ -200,7 +202,8 @@ impl State {
         of.map(|(id, _)| id).collect()
     }
 
-    /// What may be chosen for a client and a class of content; `named` is what `policy.route` names.
+    /// The routes to choose from for a client and a class of content; `named` is the path in
+    /// `policy.route`.
     pub(crate) fn candidates(
         &self,
         answer: Option<&Answer>,

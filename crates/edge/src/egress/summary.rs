@@ -1,4 +1,4 @@
-//! What is told of egress paths: metrics and the admin API.
+//! The metrics of egress routes, and their part of the admin API.
 
 use std::sync::atomic::AtomicU64;
 
@@ -36,7 +36,7 @@ struct EgressSummary {
     backup: bool,
 }
 
-/// What is counted of a route, but for `open` since the start.
+/// The counters of a route; all but `open` count since the start.
 #[derive(Debug, Serialize)]
 struct RouteSummary {
     route: String,
@@ -116,7 +116,7 @@ impl Egress {
         }
     }
 
-    /// Adds what is counted of routes.
+    /// Adds the counters of routes.
     pub(crate) fn register(&self, registry: &mut Registry) {
         let by_route = [
             (

@@ -200,7 +200,7 @@ async fn without_its_agent_connections_go_back_to_plain() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_leaves_connections_plain() {
+async fn malformed_answers_leave_connections_plain() {
     let cases = [
         ("garbage", "event: snapshot\ndata: {]\n\n"),
         ("no snapshot", "event: ready\ndata: {\"ready\":true}\n\n"),
@@ -443,7 +443,7 @@ async fn a_silent_path_is_left_at_once() {
         connection.stalled();
         connection.update(Session(0).into());
         assert_eq!(edge.name(&connection), "transit-b", "a pause");
-        // Nor for the next one, after it was told of that one.
+        // Nor for the next one, after it was notified of that one.
         connection.resumed(Duration::from_millis(80), false_alarm);
         connection.delivered();
     }

@@ -149,8 +149,8 @@ pub(crate) struct Path {
     pub(crate) backup: bool,
 }
 
-/// An operator's rule for some clients. Which of them holds for a client is in the answers to lookups; here
-/// is what is needed before there is one.
+/// An operator's rule for some clients. Answers to lookups say which rule holds for a client; the fields
+/// here serve until there is an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Policy {
     /// Clients in any of these prefixes, or of these ASes; all, where both are empty.
@@ -167,7 +167,7 @@ impl Policy {
     }
 }
 
-/// Everything that events tell of.
+/// Everything that events report.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Snapshot {
     pub(crate) ready: bool,

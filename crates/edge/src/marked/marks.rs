@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::RwLock;
 use socket2::SockRef;
 
-/// Marks of datagrams, by their destination: policy rules of the kernel (`ip rule ... fwmark`) choose
+/// Marks of datagrams, by their destination. Policy rules of the kernel (`ip rule ... fwmark`) choose
 /// the routing table by them, packet by packet, as `SO_MARK` does it for a whole socket.
 ///
-/// IPv4 addresses and IPv4-mapped IPv6 addresses are the same destination. Connections may share one: a
-/// client's socket, or one port of a NAT, first for one client and then for another while the first
-/// connection has not ended here. The newest mark then counts for all of them.
+/// IPv4 addresses and IPv4-mapped IPv6 addresses are the same destination. Connections may share one.
+/// For instance, a client's socket or a NAT's port begins a second connection while the first has not
+/// ended here. The newest mark then counts for all of them.
 #[derive(Debug)]
 pub(crate) struct Marks {
     /// Marks in all shards, so that senders need not look while there are none.
@@ -57,7 +57,7 @@ impl Marks {
         answer.map_err(io::Error::from_raw_os_error)
     }
 
-    /// Marks what is sent to `destination` from now on.
+    /// Marks all packets to `destination` from now on.
     pub(crate) fn set(&self, destination: SocketAddr, mark: u32) {
         let (destination, shard) = self.place(destination);
         shard.write().entry(destination).or_default().push(mark);
@@ -80,7 +80,7 @@ impl Marks {
         }
     }
 
-    /// The mark of what is sent to `destination`.
+    /// The mark of packets to `destination`.
     pub(crate) fn of(&self, destination: SocketAddr) -> Option<u32> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;

@@ -1,7 +1,7 @@
-//! QUIC's sockets, whose packets can take the path that was chosen for their destination.
+//! QUIC's sockets, whose packets can take the egress route that was chosen for their destination.
 //!
-//! quinn-udp sends and receives, and has no say in control messages. So packets whose destination
-//! has a mark are sent here, with all that quinn-udp would tell the kernel of them, and their mark.
+//! quinn-udp sends and receives, and has no say in control messages. So packets whose destination has a
+//! mark are sent here, with the control messages that quinn-udp would set, and their mark.
 
 mod marks;
 #[cfg(test)]
@@ -30,7 +30,7 @@ use crate::unvalidated::Unvalidated;
 /// A UDP socket for quinn that obeys [`Marks`], and sends no more to an address than [`Unvalidated`]
 /// lets it.
 ///
-/// What cannot be sent with its mark goes without: a mark is never a reason to lose packets.
+/// A packet that cannot be sent with its mark goes without: a mark is never a reason to lose packets.
 #[derive(Debug)]
 pub(crate) struct MarkedSocket {
     io: UdpSocket,
@@ -69,7 +69,7 @@ impl MarkedSocket {
         self.unmarked.load(Ordering::Relaxed)
     }
 
-    /// Sends what may be sent to the address now; the rest counts as sent, too.
+    /// Sends the part that the address may receive now; the rest counts as sent, too.
     fn send_within(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         let Some(part) = self.unvalidated.within(transmit) else {
             return Ok(());
@@ -78,7 +78,7 @@ impl MarkedSocket {
             .inspect_err(|_| self.unvalidated.unsent(&part))
     }
 
-    /// Counts what has come, and sends what has waited for it.
+    /// Counts the bytes received, and sends the packets that waited for them.
     fn count(&self, bytes: &[u8], meta: &RecvMeta) {
         let bytes = bytes.get(..meta.len).unwrap_or_default();
         if let Some(withheld) = self.unvalidated.received(meta.addr, bytes, meta.stride) {
@@ -152,7 +152,7 @@ impl MarkedSocket {
         Ok(())
     }
 
-    /// Tells of the first packets that went without their mark, and then more and more seldom.
+    /// Warns of the first packets that went without their mark, and then more and more seldom.
     fn warn(&self, transmit: &Transmit<'_>, mark: u32, error: &io::Error) {
         let count = self.unmarked.fetch_add(1, Ordering::Relaxed) + 1;
         if count.is_power_of_two() {
@@ -165,9 +165,9 @@ impl MarkedSocket {
     }
 }
 
-/// Whether the kernel could not cut datagrams, which it says of the interface (`EIO`), of the size
-/// (`EINVAL`), and of routes that encapsulate (`ENOMEM`, where the interface behind has no checksum
-/// offload).
+/// Whether the kernel could not cut datagrams. It reports that of the interface (`EIO`), of the size
+/// (`EINVAL`), and of routes that encapsulate where the interface behind has no checksum offload
+/// (`ENOMEM`).
 fn is_of_segments(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

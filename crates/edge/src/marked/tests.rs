@@ -129,7 +129,7 @@ fn a_datagram_too_large_for_its_route_is_not_sent_elsewhere() {
 }
 
 #[test]
-fn what_a_route_refuses_goes_without_its_mark() {
+fn packets_that_a_route_refuses_go_without_their_mark() {
     let Some(ground) = Ground::new() else {
         return;
     };

@@ -1,4 +1,4 @@
-//! What only socket diagnostics tell of MPTCP's subflows (sock_diag(7)).
+//! Facts on MPTCP's subflows that the kernel reports by socket diagnostics alone (sock_diag(7)).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -23,8 +23,10 @@ impl Diagnostics {
         Ok(Self(socket))
     }
 
-    /// Whether a subflow is backup, as this host or the client has asked (RFC 8684 §3.3.8); `None` where the
-    /// kernel does not tell, as without `CAP_NET_ADMIN`, or has no such subflow any more.
+    /// Whether a subflow is backup, as this host or the client has asked (RFC 8684 §3.3.8).
+    ///
+    /// `None` where the kernel has no such subflow any more, or does not report it, as without
+    /// `CAP_NET_ADMIN`.
     pub(super) fn is_backup(&self, local: SocketAddr, remote: SocketAddr) -> Option<bool> {
         let kernel = SocketAddrNetlink::new(0, 0);
         sendto(
@@ -105,7 +107,7 @@ const SOCK_DIAG_BY_FAMILY: u16 = 20;
 /// Of `linux/inet_diag.h`.
 const INET_DIAG_ULP_INFO: u16 = 19;
 const INET_ULP_INFO_MPTCP: u16 = 3;
-/// `INET_DIAG_INFO`, without which the kernel does not tell of protocols above TCP either.
+/// `INET_DIAG_INFO`, without which the kernel does not report protocols above TCP either.
 const WANTED: u8 = 1 << 1;
 /// Of `linux/mptcp.h`.
 const MPTCP_SUBFLOW_ATTR_FLAGS: u16 = 8;

@@ -7,8 +7,9 @@ use super::Snapshot;
 /// Bounds the time at which the last bytes of a response arrived.
 ///
 /// A receiver may hold the acknowledgement of less than two full segments back, in the hope of something
-/// to send (RFC 1122 §4.2.3.2: less than 500 ms; Linux 40 to 200 ms). What is the last on its way, and is
-/// not sent again, arrives about one round trip after it became so. Its acknowledgement tells no more.
+/// to send. RFC 1122 §4.2.3.2 allows less than 500 ms; Linux takes 40 to 200 ms. A segment that is alone
+/// on its way, and not sent again, arrives about one round trip after it became so. Its acknowledgement
+/// adds nothing to that.
 #[derive(Debug, Default)]
 pub(super) struct HeldAck(Option<Alone>);
 
@@ -21,8 +22,8 @@ struct Alone {
 }
 
 impl HeldAck {
-    /// Takes note of what is under way, of `written` bytes; `since` is when that was last acknowledged, or
-    /// sent.
+    /// Takes note of the bytes under way, of `written` ones. `since` is when a byte was last
+    /// acknowledged, or sent.
     pub(super) fn look(&mut self, since: Instant, written: u64, snapshot: &Snapshot) {
         if written.saturating_sub(snapshot.acked) > SEGMENT {
             self.0 = None;
@@ -35,8 +36,8 @@ impl HeldAck {
         }
     }
 
-    /// By when what was alone had arrived, as it is acknowledged now; `None` where nothing was alone, or
-    /// it may have been sent again.
+    /// By when the segment that was alone had arrived, as it is acknowledged now. `None` where no
+    /// segment was alone, or it may have been sent again.
     pub(super) fn arrived_by(&mut self, snapshot: &Snapshot) -> Option<Instant> {
         let acknowledged = |alone: &mut Alone| snapshot.acked > alone.acked;
         let alone = self.0.take_if(acknowledged)?;
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_alone_arrives_within_a_round_trip() {
+    fn a_segment_that_is_alone_arrives_within_a_round_trip() {
         let start = Instant::now();
         let ms = |ms| start + Duration::from_millis(ms);
         // name, looks (since ms, written, acked, sent), final (acked, sent), arrived by ms

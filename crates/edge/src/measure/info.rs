@@ -39,13 +39,13 @@ pub(super) fn window(stream: &TcpStream, mptcp: bool) -> io::Result<Window> {
     })
 }
 
-/// Reads what is under way on a TCP connection, in packets; `None` before there is a round-trip time,
-/// and once the connection is over.
+/// Reads the packets under way on a TCP connection. `None` before there is a round-trip time, and once
+/// the connection is over.
 pub(super) fn flight(stream: &TcpStream) -> Option<Flight> {
     flight_of(&sys::tcp_info(stream).ok()?)
 }
 
-/// Reads what is under way on each subflow of an MPTCP connection.
+/// Reads the packets under way on each subflow of an MPTCP connection.
 pub(super) fn subflows(stream: &TcpStream) -> Vec<SubflowFlight> {
     let subflows = sys::mptcp_subflows(stream).map(|(_, subflows)| subflows);
     let flight = |subflow: &Subflow| {
@@ -144,7 +144,7 @@ const fn state_name(state: u8) -> &'static str {
     }
 }
 
-/// Lost packets are sent again, after acknowledgements or (a larger number) a timeout told of them
+/// Lost packets are sent again, after acknowledgements or (a larger number) a timeout revealed them
 /// (`enum tcp_ca_state` of `linux/tcp.h`).
 const TCP_CA_RECOVERY: u8 = 3;
 

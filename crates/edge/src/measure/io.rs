@@ -33,7 +33,7 @@ pub(crate) struct Socket {
     max_pacing_rate: Mutex<Option<Rate>>,
     /// Of its packets.
     mark: AtomicU32,
-    /// What had been acknowledged before anything was written.
+    /// Bytes that had been acknowledged before anything was written.
     base: u64,
     written: AtomicU64,
     blocked: AtomicBool,
@@ -45,7 +45,7 @@ impl Socket {
     /// Takes a socket that was just accepted from `peer`. Its congestion control is set by `controls`.
     ///
     /// # Errors
-    /// When the socket can't tell its protocol or state.
+    /// When the socket can't report its protocol or state.
     pub(crate) fn new(
         stream: TcpStream,
         peer: IpAddr,
@@ -122,7 +122,7 @@ impl Socket {
     /// the same again.
     pub(super) fn try_set_congestion(&self, control: Control) -> io::Result<bool> {
         let mut current = self.control.lock();
-        // What was known of the path is for the connection's beginning alone.
+        // The former knowledge of the client path is for the connection's beginning alone.
         if current.is_some_and(|current| current.is_like(control)) {
             return Ok(false);
         }
@@ -182,12 +182,12 @@ impl Socket {
         !self.mptcp
     }
 
-    /// What is under way on the path of TCP; `None` before there is a round-trip time.
+    /// The packets under way on the path of TCP; `None` before there is a round-trip time.
     pub(crate) fn flight(&self) -> Option<Flight> {
         info::flight(&self.stream)
     }
 
-    /// What is under way on each subflow of MPTCP.
+    /// The packets under way on each subflow of MPTCP.
     pub(crate) fn subflows(&self) -> Vec<SubflowFlight> {
         info::subflows(&self.stream)
     }
@@ -210,8 +210,8 @@ impl Socket {
         self.controls.failover(&self.stream, self.peer, *control)
     }
 
-    /// Closes the sending side, then reads and discards what the client still sends (RFC 9112
-    /// §9.6), for at most `time`: a socket that is closed with unread data, or that data meets
+    /// Closes the sending side, then reads and discards the bytes that the client still sends (RFC 9112
+    /// §9.6), for at most `time`. A socket that is closed with unread data, or that data meets
     /// afterwards, resets the connection, and the client loses the response. Does nothing while
     /// something else uses the socket.
     pub(crate) async fn linger(&self, time: Duration) {
@@ -237,8 +237,8 @@ impl Socket {
         let _ = tokio::time::timeout(time, discard).await;
     }
 
-    /// Has the connection reset when the socket is closed, and what was not sent discarded. The kernel
-    /// would else keep it for a client that takes nothing, for minutes.
+    /// Has the connection reset when the socket is closed, and its unsent bytes discarded. The kernel
+    /// would else keep them for minutes, for a client that takes nothing.
     pub(crate) fn discard_unsent(&self) {
         // Fails only where the connection is gone.
         let _ = rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO));

@@ -24,10 +24,10 @@ pub(crate) trait TcpTransport {
     /// Whether all of it takes one path at a time; MPTCP may have several.
     fn has_one_path(&self) -> bool;
 
-    /// What is under way on the path of TCP; `None` before there is a round-trip time.
+    /// The packets under way on the path of TCP; `None` before there is a round-trip time.
     fn flight(&self) -> Option<Flight>;
 
-    /// What is under way on each subflow of MPTCP.
+    /// The packets under way on each subflow of MPTCP.
     fn subflows(&self) -> Vec<SubflowFlight>;
 
     /// Gives it another congestion control. Returns what it has now, if that has changed.

@@ -45,12 +45,12 @@ struct Departed {
 }
 
 impl Departed {
-    /// The connection's account since its beginning, of which `now` counts what is there, and `former` was
-    /// the last one.
+    /// The connection's account since its beginning. `now` counts the subflows that are present, and
+    /// `former` was the last account.
     fn complete(&mut self, mut now: Snapshot, former: &Snapshot) -> Snapshot {
         now.packets_sent += self.packets_sent;
         now.packets_lost += self.packets_lost;
-        // What is lost may fall by itself, as losses turn out to be spurious.
+        // The number of lost packets may fall by itself, as losses turn out to be spurious.
         if let Some(sent) = former.packets_sent.checked_sub(now.packets_sent)
             && sent > 0
         {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gone_subflows_counted_stays_counted() {
+    fn counts_of_gone_subflows_stay() {
         // What the kernel counts, and what the connection has sent and lost.
         let looks = [
             ("two subflows", (1000, 20), (1000, 20)),

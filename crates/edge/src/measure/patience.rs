@@ -36,10 +36,10 @@ impl Terms {
 
 /// The time that a client is still waited for.
 ///
-/// Receivers open their windows in steps, and a slow one takes minutes for a step. So each
-/// byte taken buys the time in which the least rate would carry it, up to a bound; waiting
-/// spends it. Whoever drains its window at that rate or faster is served for ever, since
-/// a step is never larger than the window that was filled before.
+/// Receivers open their windows in steps, and a slow one takes minutes for a step. So each byte taken
+/// buys the time in which the least rate would carry it, up to a bound; waiting spends it. A client that
+/// drains its window at that rate or faster is served for ever. The reason is that a step is never
+/// larger than the window that was filled before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     terms: Terms,

@@ -28,15 +28,15 @@ use crate::transport::TransportChoice;
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
 /// Shortest time between two looks at the counters.
 const MIN_INTERVAL: Duration = Duration::from_millis(5);
-/// Acknowledgements waited for side by side. More are looked at as these come in, which
-/// hardly matters: what was sent later is acknowledged later.
+/// Acknowledgements waited for side by side. More are looked at as these come in, which hardly matters:
+/// frames that were sent later are acknowledged later.
 const WATCHED: usize = 16;
 
 /// Longest that receivers of QUIC wait before they acknowledge: the default of `max_ack_delay`
 /// (RFC 9000 §18.2), which nobody exceeds.
 const ACK_DELAY: Duration = Duration::from_millis(25);
 
-/// Watches a QUIC connection until what was sent on it is acknowledged.
+/// Watches a QUIC connection until all its data is acknowledged.
 pub(crate) struct QuicMeter<T = Quinn> {
     conn: Arc<Conn>,
     quic: T,
@@ -287,8 +287,9 @@ impl<T: QuicTransport> QuicMeter<T> {
         self.watcher = watcher;
     }
 
-    /// Makes the connection send over its new path at once: new data, for which the controller makes
-    /// room, and in any case a frame that the client acknowledges. Its acknowledgement shows what was lost.
+    /// Makes the connection send over its new egress route at once. It sends new data, for which the
+    /// controller makes room, and in any case a frame that the client acknowledges. The frame's
+    /// acknowledgement shows the losses.
     fn failover(&mut self) {
         self.quic.failover();
         self.nudge();

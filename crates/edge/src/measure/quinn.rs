@@ -33,7 +33,7 @@ pub(crate) trait QuicTransport {
     /// Gives it another congestion control.
     fn change(&self, settings: Settings);
 
-    /// What is under way, once there was an acknowledgement.
+    /// The packets under way, once there was an acknowledgement.
     fn flight(&self) -> Option<Flight>;
 
     /// Makes room for new data on another path.

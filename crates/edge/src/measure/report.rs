@@ -29,8 +29,8 @@ pub(crate) struct Reporter {
     blurred: bool,
 }
 
-/// A time in which the connection always had a response under way: its responses share
-/// the path, so only all of them together tell what the path does.
+/// A busy period of the connection. Its responses share the client path, so only all of them together
+/// show how that performs.
 #[derive(Debug)]
 struct Busy {
     since: Instant,
@@ -52,8 +52,8 @@ impl Reporter {
         }
     }
 
-    /// Takes note that the connection has another congestion control from `at` on. What was under way
-    /// then says nothing of either.
+    /// Takes note that the connection has another congestion control from `at` on. The time of responses
+    /// that were under way then says nothing of either control.
     pub(crate) fn switched(&mut self, congestion: Congestion, at: Instant) {
         self.arm.congestion = congestion;
         self.switched_at = Some(at);
@@ -62,12 +62,12 @@ impl Reporter {
         }
     }
 
-    /// Puts the highest delivery rate of this and the last sample's interval in the place of the newest.
+    /// Replaces the newest delivery rate by the highest of this and the last sample's interval.
     ///
-    /// The newest says little at the end of a response, when a few packets or a
-    /// retransmission are all that is left: 0.5 Mbit/s on a path of 200. An interval can
-    /// consist of such an end. A maximum over two probing cycles is also what BBR takes for
-    /// a path's bandwidth (`BBR.MaxBwFilter` of draft-ietf-ccwg-bbr).
+    /// The newest says little at the end of a response, when only a few packets or a retransmission are
+    /// left. It may be 0.5 Mbit/s on a client path of 200 Mbit/s. An interval can consist of such an end. A maximum over two
+    /// probing cycles is also BBR's measure of a path's bandwidth (`BBR.MaxBwFilter` of
+    /// draft-ietf-ccwg-bbr).
     pub(crate) fn keep_best_rate(&mut self, snapshot: &mut Snapshot) {
         let newest = snapshot
             .delivery_rate
@@ -90,14 +90,14 @@ impl Reporter {
         busy.since = busy.since.min(exchange.started);
         busy.until = busy.until.max(end);
         busy.bytes += exchange.bytes;
-        // What goes through a tunnel waits for no path.
+        // The bytes of a tunnel wait for no path.
         let is_response = exchange.method != Method::CONNECT;
         busy.whole &=
             is_response && acknowledged && self.switched_at.is_none_or(|at| at <= exchange.started);
     }
 
-    /// Takes note that the responses under way cannot be told apart from those before, so that the time
-    /// of all of them says nothing.
+    /// Takes note that the responses under way cannot be distinguished from those before, so that the
+    /// time of all of them says nothing.
     pub(crate) fn blur(&mut self) {
         self.blurred = true;
     }

@@ -9,8 +9,8 @@ use crate::conn::Conn;
 
 /// A response that takes longer is observed in parts of at least this.
 const PART: Duration = Duration::from_secs(1);
-/// Of the time in which something was asked for, the share without content to send (one in so many)
-/// above which the goodput is not the path's.
+/// The share of the time of open requests without content to send, one in so many. Above it the goodput
+/// is not the route's.
 const STARVED: u32 = 20;
 
 /// What a meter sees of its connection.
@@ -33,13 +33,13 @@ impl RouteSample<'_> {
     }
 }
 
-/// Makes observations of the way that a connection's packets take. Where that changes, what is under way
-/// says nothing, unless it has only just begun: the next begins a round trip later.
+/// Makes observations of the route that a connection's packets take. A busy time in which the route
+/// changes says nothing, unless it has only just begun. The next begins a round trip later.
 #[derive(Debug)]
 pub(super) struct RouteReporter {
     /// Of the connection, when the part began.
     changes: u64,
-    /// When what was sent by the former way has been acknowledged.
+    /// When all packets of the former route have been acknowledged.
     settled: Option<Instant>,
     /// Since when something has been under way, while it is.
     busy: Option<Instant>,
@@ -120,7 +120,7 @@ impl RouteReporter {
         };
         let since = *part.since.get_or_insert(begun?);
         let part = *part;
-        // What was asked for when all that was sent before had come begins anew.
+        // A request that came when all former content had arrived begins anew.
         let next = begun.filter(|begun| {
             let delivered = look.awaited.is_none_or(|asked| asked >= *begun);
             !look.idle && *begun > since && delivered && look.is_first_flight(*begun)
@@ -145,8 +145,8 @@ impl RouteReporter {
         part.observed(look.snapshot, (duration, starved), phase)
     }
 
-    /// The connection takes another way. What has been asked for since `begun` counts whole if nothing of it can
-    /// have been acknowledged.
+    /// The connection takes another route. The content requested since `begun` counts whole if nothing
+    /// of it can have been acknowledged.
     fn moved(&mut self, begun: Option<Instant>, starved: Duration, look: &RouteSample<'_>) {
         let begins = |since| Some(Part::begin(since, look.snapshot, starved));
         let since = self.part.and_then(|part| part.since);
@@ -168,8 +168,8 @@ impl RouteReporter {
     }
 }
 
-/// The phase of a part that begins so long after what is sent was asked for; `None` where it has missed the
-/// beginning of the first one.
+/// The phase of a part that begins so long after its content was requested. `None` where the part has
+/// missed the beginning of the first phase.
 fn phase(into: Duration) -> Option<Phase> {
     match into {
         Duration::ZERO => Some(Phase::Startup),

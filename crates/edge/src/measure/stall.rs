@@ -1,30 +1,35 @@
 //! Noticing that a path carries nothing any more.
 //!
-//! A sender's own timers wait for long: a retransmission timeout for 200 ms at least, a tail loss
-//! probe for two round trips (RFC 8985 §7.2), QUIC's probe timeout from its *last* packet on and for
-//! the longest delay of an acknowledgement besides (RFC 9002 §6.2.1). They have to, since what they
-//! do is costly when they are wrong, and since they know one packet only. Here packets are looked at
-//! together. A silence is a stall when
+//! A sender's own timers wait for long. A retransmission timeout waits for 200 ms at least, and a tail
+//! loss probe for two round trips (RFC 8985 §7.2). QUIC's probe timeout counts from its *last* packet
+//! on, and adds the longest delay of an acknowledgement (RFC 9002 §6.2.1). They have to wait, since
+//! their action is costly when they are wrong, and since they know one packet only. Here packets are
+//! looked at together. A silence is a stall when both of these hold:
 //!
-//! - nothing was acknowledged for a third of srtt within [`MIN_PATIENCE`] and [`PAUSE`], or for half of
-//!   what packets wait in queues, or longer where an alarm costs more, and
-//! - several packets are overdue, each counted from its own sending: by srtt + max(4 rttvar,
-//!   patience). One packet lost at the end of a response is no stall.
+//! - Nothing was acknowledged for a third of srtt within [`MIN_PATIENCE`] and [`PAUSE`], or for half of
+//!   the time that packets wait in queues. Where an alarm costs more, the silence has to be longer.
+//! - Several packets are overdue, each counted from its own sending: by srtt + max(4 rttvar, patience).
+//!   One packet lost at the end of a response is no stall.
+//!
+//! Two cases need more overdue packets, or later ones:
+//!
 //! - Receivers acknowledge every second packet at once (RFC 9000 §13.2.2, RFC 5681 §4.2), or every
 //!   tenth, which shows in srtt and rttvar here. Where fewer than [`AT_ONCE`] packets are overdue, the
 //!   longest delay of an acknowledgement is waited for, too.
-//! - While losses are repaired, half of what is in flight has to be overdue. A queue that overflowed
-//!   took the end of what was sent, too, which nobody notices before the retransmissions, a round
-//!   trip later, are acknowledged: until then all is silent.
+//! - While losses are repaired, half of the packets in flight have to be overdue. A queue that
+//!   overflowed took the last packets, too. Nobody notices that before the retransmissions are
+//!   acknowledged, a round trip later: until then all is silent.
 //!
-//! A sender without data is never stalled, as nothing of it is overdue. What was under way at an alarm
-//! is given up: a further one takes packets that were sent after it, which is what the next path was
-//! tried with, and which are given [`MAX_PATIENCE`]. So are the first ones over any path that is new to the
-//! connection. A silence that ends by itself
-//! was a false alarm, and makes patient for a while: links that pause now and then have one
-//! alarm in ten seconds. On TCP that may show later: more is acknowledged than was sent since the alarm; or
-//! the other path's acknowledgements came first, and the sender takes what is still on the former one for
-//! lost, and is told that it had come when it has sent it again (RFC 2883).
+//! A sender without data is never stalled, as none of its packets is overdue. Packets under way at an
+//! alarm are given up. A further alarm takes packets that were sent after it: the next path was tried
+//! with them, and they are given [`MAX_PATIENCE`]. So are the first packets over any path that is new to
+//! the connection.
+//!
+//! A silence that ends by itself was a false alarm. It raises the patience for a while: links that pause
+//! now and then have one alarm in ten seconds. On TCP a false alarm may show later. More is acknowledged
+//! than was sent since the alarm. Or the other path's acknowledgements came first, and the sender takes
+//! packets that are still on the former path for lost. When it has sent them again, the receiver reports
+//! that they had come (RFC 2883).
 
 mod log;
 mod paths;
@@ -41,13 +46,13 @@ pub(crate) use signal::Signal;
 
 /// Silence that is nothing at first: schedulers, aggregation on radio links.
 const MIN_PATIENCE: Duration = Duration::from_millis(7);
-/// A third of srtt is nothing, either, up to this: a path that is left for a moment only gets its packets
-/// late and out of order, which cost transfers 4 to 17 % of their goodput. With more than this a black hole
-/// would be a gap of more than two round trips and 20 ms.
+/// A third of srtt is nothing, either, up to this. A path that is left for a moment only gets its
+/// packets late and out of order. That cost transfers 4 to 17 % of their goodput. With more than this the
+/// gap of a black hole would exceed two round trips and 20 ms.
 const PAUSE: Duration = Duration::from_millis(14);
-/// Part of the time for which packets wait in queues, one in so many, that is nothing: a path that is left
-/// has its whole queue sent again, as losses are told by what the other path delivers first
-/// (RFC 9002 §6.1.1). Waiting for so long costs half of that.
+/// Part of the time for which packets wait in queues, one in so many, that is nothing. A path that is
+/// left has its whole queue sent again. The packets that the other path delivers first make the queue
+/// pass for lost (RFC 9002 §6.1.1). Waiting for so long costs half of that.
 const QUEUE_DIVISOR: u32 = 2;
 /// Silence that is never nothing; other timers have acted by then.
 const MAX_PATIENCE: Duration = Duration::from_millis(200);
@@ -57,9 +62,9 @@ const PATIENCE_LIFE: Duration = Duration::from_secs(10);
 const AT_ONCE: u64 = 4;
 /// and those that may have waited for more.
 const DELAYED: u64 = 2;
-/// Part of a round-trip time without queues, one in so many, within which nothing is acknowledged that needed
-/// a round trip over another path, unless that is four times shorter, or two of them, unless it is eight
-/// times shorter.
+/// Part of a round-trip time without queues, one in so many, that is too short for a round trip over
+/// another path. It is so unless that path is four times shorter. For two round trips it is so unless
+/// the path is eight times shorter.
 const SOON_DIVISOR: u32 = 4;
 /// For so long after an alarm senders are busy with what it took.
 const RECOVERY: Duration = Duration::from_secs(1);
@@ -67,11 +72,12 @@ const RECOVERY: Duration = Duration::from_secs(1);
 const MAX_DOUBLINGS: u32 = 4;
 /// Between looks in a silence that is longer than that.
 const SILENT_INTERVAL: Duration = Duration::from_millis(1);
-/// A look that comes so much later than the last one tells that this machine is busy, and that
+/// A look that comes so much later than the last one shows that this machine is busy, and that
 /// acknowledgements may wait to be read.
 const TARDY: Duration = Duration::from_millis(12);
-/// Between looks: a quarter of a round trip within these, or the shorter one for [`MAX_PATIENCE`] after an
-/// alarm, and while what comes shows what it was. For longer it would cost much where many paths fail at once.
+/// Between looks: a quarter of a round trip within these. It is the shorter one for [`MAX_PATIENCE`]
+/// after an alarm, and while acknowledgements show whether the alarm was a false one. For longer it
+/// would cost much where many paths fail at once.
 const INTERVAL: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(5)];
 /// The same when nothing was in flight for a while:
 const IDLE_INTERVAL: Duration = Duration::from_millis(50);
@@ -101,7 +107,7 @@ pub(crate) struct Watch {
     doubtful: Option<(Alarm, Duration)>,
 }
 
-/// The counters at the last alarm: what was under way then is lost, and either sent again, which
+/// The counters at the last alarm. Packets that were under way then are lost. They are sent again, which
 /// counts as sent since, or never acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct GivenUp {
@@ -121,33 +127,34 @@ struct Alarm {
     former: u64,
     resent: u64,
     duplicates: u64,
-    /// The last look without an acknowledgement since, and what had been sent by then.
+    /// The last look without an acknowledgement since, and the bytes or packets sent by then.
     silent: (Instant, u64),
-    /// When to tell of it again.
+    /// When to report it again.
     again: Instant,
     times: u32,
 }
 
 impl Alarm {
-    /// Whether it is certain that the path delivered what is acknowledged `at`: a single packet may be one
-    /// that the receiver had, and told of late. What was sent again fills another path's gaps, too, but two
-    /// of its round trips later: one to be told of them, one for what fills them.
+    /// Whether it is certain that the path delivered the packets acknowledged `at`. A single packet may
+    /// be one that the receiver had, and acknowledged late. Retransmissions fill another path's gaps,
+    /// too, but two of its round trips later: one until the gaps are reported, one until they are
+    /// filled.
     fn was_false(&self, at: Instant, flight: &Flight) -> bool {
         let came = flight.former.saturating_sub(self.former);
         let unmixed = flight.resent == self.resent || at < self.raised + self.soon;
         came >= AT_ONCE * flight.former_packet && unmixed
     }
 
-    /// Whether more is acknowledged than was sent before the silence ended: what is sent then needs a round
-    /// trip. Unlike [`Alarm::was_false`] it may be that something is missing of what came.
+    /// Whether more is acknowledged than was sent before the silence ended: later packets need a round trip.
+    /// Unlike in [`Alarm::was_false`], there may be gaps among the packets that came.
     fn is_outrun(&self, now: Instant, flight: &Flight) -> bool {
         let (until, sent) = self.silent;
         let acked = flight.acked.saturating_sub(self.acked);
         now < until + self.soon && acked >= sent.saturating_sub(self.sent) + AT_ONCE * flight.packet
     }
 
-    /// Whether what was sent again since had come, for the most part. What a black hole takes is sent again
-    /// in need, and little else.
+    /// Whether most retransmissions since were of packets that had arrived. Behind a black hole nearly
+    /// all retransmissions are needed.
     fn was_needless(&self, flight: &Flight) -> bool {
         let duplicates = flight.duplicates.saturating_sub(self.duplicates);
         let resent = flight.resent.saturating_sub(self.resent);
@@ -174,8 +181,8 @@ impl Watch {
         }
     }
 
-    /// Nothing is under way for a while. What is known of paths stays, and what of false alarms: the next
-    /// response may take another path.
+    /// Nothing is under way for a while. The round-trip times of paths and the patience after false
+    /// alarms stay: the next response may take another path.
     pub(crate) fn rest(&mut self, now: Instant) {
         *self = Self {
             least: self.least,
@@ -192,13 +199,13 @@ impl Watch {
         self
     }
 
-    /// Takes note of what is under way at `now`.
+    /// Takes note of the packets under way at `now`.
     pub(crate) fn look(&mut self, now: Instant, flight: &Flight) -> Option<Signal> {
         if now.saturating_duration_since(self.patience.1) > PATIENCE_LIFE {
             self.patience.0 = self.least;
         }
         self.paths.look(flight);
-        // By then what is lost was sent again, and counters may have drifted apart.
+        // By then lost packets were sent again, and counters may have drifted apart.
         let is_over = |given_up: &GivenUp| {
             self.alarm.is_none() && now.saturating_duration_since(given_up.at) > RECOVERY
         };
@@ -250,7 +257,7 @@ impl Watch {
     fn resume(&mut self, now: Instant, flight: &Flight) -> Option<Signal> {
         // It was not before the last look.
         let at = flight.acked_at.unwrap_or(now).clamp(self.looked, now);
-        // Too soon for what was sent because of an alarm, unless by a far shorter path.
+        // Too soon for packets that were sent because of an alarm, unless by a far shorter path.
         let of_former = |alarm: &Alarm| at < alarm.raised + 3 * alarm.soon;
         if let Some(alarm) = self.alarm.filter(of_former) {
             let acked = flight.acked.saturating_sub(alarm.acked);
@@ -347,8 +354,8 @@ impl Watch {
         }))
     }
 
-    /// Packets that may be overdue since losses are not repaired yet. After an alarm what is in flight
-    /// tells nothing: most of it is given up.
+    /// Packets that may be overdue since losses are not repaired yet. After an alarm the packets in
+    /// flight show nothing: most of them are given up.
     fn unrepaired(&self, flight: &Flight) -> u64 {
         match self.given_up {
             None if flight.repairing => flight.packets_in_flight() / 2,

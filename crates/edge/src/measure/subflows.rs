@@ -15,11 +15,11 @@ use crate::clock;
 /// Between looks while there is no subflow.
 const LONELY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Silence of a subflow that is nothing at first. Leaving a path ends the subflow, for as long as the path
-/// is avoided, while the others go on meanwhile: false alarms cost more here than a late one.
+/// Silence of a subflow that is nothing at first. Leaving a path ends the subflow for as long as the
+/// path is avoided, while the others go on. So false alarms cost more here than a late one.
 const PATIENCE: Duration = Duration::from_millis(60);
 
-/// A subflow, and what is under way on it.
+/// A subflow, and the packets under way on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SubflowFlight {
     /// Unique in the connection.
@@ -34,7 +34,7 @@ pub(crate) struct SubflowFlight {
 pub(super) struct SubflowWatcher {
     ack_delay: Duration,
     watches: Vec<(u32, Watch)>,
-    /// Seen at the last look, but not told yet.
+    /// Seen at the last look, and pending.
     signals: Vec<(IpAddr, Signal)>,
     next: Instant,
     timer: Option<Pin<Box<Sleep>>>,
@@ -51,8 +51,8 @@ impl SubflowWatcher {
         }
     }
 
-    /// Looks at what is under way when it is time, and tells the first signal with the subflow's local
-    /// address. To be called again until there is none; the task is woken for the next look.
+    /// Looks at the packets under way when it is time, and returns the first signal with the subflow's
+    /// local address. To be called again until there is none; the task is woken for the next look.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_silent_one_is_told() {
+    fn the_silent_one_is_reported() {
         let start = Instant::now();
         let mut watcher = SubflowWatcher::new(Duration::from_millis(40));
         let locals: [IpAddr; 2] = ["2001:db8::1", "2001:db8::a1"].map(|ip| ip.parse().unwrap());

@@ -24,8 +24,8 @@ pub(super) struct ContentEnd {
 }
 
 impl ContentEnd {
-    /// Notes that `content` bytes have left HTTP, and `written` the socket's writer, of whatever
-    /// kind; what is above a socket that is `blocked` will follow. Returns the offset.
+    /// Notes that `content` bytes have left HTTP, and `written` bytes of whatever kind the socket's
+    /// writer. Bytes that wait above a socket that is `blocked` will follow. Returns the offset.
     pub(super) fn look(&mut self, content: u64, written: u64, blocked: bool) -> u64 {
         if self.content != content {
             let above = if blocked { ABOVE_SOCKET } else { 0 };
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_holds_content_is_taken() {
+    fn only_bytes_that_hold_content_are_taken() {
         // name, bytes of content, bytes written, blocked, end of content
         let looks = [
             ("a handshake", 0, 1000, false, 0),

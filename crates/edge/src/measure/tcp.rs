@@ -31,11 +31,11 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes that may follow a response when the connection ends: GOAWAY and `close_notify`,
 /// each in a TLS record.
 const GOODBYE: u64 = 128;
-/// Longest that receivers of TCP wait before they acknowledge (RFC 5681 §4.2 allows 500 ms; Linux
-/// takes 40 ms, others up to 200 ms for single packets).
+/// Longest that receivers of TCP wait before they acknowledge. RFC 5681 §4.2 allows 500 ms. Linux takes
+/// 40 ms, others up to 200 ms for single packets.
 const ACK_DELAY: Duration = Duration::from_millis(40);
 
-/// Watches a socket until what was written to it is acknowledged.
+/// Watches a socket until all bytes written to it are acknowledged.
 #[derive(Debug)]
 pub(crate) struct TcpMeter<T = Socket> {
     conn: Arc<Conn>,
@@ -119,8 +119,9 @@ impl<T: TcpTransport> TcpMeter<T> {
         self.patience.rest();
     }
 
-    /// Distinguishes a request that followed the last response, and acknowledges it, from one beside it: the
-    /// connection was idle in between, though nothing was acknowledged before.
+    /// Distinguishes a request that followed the last response from one beside it. The former
+    /// acknowledges the response: the connection was idle in between, though nothing was acknowledged
+    /// before.
     fn separate(&mut self, opened: Instant) {
         let Some((_, last)) = self.awaiting.back() else {
             return;
@@ -233,8 +234,8 @@ impl<T: TcpTransport> TcpMeter<T> {
         }
     }
 
-    /// Bytes that were acknowledged of what holds content: neither what follows it, such as
-    /// answers to PINGs, nor what was sent while no content was.
+    /// Acknowledged bytes that hold content. Bytes after it, such as answers to PINGs, do not count, nor
+    /// bytes that were sent while there was no content.
     fn taken(&mut self) -> u64 {
         let (written, blocked) = self.socket.written();
         let content = self.conn.ledger.content();

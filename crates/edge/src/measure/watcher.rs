@@ -40,7 +40,7 @@ impl Watcher {
         self.timer = None;
     }
 
-    /// Looks at what is under way when it is time, and tells the first signal. To be called again
+    /// Looks at the packets under way when it is time, and returns the first signal. To be called again
     /// until there is none; the task is woken for the next look.
     pub(super) fn poll(
         &mut self,

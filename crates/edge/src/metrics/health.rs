@@ -1,4 +1,4 @@
-//! What tells whether the server itself is well.
+//! Metrics that show whether the server itself is well.
 
 use std::sync::atomic::Ordering;
 

@@ -63,7 +63,7 @@ fn exposed() -> String {
 }
 
 #[test]
-fn names_labels_and_help_stay_what_scrapers_know() {
+fn names_labels_and_help_stay_as_scrapers_know_them() {
     let kept = include_str!("exposition.txt");
     let exposed = exposed();
     let missing: Vec<_> = kept
@@ -113,7 +113,7 @@ fn every_action_and_refusal_is_counted_at_its_index() {
 }
 
 #[test]
-fn what_is_counted_shows_under_its_name() {
+fn counts_show_under_their_names() {
     let metrics = Metrics::default();
     for (at, event) in UdpEvent::ALL.into_iter().enumerate() {
         (0..=at).for_each(|_| metrics.on_udp(event));

@@ -28,7 +28,7 @@ struct Ground {
 }
 
 impl Ground {
-    /// Listens on loopback; `None` where the kernel does not allow or know it, which is told.
+    /// Listens on loopback; `None` where the kernel does not allow or know it, which is printed.
     fn new(address: IpAddr) -> Option<Self> {
         let skip = |why: &str| {
             skip(&this_test(), why);
@@ -136,7 +136,7 @@ fn a_share_is_taken() {
 }
 
 #[test]
-fn an_address_in_use_is_told() {
+fn an_address_in_use_is_reported() {
     let Some(ground) = Ground::new(V4) else {
         return;
     };

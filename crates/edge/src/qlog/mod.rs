@@ -1,9 +1,9 @@
 //! Traces of QUIC connections in qlog, for those who ask (`hikyaku explain --qlog`).
 //!
 //! Somebody asks for the next connections of a client and reads a stream of records
-//! (draft-ietf-quic-qlog-main-schema, JSON text sequences of RFC 7464). A connection is traced
-//! from its first packet or never: while nobody asks, an accept looks at one counter, and packets
-//! cost nothing but quinn's look at an empty option.
+//! (draft-ietf-quic-qlog-main-schema, JSON text sequences of RFC 7464). A connection is traced from its
+//! first packet or never. While nobody asks, an accept looks at one counter, and packets cost nothing
+//! but quinn's look at an empty option.
 
 mod pipe;
 mod recorder;

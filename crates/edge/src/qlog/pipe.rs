@@ -17,7 +17,7 @@ use super::{millis, record};
 
 use crate::clock;
 
-/// Bytes that wait for a slow reader; what comes then is dropped.
+/// Bytes that wait for a slow reader; further records are dropped.
 const BUFFER: usize = 1 << 20;
 
 /// A pipe that takes records until `deadline`, `limit` bytes at most.
@@ -53,7 +53,7 @@ struct State {
     records: u64,
     connections: u64,
     dropped: u64,
-    /// Of these, not told yet.
+    /// Of these, the ones pending a report.
     gap: u64,
     feeds: usize,
     end: Option<&'static str>,
@@ -149,7 +149,7 @@ impl Drop for Feed {
     }
 }
 
-/// What is read: the records, and a last one that tells why there are no more.
+/// The body of the answer: the records, and a last one that reports why there are no more.
 pub(crate) struct TraceBody {
     pipe: Arc<Pipe>,
     deadline: Pin<Box<Sleep>>,

@@ -11,16 +11,16 @@ use super::record;
 
 /// Takes one connection's records from quinn, mends them, and adds what the controller does.
 ///
-/// quinn names the connection by the identifier that the client chose for itself, which is empty
-/// with many browsers, and gives times of `recovery:metrics_updated` in seconds where qlog has
-/// milliseconds (draft-ietf-quic-qlog-quic-events, recovery_metrics_updated). Its header goes: the
-/// trace has one already, for all its connections.
+/// quinn names the connection by the identifier that the client chose for itself, which is empty with
+/// many browsers. It gives times of `recovery:metrics_updated` in seconds where qlog has milliseconds
+/// (draft-ietf-quic-qlog-quic-events, recovery_metrics_updated). Its header goes: the trace has one
+/// already, for all its connections.
 pub(super) struct Recorder {
     feed: Feed,
     /// As it stands in a record.
     group: String,
     controller: Arc<OnceLock<Handle>>,
-    /// What was told of the controller last.
+    /// The state of the controller in the last record.
     told: Option<State>,
     /// The record that is being written.
     partial: Vec<u8>,
@@ -50,7 +50,7 @@ impl Recorder {
         self.follow(time(&whole));
     }
 
-    /// Tells of the controller where that has changed, as of the event before.
+    /// Records the controller's state where that has changed, as of the event before.
     fn follow(&mut self, time: f64) {
         let Some(state) = self.controller.get().map(Handle::state) else {
             return;
@@ -118,7 +118,7 @@ impl Write for Recorder {
     }
 }
 
-/// The number that follows `key` in a record, with what is before and after it.
+/// The number that follows `key` in a record, with the text before and after it.
 fn number_of<'a>(record: &'a str, key: &str) -> Option<(&'a str, f64, &'a str)> {
     let (before, rest) = record.split_once(key)?;
     let end = rest.find([',', '}'])?;

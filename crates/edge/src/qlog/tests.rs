@@ -108,7 +108,7 @@ async fn a_trace_ends_at_its_size() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_misses_records_and_is_told_how_many() {
+async fn a_slow_reader_misses_records_and_learns_how_many() {
     let (feed, mut body) = pipe::new(Instant::now() + Duration::from_secs(600), 1 << 30);
     let one = record(&json!({ "name": "x", "data": "y".repeat(1_000) }));
     let pushed = 2_000;

@@ -68,7 +68,7 @@ fn decode(text: &str) -> Result<Secret, String> {
     secret.map_err(|_| format!("a key of {} bytes, where 32 are expected", bytes.len()))
 }
 
-/// Takes away what others may do with the file.
+/// Takes away other users' permissions on the file.
 fn close_to_others(path: &Path) {
     let open = fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0);
     if !open {

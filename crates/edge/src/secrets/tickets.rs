@@ -10,8 +10,8 @@ use rustls::server::ProducesTickets;
 
 use super::{Secret, derive};
 
-/// Seconds that tickets are good for. A key makes tickets for as long, and opens them for as long
-/// again: who gets hold of a key can read the TLS 1.2 sessions of two days at most.
+/// Seconds that tickets are good for. A key makes tickets for as long, and opens them for as long again.
+/// So a stolen key reads the TLS 1.2 sessions of two days at most.
 const LIFE: u32 = 24 * 3600;
 const NAME_LEN: usize = 16;
 
@@ -55,7 +55,7 @@ impl TicketKey {
         now.checked_sub(self.made).unwrap_or(u64::MAX)
     }
 
-    /// The ticket: name, nonce, and what is encrypted with its tag.
+    /// The ticket: name, nonce, and the encrypted content with its tag.
     fn seal(&self, plain: &[u8]) -> Option<Vec<u8>> {
         // Of 96 random bits: two of 2^28 tickets a day meet in the same with a chance of 2^-41.
         let mut nonce = [0; NONCE_LEN];

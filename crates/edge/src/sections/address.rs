@@ -22,7 +22,7 @@ pub enum ListenAddress {
     },
 }
 
-/// What is wrong with an address.
+/// A fault of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum Fault {
     #[error("the port is missing")]
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn addresses_are_read_as_people_write_them() {
-        // as written, and what is meant
+        // as written, and the address meant
         let cases = [
             ("443", Ok("[::]:443")),
             (":443", Ok("[::]:443")),

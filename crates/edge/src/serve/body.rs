@@ -45,8 +45,8 @@ impl Outcome {
 
 /// A request's body that ends with an error when it grows too large or comes too slowly.
 ///
-/// What is not read of it is discarded once it is dropped. A client that sends first and reads
-/// then would else lose an early answer to a reset.
+/// Its unread rest is discarded once it is dropped. A client that sends first and reads then would else
+/// lose an early answer to a reset.
 pub(crate) struct LimitedBody {
     inner: RequestBody,
     left: u64,
@@ -60,7 +60,7 @@ pub(crate) struct LimitedBody {
     read_on: Rest,
 }
 
-/// What is done with a body that nobody reads any more.
+/// The treatment of a body that nobody reads any more.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rest {
     /// Nothing: it is over, a tunnel's, or the client waits to be asked for it (RFC 9110 §10.1.1).
@@ -81,7 +81,7 @@ impl LimitedBody {
             return (Ok(request), Outcome::default());
         }
         let (max, patience, read_on) = match *request.method() {
-            // What comes on a tunnel is no content (RFC 9110 §9.3.6).
+            // The bytes of a tunnel are no content (RFC 9110 §9.3.6).
             Method::CONNECT => (u64::MAX, None, Rest::Nothing),
             _ => (
                 limits.body_size.bytes(),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_reads_is_discarded_within_bounds() {
+    async fn unread_bodies_are_discarded_within_bounds() {
         // name, headers, frames that the content reads, limit, frames read in all
         type Headers = &'static [(&'static str, &'static str)];
         let cases: &[(&str, Headers, usize, u64, usize)] = &[

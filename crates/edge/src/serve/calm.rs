@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_told_apart_however_they_are_cut() {
+    fn frames_are_distinguished_however_they_are_cut() {
         let cases = [
             ("DATA", frame(0, 0, 300), 0),
             ("empty DATA", frame(0, 0, 0), 1),

@@ -72,8 +72,8 @@ fn half(secret: [u8; 32]) -> [u8; 16] {
 /// Ids of 64 bits that look random, and 32 by which this server knows them for its own, even of a
 /// former process.
 ///
-/// The reset token follows from the id, and a client knows it of its own ids: no id may ever be given
-/// twice under one key (RFC 9000 §10.3.2), which shorter ones would be.
+/// The reset token follows from the id, and a client knows it of its own ids. So no id may ever be given
+/// twice under one key (RFC 9000 §10.3.2), but shorter ids would repeat.
 #[derive(Clone)]
 struct ConnectionIds {
     tag_key: [u8; 16],

@@ -1,4 +1,4 @@
-//! Answering at once what can be answered at once.
+//! Answering requests at once where no answer has to wait.
 
 use std::pin::Pin;
 use std::task::{Context, Waker};

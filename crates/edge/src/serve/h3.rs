@@ -30,8 +30,8 @@ use hikyaku_content::{Body, Interim, Protocol};
 use send::{Answer, Unsent};
 use stop::{Step, Stopping};
 
-/// Serves a connection until it ends, or until the server stops and its requests are
-/// answered. `complete` tells whether its handshake is.
+/// Serves a connection until it ends, or until the server stops and its requests are answered.
+/// `complete` is set once its handshake is complete.
 pub(super) async fn serve(
     answerer: Answerer,
     quic: quinn::Connection,
@@ -219,7 +219,7 @@ impl Handler {
         }
     }
 
-    /// Waits for the response, and sends what comes before it; `None` if the client gives up.
+    /// Waits for the response, and sends the interim ones before it; `None` if the client gives up.
     async fn respond(
         &self,
         request: Request<()>,

@@ -173,7 +173,7 @@ async fn try_answer(
     }
 }
 
-/// Waits for the response, and sends what comes before it, unless the client gives up.
+/// Waits for the response, and sends the interim ones before it, unless the client gives up.
 async fn respond_in_time(
     answerer: &Answerer,
     mut request: Request<RequestBody>,
@@ -235,7 +235,7 @@ async fn send(
             }
             Err(frame) => {
                 let trailers = frame.into_trailers().unwrap_or_default();
-                // What was asked for is others' to use.
+                // The reserved capacity is others' to use.
                 stream.reserve_capacity(0);
                 return stream.send_trailers(trailers);
             }

@@ -1,8 +1,8 @@
 //! Interim responses (1xx).
 //!
-//! hyper's server sends none. On HTTP/1.1 they are written beneath it, between a request
-//! and its response: hyper flushes the stream whenever it has written all it has, and of a
-//! request that is not answered yet it has nothing.
+//! hyper's server sends none. On HTTP/1.1 they are written beneath it, between a request and its
+//! response. hyper flushes the stream whenever it has written all it has, and it has nothing of a
+//! request that is not answered yet.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use tokio::sync::mpsc::Receiver;
 
 use hikyaku_content::Body;
 
-/// What is to be sent next to a client.
+/// The next message to a client.
 pub(super) enum Next {
     Interim(Response<()>),
     Response(Response<Body>),

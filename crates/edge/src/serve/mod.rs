@@ -72,7 +72,7 @@ impl Answerer {
         }
     }
 
-    /// Lets the content answer what is a request, and within the limits.
+    /// Lets the content answer requests that are valid and within the limits.
     async fn checked(&self, service: &Service, request: Request<RequestBody>) -> Response<Body> {
         let version = self.conn.peer.version;
         let checked = check(&request, version, service.limits.header_size.into());
@@ -113,9 +113,9 @@ impl Answerer {
     }
 }
 
-/// Refuses a request after which an HTTP/1.1 connection ends: nothing that follows a malformed one can
-/// be trusted to be a request, and what follows a refused body is not waited for. Clients that are not
-/// told so send their next request into the closing (RFC 9112 §9.6).
+/// Refuses a request after which an HTTP/1.1 connection ends. Nothing that follows a malformed request
+/// can be trusted to be one, and the rest of a refused body is not waited for. Without `Connection:
+/// close` clients would send their next request into the closing (RFC 9112 §9.6).
 fn last(version: Version, status: StatusCode, reason: &str) -> Response<Body> {
     let mut response = refusal(status, reason);
     if version == Version::H1 {

@@ -44,8 +44,8 @@ const LAST_PACKETS: Duration = Duration::from_secs(1);
 /// Connections of one address before the end of their handshake from which on it has to be proven.
 const RETRY_ABOVE_OF_ADDRESS: usize = 32;
 
-/// The time without a packet after which a QUIC connection is over (RFC 9000 §10.1): later than one
-/// without requests is ended in order, where that comes first.
+/// The time without a packet after which a QUIC connection is over (RFC 9000 §10.1). It is longer than
+/// the time after which a connection without requests is ended in order, where that comes first.
 pub(super) fn max_idle(timeouts: &Timeouts) -> Duration {
     let idle = timeouts.idle;
     idle.saturating_add(ORDERLY_END).min(MAX_IDLE)
@@ -266,9 +266,9 @@ impl QuicListener {
         }
     }
 
-    /// Whether a client has to prove its address before anything is kept of its connection: with so many
-    /// handshakes under way in all, or some of its address. Forged packets must not take the places of
-    /// the client that has it.
+    /// Whether a client has to prove its address before anything is kept of its connection. It has to
+    /// with so many handshakes under way in all, or with some of its address. Forged packets must not
+    /// take the admissions of the client that has the address.
     fn asks_for_proof(&self, remote: SocketAddr, retry_above: usize) -> bool {
         let connections = &self.site.connections;
         self.handshakes.load(Ordering::Relaxed) >= retry_above

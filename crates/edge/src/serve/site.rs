@@ -1,4 +1,4 @@
-//! What is served, by which limits, and who gets a place.
+//! The content served, its limits, and the admission of connections.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -42,12 +42,12 @@ use crate::mptcp::Mptcp;
 use hikyaku_content::HeaderSize;
 use hikyaku_content::{BoxError, Interim, Peer, RequestBody};
 
-/// Bytes that the kernel holds unsent (`TCP_NOTSENT_LOWAT`). Beyond what is in flight they only take
-/// memory, and go before any response of HTTP/2 that is more urgent; send buffers never shrink when a path
-/// becomes slow. Less means more wakes a byte.
+/// Bytes that the kernel holds unsent (`TCP_NOTSENT_LOWAT`). Beyond the bytes in flight they only
+/// take memory, and go before any response of HTTP/2 that is more urgent. Send buffers never shrink when a
+/// path becomes slow. Less means more wakes a byte.
 const UNSENT: u32 = 512 * 1024;
-/// Content that a connection of HTTP/2 holds at most: the kernel keeps what is on its way, and some
-/// unsent. HTTP/1.1 has one response at a time, of which a chunk is enough.
+/// Content that a connection of HTTP/2 holds at most: the kernel keeps the bytes on their way,
+/// and some unsent. HTTP/1.1 has one response at a time, of which a chunk is enough.
 const H2_HELD: u64 = 128 * 1024;
 
 /// Accepts connections of one listening socket.
@@ -191,7 +191,7 @@ type Driving = Pin<Box<dyn DriveHttp + Send>>;
 pub(super) trait DriveHttp {
     /// Serves until the connection is over.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>>;
-    /// Finishes what is under way and takes nothing more.
+    /// Finishes the requests under way and takes no more.
     fn stop(self: Pin<&mut Self>);
 }
 

@@ -17,7 +17,7 @@ use crate::live::Place;
 
 /// Writes below this size are gathered: a response's head, a small body.
 const SMALL: usize = 4096;
-/// Most content of one TLS record (RFC 8446 §5.1), and what is gathered at most.
+/// Most content of one TLS record (RFC 8446 §5.1), and most bytes that are gathered.
 const RECORD: usize = 16 * 1024;
 /// Encrypted bytes that make a system call worth it.
 const WORTH_WRITING: usize = 4 * RECORD;
@@ -62,7 +62,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
         }
     }
 
-    /// Encrypts what was gathered.
+    /// Encrypts the gathered bytes.
     fn seal_gathered(&mut self) -> io::Result<()> {
         if self.gathered.is_empty() {
             return Ok(());
@@ -122,7 +122,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> TlsIo<T> {
             read => read?,
         };
         if let Err(error) = self.tls.process_new_packets() {
-            // The alert tells the client why; whether it gets it is all the same.
+            // The alert names the reason to the client; whether it gets it is all the same.
             let _ = self.poll_write_sealed(cx);
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
         }
@@ -153,8 +153,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for TlsIo<T> {
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // The client has gone without saying so (`close_notify`). HTTP tells by
-                // itself whether anything is missing (RFC 9112 §9.8).
+                // The client has gone without saying so (`close_notify`). HTTP itself shows whether
+                // anything is missing (RFC 9112 §9.8).
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     return Poll::Ready(Ok(()));
                 }
@@ -285,7 +285,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for FlushedByDriver<T> {
     }
 }
 
-/// An asynchronous socket as rustls wants it: what is pending is an error.
+/// An asynchronous socket as rustls wants it: a pending operation is an error.
 struct Blocking<'a, 'b, T> {
     io: &'a mut T,
     cx: &'a mut Context<'b>,

@@ -1,8 +1,8 @@
 //! Handshakes and busy connections take turns.
 //!
 //! A handshake takes as much CPU time as dozens of requests. So each of its steps waits until nothing
-//! else is ready to run, few go on at once, and addresses take turns: neither the clients that are served
-//! nor those that come wait for the handshakes of an address that begins hundreds. Likewise a connection
+//! else is ready to run, few go on at once, and addresses take turns. Neither the clients that are
+//! served nor new ones wait for the handshakes of an address that begins hundreds. Likewise a connection
 //! that is served pauses after a [`Slice`] of time.
 
 use std::collections::{HashMap, VecDeque};

@@ -95,7 +95,7 @@ pub(super) fn load_model(config: &Config) -> Result<Model, ServerError> {
     Model::from_json(&text).map_err(|error| failed(Box::new(error)))
 }
 
-/// Loads our congestion controls of TCP, or tells what is missing without them.
+/// Loads our congestion controls of TCP, or logs which abilities are missing without them.
 pub(super) fn load_controls(policy: &PolicyConfig) -> Controls {
     let bbr = probe_congestion(Congestion::Bbr).is_ok();
     let loaded = Controls::load(bbr).inspect(|controls| {
@@ -172,7 +172,7 @@ fn load(store: &Store, clients: &Clients, egress: Option<&Egress>) {
     }
 }
 
-/// Tells how many records were of use, and how many not.
+/// Logs how many records were of use, and how many not.
 fn log_loaded(store: &Store, what: &str, loaded: Result<(usize, usize), redb::Error>) {
     match loaded {
         Ok((0, 0)) => {}

@@ -22,7 +22,8 @@ use crate::store::{Store, StoreError};
 use crate::tcp_cc::Controls;
 use crate::tls::{self, Certificate, Resumption};
 
-/// What is known from before, and what connections can be given.
+/// The parts that are there before the server starts: its store's records, and the settings of
+/// connections.
 pub(super) struct Known {
     pub(super) clock: Clock,
     pub(super) controls: Controls,

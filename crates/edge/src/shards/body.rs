@@ -12,15 +12,15 @@ use tokio::task::coop;
 use super::rewrite::Rewriter;
 use hikyaku_content::{Body, BoxError};
 
-/// Most bytes that are rewritten at once: less than a millisecond's work, after which other
-/// connections get their turn when the task's budget is used up.
+/// Most bytes that are rewritten at once: less than a millisecond's work. After it other connections get
+/// their turn when the task's budget is used up.
 const SLICE: usize = 16 << 10;
 
 /// Rewrites a body as it is asked for.
 pub(super) struct Rewritten {
     inner: Body,
     rewriter: Option<Rewriter>,
-    /// What came and was not rewritten yet.
+    /// Bytes that arrived and were not rewritten yet.
     waiting: Bytes,
     trailers: VecDeque<HeaderMap>,
 }
@@ -35,7 +35,7 @@ impl Rewritten {
         }
     }
 
-    /// Rewrites a slice of what is waiting; `None` if nothing is ready for it.
+    /// Rewrites a slice of the waiting bytes; `None` if nothing is ready for it.
     fn rewrite(&mut self) -> Option<Bytes> {
         let slice = self.waiting.split_to(self.waiting.len().min(SLICE));
         let done = match &mut self.rewriter {
@@ -45,7 +45,7 @@ impl Rewritten {
         (!done.is_empty()).then_some(done)
     }
 
-    /// What is left at the end, the first time.
+    /// The rest of the page at the end, the first time.
     fn end(&mut self) -> Option<Bytes> {
         let left = self.rewriter.take()?.end();
         (!left.is_empty()).then(|| left.into())

@@ -16,7 +16,7 @@ pub struct ShardsConfig {
     /// that is not the page's; at most 7. The certificate must cover them. Default `[]`:
     /// pages are left as they are.
     pub hosts: Vec<ShardHost>,
-    /// What is spread. Default `["image", "media", "style", "script"]`.
+    /// Kinds of resources that are spread. Default `["image", "media", "style", "script"]`.
     pub kinds: Vec<Kind>,
     /// Paths that are spread, by glob: what does not depend on cookies. A pattern without a
     /// slash is matched against the file's name, else against the whole path; case does not

@@ -146,7 +146,7 @@ fn port_matches(port: Option<&str>, of_target: u16) -> bool {
     }
 }
 
-/// §6.7.2.12, without decoding: what is written in another way is refused.
+/// Matches a path by §6.7.2.12, without decoding: a path that is written in another form is refused.
 fn path_matches(path: &str, of_target: &str) -> bool {
     match path {
         "" | "/" => true,

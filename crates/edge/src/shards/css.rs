@@ -150,8 +150,8 @@ fn is_plain(url: &str) -> bool {
         .all(|byte| byte.is_ascii_graphic() && !b"\"\\".contains(&byte))
 }
 
-/// Properties whose images are fetched without CORS (CSS Images 3 §2.1; masks and shapes ask
-/// for CORS, filters and clip paths for the page's own origin).
+/// Properties whose images are fetched without CORS (CSS Images 3 §2.1). Masks and shapes ask for CORS,
+/// filters and clip paths for the page's own origin.
 const IMAGES: [&str; 8] = [
     "background",
     "background-image",

@@ -1,8 +1,8 @@
-//! Spreading a page's resources over several connections (CONNS §6): the page names them by
-//! other addresses of the server, so that browsers open a connection to each.
+//! Spreading a page's resources over several connections (CONNS §6). The page names them by other
+//! addresses of the server, so that browsers open a connection to each.
 //!
-//! `core::connections` says for which clients that pays; `docs/shards.md` what is rewritten,
-//! and what never.
+//! `core::connections` decides for which clients that pays. `docs/shards.md` lists the resources that
+//! are rewritten, and those that never are.
 
 mod body;
 mod config;
@@ -66,7 +66,7 @@ pub enum ShardsError {
     Pattern {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The pattern's fault.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -83,7 +83,7 @@ pub(crate) struct Shards {
     certificate: Arc<Certificate>,
 }
 
-/// What is to be done to a response, as its request says.
+/// The treatment of a response, by its request.
 #[derive(Debug)]
 pub(crate) enum Treatment {
     /// It is to be rewritten, if it is a page.
@@ -139,8 +139,8 @@ impl Shards {
         u8::try_from(self.hosts.len() + 1).unwrap_or(MAX_CONNECTIONS)
     }
 
-    /// Prepares a request for the content. `connections` tells over how many its client's
-    /// pages are spread; it is asked for pages alone.
+    /// Prepares a request for the content. `connections` returns over how many its client's pages are
+    /// spread; it is called for pages alone.
     pub(crate) fn prepare<B>(
         self: &Arc<Self>,
         request: &mut Request<B>,
@@ -162,7 +162,7 @@ impl Shards {
         }
     }
 
-    /// Finishes the content's response; tells whether its page was spread.
+    /// Finishes the content's response; returns whether its page was spread.
     pub(crate) fn finish(
         self: &Arc<Self>,
         treatment: Treatment,

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use super::config::ShardsConfig;
 
-/// Warns where several shards are one address: a browser reuses a connection for every name
-/// that resolves to its address and that the certificate covers (RFC 9113 §9.1.1), so that
-/// they bring no connections.
+/// Warns where several shards are one address, so that they bring no connections. A browser reuses a
+/// connection for every name that resolves to its address and that the certificate covers (RFC 9113
+/// §9.1.1).
 pub(crate) async fn warn_of_coalescing(config: ShardsConfig) {
     let mut of_address: HashMap<(IpAddr, Option<u16>), String> = HashMap::new();
     for host in &config.hosts {

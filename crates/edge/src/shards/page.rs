@@ -25,11 +25,10 @@ pub(crate) struct PageRequest {
 }
 
 impl PageRequest {
-    /// `None` where the response stays as it is, whatever it is. `is_static` tells that the
-    /// path is one that would be spread.
+    /// `None` where the response stays as it is, whatever it is. `is_static` is true for a path that
+    /// would be spread.
     ///
-    /// A request for a document loses its `Accept-Encoding`: what is encoded could not be
-    /// rewritten.
+    /// A request for a document loses its `Accept-Encoding`: an encoded page could not be rewritten.
     pub(super) fn of<B>(
         request: &mut Request<B>,
         authority: &Authority,
@@ -61,7 +60,7 @@ impl PageRequest {
         Some(Self { url, connections })
     }
 
-    /// Rewrites a response if it is a page that may be; tells whether it was.
+    /// Rewrites a response if it is a page that may be; returns whether it was.
     pub(super) fn spread(
         self,
         shards: &Arc<Shards>,
@@ -130,9 +129,8 @@ fn is_plain_page(headers: &HeaderMap) -> bool {
     mime.essence_str() == "text/html" && based_on_ascii
 }
 
-/// Whether a response may not be changed (RFC 9111 §5.2.2.6), or its site isolates itself
-/// from other origins, so that a shard's resources would be refused (HTML Standard §7.1.4,
-/// Fetch §3.7).
+/// Whether a response may not be changed (RFC 9111 §5.2.2.6), or its site isolates itself from other
+/// origins. In the latter case a shard's resources would be refused (HTML Standard §7.1.4, Fetch §3.7).
 fn forbids(headers: &HeaderMap) -> bool {
     let says = |name: HeaderName, word: &str| {
         let fields = headers.get_all(name);
@@ -154,7 +152,7 @@ fn policies(headers: &HeaderMap) -> Policies {
         header::CONTENT_SECURITY_POLICY_REPORT_ONLY,
     ] {
         for field in headers.get_all(name) {
-            // What cannot be read allows nothing.
+            // A policy that cannot be read allows nothing.
             policies.add(field.to_str().unwrap_or("default-src 'none'"));
         }
     }

@@ -46,7 +46,7 @@ impl Rewriter {
         }
     }
 
-    /// Takes the next piece of the page, and gives what is ready; parts of it may come
+    /// Takes the next piece of the page, and returns the bytes that are ready; parts of it may come
     /// later.
     pub(super) fn write(&mut self, data: &[u8]) -> Vec<u8> {
         if self.html.is_none() {
@@ -61,7 +61,7 @@ impl Rewriter {
         out
     }
 
-    /// What is left at the page's end.
+    /// The rest of the bytes at the page's end.
     pub(super) fn end(&mut self) -> Vec<u8> {
         if self.html.is_none() {
             return Vec::new();
@@ -124,7 +124,7 @@ fn settings(state: &Arc<Mutex<State>>) -> Settings<'static, 'static> {
         .with_memory_settings(memory)
         .with_graceful_bail_out_on_content_handler_error(true)
         .with_enable_esi_tags(false)
-        // Browsers render what is ambiguous, too.
+        // Browsers render ambiguous pages, too.
         .with_strict(false)
         .append_bail_out_handler(move |_: &RewritingError, out: &mut BailOut<'_>| {
             if let Some(held) = ends.lock().style.take() {

@@ -123,11 +123,11 @@ impl Spread {
 
     /// The shard of a resource; `None` where it stays with the page.
     ///
-    /// The same for every page, client and server, so that caches keep working; and with
-    /// another number of connections as few resources as possible move (highest random
-    /// weight: Thaler and Ravishankar, "Using name-based mappings to increase hit rates",
-    /// IEEE/ACM ToN 1998). Those that differ by a number alone, such as the pictures of a
-    /// gallery, take turns: by chance a dozen of them would often leave a connection out.
+    /// It is the same for every page, client and server, so that caches keep working. With another
+    /// number of connections as few resources as possible move by the highest random weight. (Thaler and
+    /// Ravishankar, "Using name-based mappings to increase hit rates", IEEE/ACM ToN 1998.) Those that
+    /// differ by a number alone, such as the pictures of a gallery, take turns. By chance a dozen of
+    /// them would often leave a connection out.
     fn host_of(&self, path: &str, rest: &str) -> Option<&ShardHost> {
         let query = rest.split('#').next().unwrap_or_default();
         // As it reads without HTML around it.
@@ -171,8 +171,8 @@ fn numbered(path: &str) -> (&str, u64, &str) {
     }
 }
 
-/// Whether a reference is one of visible ASCII that all browsers read alike, in every
-/// encoding of a page, and that can stand in quotes as it is.
+/// Whether a reference is one of visible ASCII that can stand in quotes as it is. All browsers read such
+/// a reference alike, in every encoding of a page.
 fn is_plain(reference: &str) -> bool {
     let odd = b"\\\"'<>`";
     reference

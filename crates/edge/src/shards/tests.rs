@@ -35,7 +35,7 @@ pub(super) fn spread(connections: u8, policy: &str) -> Spread {
 }
 
 #[test]
-fn what_cannot_work_is_refused() {
+fn configurations_that_cannot_work_are_refused() {
     let cases = [
         (
             "hosts = ['s1.test', 's1.test']",
@@ -194,7 +194,7 @@ fn references_are_read_as_browsers_read_them() {
 }
 
 #[test]
-fn what_was_preloaded_stays() {
+fn preloaded_resources_stay() {
     let mut spread = spread(8, "");
     spread.keep_linked("</k.png>; rel=preload; as=image, <l.png?v=1>;rel=preload, <>;");
     spread.keep_linked("<https://other.test/m.png>; rel=preload");
@@ -210,7 +210,7 @@ fn what_was_preloaded_stays() {
 }
 
 #[test]
-fn a_base_holds_for_what_follows() {
+fn a_base_holds_for_the_references_after_it() {
     // href of base, reference, where it goes
     let cases = [
         ("/other/", "@.png", "/other/@.png"),
@@ -355,8 +355,8 @@ fn requests_at_a_shard_are_for_the_site() {
 }
 
 #[test]
-fn the_sites_own_pages_may_read_what_they_load_with_cors() {
-    // Origin, what is allowed
+fn the_sites_own_pages_may_read_resources_they_load_with_cors() {
+    // Origin, whether it is allowed
     let cases = [
         ("https://www.test", true),
         ("https://a.www.test:8443", true),

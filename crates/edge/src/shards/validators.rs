@@ -1,9 +1,9 @@
 //! Validators of pages that were rewritten (RFC 9110 §8.8, §13).
 //!
-//! A rewritten page has an entity tag of its own, made of the original's: weak, since it
-//! stands for all pages that are rewritten for the same shards. What a client asks with is
-//! turned back for the content, which knows the original's alone. A tag of other shards is
-//! not: the client's page may name one that is gone.
+//! A rewritten page has an entity tag of its own, made of the original's. It is weak, since it stands
+//! for all pages that are rewritten for the same shards. The tags in a client's request are turned back
+//! for the content, which knows the original's alone. A tag of other shards is not: the client's page
+//! may name a shard that is gone.
 
 use http::header::{self, HeaderMap, HeaderValue};
 
@@ -26,7 +26,7 @@ struct Tag {
 }
 
 impl Tags {
-    /// `version` tells one configuration from another.
+    /// `version` distinguishes configurations.
     pub(super) fn new(version: u64) -> Self {
         Self {
             suffix: format!("{MARK}{version:016x}"),

@@ -21,7 +21,7 @@ fn keys(store: &Store) -> Vec<String> {
 }
 
 #[test]
-fn what_was_forgotten_leaves_with_all_in_it() {
+fn a_forgotten_prefix_leaves_with_all_addresses_in_it() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     assert!(store.is_new().unwrap());
@@ -54,7 +54,7 @@ fn a_file_that_is_removed_or_replaced_is_noticed() {
 }
 
 #[test]
-fn what_can_be_read_alone_is_read() {
+fn a_store_that_is_opened_to_read_is_not_written() {
     let dir = tempfile::tempdir().unwrap();
     assert!(Store::open_read_only(dir.path()).is_none());
     let store = Store::open(dir.path()).unwrap();

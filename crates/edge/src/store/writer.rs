@@ -1,8 +1,8 @@
 //! Writes behind the server, and goes on from memory while that can't be done.
 //!
-//! What can't be written stays noted as changed, in memory that the tables bound. redb refuses
-//! everything after an error of its file, so the store is opened anew for each try. One line of
-//! the log says that it has begun, one that it is over.
+//! Changes that can't be written stay noted as changed, in memory that the tables bound. redb refuses
+//! everything after an error of its file, so the store is opened anew for each try. One line of the log
+//! says that the outage has begun, one that it is over.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ struct Outage {
 }
 
 impl Writer {
-    /// A writer to what was opened in `dir` at start, or could not be for now.
+    /// A writer to the store that was opened in `dir` at start, or could not be for now.
     pub(crate) fn new(
         dir: PathBuf,
         opened: Result<Store, StoreError>,
@@ -74,7 +74,7 @@ impl Writer {
         writer
     }
 
-    /// Writes what has changed; the `last` time without waiting for the time of the next try.
+    /// Writes the changes; the `last` time without waiting for the time of the next try.
     fn write(&mut self, last: bool) {
         if let Some(outage) = &self.outage
             && clock::now() < outage.next_try
@@ -156,7 +156,7 @@ impl Writer {
         }
     }
 
-    /// What goes on when a write panics: nobody knows what it has written.
+    /// The writer that goes on when a write panics: nobody knows how much was written.
     fn successor(&self) -> Self {
         Self {
             dir: self.dir.clone(),

@@ -75,7 +75,7 @@ impl Control {
     fn describe(&mut self, datagrams: &Datagrams<'_>) {
         self.push(libc::SOL_SOCKET, libc::SO_MARK, datagrams.mark);
         let ecn = libc::c_int::from(datagrams.ecn);
-        // What goes to a mapped address leaves as IPv4.
+        // A datagram to a mapped address leaves as IPv4.
         if datagrams.destination.ip().to_canonical().is_ipv4() {
             self.push(libc::IPPROTO_IP, libc::IP_TOS, ecn);
         } else {
@@ -118,8 +118,8 @@ impl Control {
             self.length <= mem::size_of_val(&self.buffer),
             "{CONTROL_WORDS} words hold all control messages"
         );
-        // SAFETY: `begin` is a multiple of the alignment of headers, as CMSG_SPACE rounds to it, and
-        // `space` bytes from there are within the buffer, which nothing else refers to.
+        // SAFETY: `begin` is a multiple of the alignment of headers, as CMSG_SPACE rounds to it. The
+        // `space` bytes from there are within the buffer, and nothing else refers to them.
         unsafe {
             let header = self
                 .buffer

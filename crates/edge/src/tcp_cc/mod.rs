@@ -1,10 +1,10 @@
 //! Congestion control of TCP connections, and our own in the kernel (`bpf/`).
 //!
-//! The kernel's `cubic` and `bbr` are chosen by name. Where the kernel allows eBPF there are four
-//! more, under names of this server alone: `hk_cubic` and `hk_bbr` hold a fixed floor under the
-//! window, `hk_fair` one that the path has shown and that yields to queues; a connection has `hk_move`
-//! for a moment only, when its path has become a black hole. They go with the process, however it
-//! ends; connections that have them keep them.
+//! The kernel's `cubic` and `bbr` are chosen by name. Where the kernel allows eBPF there are four more,
+//! under names of this server alone. `hk_cubic` and `hk_bbr` hold a fixed floor under the window.
+//! `hk_fair` holds one that the path has shown and that yields to queues. A connection has `hk_move` for
+//! a moment only, when its path has become a black hole. All go with the process, however it ends;
+//! connections that have them keep them.
 
 mod load;
 mod setting;
@@ -39,7 +39,7 @@ pub enum Control {
     },
     /// CUBIC with a floor that the path has shown and that yields to queues.
     Fair {
-        /// What is known of the path from before, by which a connection begins.
+        /// The former measurements of the client path, by which a connection begins.
         known: Option<SavedPath>,
     },
 }
@@ -57,7 +57,7 @@ impl Control {
         }
     }
 
-    /// Whether it is the same but for what is known of the path.
+    /// Whether it is the same but for the former measurements of the client path.
     #[must_use]
     pub fn is_like(self, other: Self) -> bool {
         let plain = |control| match control {
@@ -102,7 +102,7 @@ pub struct Controls {
     loaded: Option<load::Loaded>,
     /// Held while a prefix has a setting for one connection alone.
     prefix: Mutex<()>,
-    /// It was told that a control could not be set.
+    /// A warning that a control could not be set was logged.
     warned: AtomicBool,
 }
 
@@ -204,15 +204,15 @@ impl Controls {
         chosen
     }
 
-    /// Makes a TCP connection send new data at once though its window is full: some packets, which is
-    /// what an unknown path may be sent. To be called after its route has changed because the former
-    /// one carries nothing: the receiver's answer then tells the kernel what was lost, a round trip
-    /// later instead of two and a retransmission timeout. `control` is what the connection has, and
-    /// begins anew with what it learns of the new path; `None` for what the kernel gave it.
+    /// Makes a TCP connection send new data at once though its window is full. It sends some packets, as
+    /// many as an unknown path may be sent. To be called after its route has changed because the former
+    /// one carries nothing. The receiver's answer then shows the kernel the losses a round trip later,
+    /// instead of two and a retransmission timeout. `control` is the connection's control, which begins
+    /// anew with the measurements of the new path; `None` for the kernel's choice.
     ///
-    /// Of a sender that is slower than its window allows, what is lost may fill the send buffer: it is
-    /// given room for more. Without our own controls only what the window has room for is sent; a
-    /// connection that has no more data than is in flight waits for the kernel's tail loss probe.
+    /// Of a sender that is slower than its window allows, lost packets may fill the send buffer, so it
+    /// is given room for more. Without our own controls only as much is sent as the window has room for.
+    /// A connection that has no more data than is in flight waits for the kernel's tail loss probe.
     ///
     /// # Errors
     /// As [`Controls::set_congestion`]; and those of setsockopt(2).
@@ -234,14 +234,14 @@ impl Controls {
             Some(control @ Control::Fair { .. }) => self.begin_anew(socket, peer, control),
             _ => choose(socket, &former),
         };
-        // None keeps what is for a moment only.
+        // No socket keeps a control that is for a moment only.
         begun.or_else(|_| choose(socket, &former))?;
         pushed
     }
 
-    /// Has the control of a TCP connection learn the path anew, after its route has changed: RTTs of a
-    /// shorter path would make a longer one look queued. The window stays. A floor, and the kernel's own
-    /// controls, keep nothing that has to go.
+    /// Has the control of a TCP connection learn the path anew, after its route has changed. Round-trip
+    /// times of a shorter path would make a longer one look queued. The window stays. A floor, and the
+    /// kernel's own controls, keep nothing that has to go.
     ///
     /// # Errors
     /// As [`Controls::set_congestion`].
@@ -254,7 +254,7 @@ impl Controls {
         }
         // A control that the socket has already would not begin anew.
         choose(socket, control.plain().name())?;
-        // What was known was of the former path.
+        // The former measurements were of the former path.
         self.set_congestion(socket, peer, false, Control::Fair { known: None })
     }
 
@@ -295,7 +295,7 @@ impl Controls {
     }
 }
 
-/// Sends what may be sent: the kernel looks when the option is set (tcp(7)), also where it is set.
+/// Sends as much as may be sent: the kernel looks when the option is set (tcp(7)), also where it is set.
 fn push(socket: &impl AsFd) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(socket, true)?)
 }

@@ -1,4 +1,4 @@
-//! What the server tells the congestion controls: `bpf/setting.h` has the same.
+//! The server's settings for the congestion controls: `bpf/setting.h` has the same.
 
 use hikyaku_units::SavedPath;
 

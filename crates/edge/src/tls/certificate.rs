@@ -98,12 +98,12 @@ impl Certificate {
         self.current.load().names.to_strings()
     }
 
-    /// What to tell people of the certificate that most clients are given.
+    /// A description for people of the certificate that most clients are given.
     pub fn description(&self) -> Description {
         self.descriptions().swap_remove(0)
     }
 
-    /// What to tell people of each certificate in use; there is at least one.
+    /// A description for people of each certificate in use; there is at least one.
     pub fn descriptions(&self) -> Vec<Description> {
         let current = self.current.load();
         current
@@ -156,9 +156,9 @@ impl Certificate {
 }
 
 impl ResolvesServerCert for Certificate {
-    /// The first of which the client understands a signature; rustls has left out the schemes that
-    /// do not go with the client's cipher suites of TLS 1.2. Where there is none, the handshake fails
-    /// with any.
+    /// The first certificate with a signature that the client understands. Schemes that do not go with the
+    /// client's cipher suites of TLS 1.2 are left out already, by rustls. Where no certificate fits, the
+    /// handshake fails with any.
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let current = self.current.load();
         let schemes = hello.signature_schemes();

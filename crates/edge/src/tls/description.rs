@@ -17,7 +17,7 @@ const DAY: i64 = 24 * 3600;
 /// not shorter: clients renew in the last third.
 const WARN_BEFORE: i64 = 14 * DAY;
 
-/// What to tell people of a certificate.
+/// The properties of a certificate that people are shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
     /// Kind of the key: `ecdsa`, `rsa` or `ed25519`.
@@ -55,7 +55,7 @@ impl Description {
         seconds(now) > i64::midpoint(self.not_before, self.not_after)
     }
 
-    /// What is wrong with the certificate's time, or will be soon; another text each day.
+    /// A fault of the certificate's time, present or soon; another text each day.
     pub(crate) fn concern(&self, now: SystemTime) -> Option<String> {
         let now = seconds(now);
         let left = self.not_after - now;

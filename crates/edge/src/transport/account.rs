@@ -38,12 +38,12 @@ pub(crate) struct Window {
     pub(crate) slow_start: bool,
 }
 
-/// A transport's account of what is under way.
+/// A transport's account of the packets under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flight {
-    /// What was sent since the beginning, in packets or bytes; what nobody acknowledges left out.
+    /// Packets or bytes sent since the beginning, without those that nobody acknowledges.
     pub(crate) sent: u64,
-    /// What of it is neither acknowledged nor taken for lost.
+    /// Of `sent`, those that are neither acknowledged nor taken for lost.
     pub(crate) in_flight: u64,
     /// Grows with every acknowledgement of something new.
     pub(crate) acked: u64,
@@ -59,16 +59,16 @@ pub(crate) struct Flight {
     pub(crate) mark: u32,
     /// What one packet counts.
     pub(crate) packet: u64,
-    /// Packets were taken for lost, and what was sent because of that is not acknowledged.
+    /// Packets were taken for lost, and those sent because of that are not acknowledged.
     pub(crate) repairing: bool,
-    /// Grows with what the path that was last left delivers: on QUIC what was sent before; on TCP what is
-    /// acknowledged in order, as long as nothing is sent again.
+    /// Grows with packets or bytes that the path last left delivers. On QUIC these are the ones sent
+    /// before. On TCP they are the ones acknowledged in order, as long as nothing is sent again.
     pub(crate) former: u64,
     /// What one packet counts there.
     pub(crate) former_packet: u64,
-    /// What was sent again, where that makes `former` uncertain.
+    /// Packets sent again, where that makes `former` uncertain.
     pub(crate) resent: u64,
-    /// What of it the receiver had already, as far as it reports that: packets.
+    /// Of `resent`, packets that the receiver had already, as far as it reports that.
     pub(crate) duplicates: u64,
 }
 

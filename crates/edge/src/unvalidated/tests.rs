@@ -40,8 +40,8 @@ fn receive(unvalidated: &Unvalidated, datagram: &[u8]) -> usize {
 }
 
 #[test]
-fn three_times_what_came_is_sent_and_the_rest_waits() {
-    // name, what came first, datagrams sent, bytes of each that may go
+fn three_times_the_bytes_received_are_sent_and_the_rest_waits() {
+    // name, bytes received first, datagrams sent, bytes of each that may go
     let cases: &[(&str, usize, &[usize], &[usize])] = &[
         (
             "three full ones",
@@ -97,7 +97,7 @@ fn of_segments_whole_ones_are_sent() {
 }
 
 #[test]
-fn what_waits_goes_when_the_client_answers() {
+fn withheld_datagrams_go_when_the_client_answers() {
     let cases = [
         ("its connection id", request(ID, 60), 1200),
         (

@@ -13,7 +13,7 @@ use super::ConnRoute;
 const UNKNOWN_LENGTH: u64 = 1_000_000;
 
 impl ConnRoute {
-    /// Counts a response to a request for `path` among what is to be sent, until it is dropped.
+    /// Counts a response to a request for `path` as outstanding, until it is dropped.
     pub(crate) fn begin(
         self: &Arc<Self>,
         path: &str,
@@ -97,7 +97,7 @@ pub(super) struct Demand {
 }
 
 impl Demand {
-    /// Another response is open. Returns what is asked for now.
+    /// Another response is open. Returns the bytes of all open responses.
     fn open(&mut self, bytes: u64) -> u64 {
         if self.open == 0 {
             self.bytes = 0;

@@ -13,10 +13,11 @@ use super::{ConnRoute, Failover, native};
 use crate::clock;
 
 impl ConnRoute {
-    /// Takes note that the way in use carries nothing any more, as it seems.
+    /// Takes note that the egress route in use seems to carry nothing any more.
     ///
-    /// Of a way that delivers since another one stalled, it takes a second stall in a row: with all of
-    /// its ways blamed the client would go back to the first one, which may be a black hole still.
+    /// A route that delivers since another one stalled is blamed only for a second stall in a row. With
+    /// all of its routes blamed the client would go back to the first one, which may be a black hole
+    /// still.
     pub(crate) fn stalled(&self) -> Blame {
         let mut chosen = self.chosen.lock();
         let (decided, route) = (chosen.decided, chosen.route);
@@ -39,7 +40,7 @@ impl ConnRoute {
         self.egress.stalled(self.client, &decided, route)
     }
 
-    /// The same of the subflow that is sent from `local`.
+    /// Takes note that the subflow that is sent from `local` seems to carry nothing any more.
     pub(crate) fn subflow_stalled(&self, local: IpAddr) -> Blame {
         let mut chosen = self.chosen.lock();
         let mut decided = chosen.decided;
@@ -106,7 +107,8 @@ impl ConnRoute {
         self.outdated.store(true, Ordering::Relaxed);
     }
 
-    /// The same of the subflow that is sent from `local`.
+    /// Takes note that the subflow that is sent from `local` delivers again, after it was `silent` for
+    /// so long.
     pub(crate) fn subflow_resumed(&self, local: IpAddr, silent: Duration) {
         let mut chosen = self.chosen.lock();
         let own = self.subflow_route(local, chosen.route);

@@ -8,7 +8,7 @@ use hikyaku_core::policy::RoutePolicy;
 use super::*;
 use hikyaku_testkit::{skip, this_test};
 
-/// An agent and a server that can choose; `None` where the kernel does not allow it, which is told.
+/// An agent and a server that can choose; `None` where the kernel does not allow it, which is printed.
 async fn ground() -> Option<(Agent, Edge)> {
     let agent = Agent::start();
     let set = [

@@ -45,7 +45,7 @@ struct State {
     watchers: Vec<mpsc::UnboundedSender<String>>,
     streams: usize,
     lookups: Vec<String>,
-    told: Vec<Value>,
+    hints: Vec<Value>,
     refuses_connections: bool,
 }
 
@@ -143,8 +143,8 @@ impl Agent {
         self.inner.state.lock().lookups.clone()
     }
 
-    pub(super) fn told(&self) -> Vec<Value> {
-        self.inner.state.lock().told.clone()
+    pub(super) fn hints(&self) -> Vec<Value> {
+        self.inner.state.lock().hints.clone()
     }
 
     pub(super) fn paths(&self) -> [(&'static str, u32); 2] {
@@ -187,7 +187,7 @@ impl Inner {
                 if state.refuses_connections {
                     return answer(StatusCode::NOT_IMPLEMENTED, &json!({"error": "kernel"}));
                 }
-                state.told.push(read());
+                state.hints.push(read());
                 answer(StatusCode::NO_CONTENT, &Value::Null)
             }
             _ => answer(StatusCode::NOT_FOUND, &json!({"error": "no such path"})),

@@ -1,4 +1,4 @@
-//! What explanations tell of routes.
+//! The part of explanations that concerns routes.
 
 use hikyaku_core::egress::RoutesExplanation;
 

@@ -1,24 +1,30 @@
-//! What the agent is told of MPTCP connections.
+//! Hints to the agent on MPTCP connections.
 
 use super::*;
 
 #[tokio::test]
-async fn the_agent_is_told_of_mptcp_connections() {
+async fn the_agent_is_notified_of_mptcp_connections() {
     let agent = Agent::start();
     let edge = Edge::start(&agent, &["policy.route=aggregate"]);
     let connection = edge.connection("192.0.2.7", Some(77));
     edge.until_on(&connection, "aggregate").await;
-    let told = json!({"token": 77, "class": "", "mode": "aggregated", "avoid": []});
-    until("the agent knows", || agent.told().contains(&told)).await;
+    let hint = json!({"token": 77, "class": "", "mode": "aggregated", "avoid": []});
+    until("the agent knows", || agent.hints().contains(&hint)).await;
     let sending = connection.begin("/disk.iso", &http::HeaderMap::new(), Some(1 << 20));
     edge.name(&connection);
-    let told = json!({"token": 77, "class": "bulk", "mode": "aggregated", "avoid": []});
-    until("the agent knows the class", || agent.told().contains(&told)).await;
+    let hint = json!({"token": 77, "class": "bulk", "mode": "aggregated", "avoid": []});
+    until("the agent knows the class", || {
+        agent.hints().contains(&hint)
+    })
+    .await;
     connection.subflow_stalled("2001:db8:5::b1".parse().unwrap());
     edge.name(&connection);
     connection.update(Session(0).into());
-    let told = json!({"token": 77, "class": "bulk", "mode": "aggregated", "avoid": ["transit-b"]});
-    until("the agent knows the stall", || agent.told().contains(&told)).await;
+    let hint = json!({"token": 77, "class": "bulk", "mode": "aggregated", "avoid": ["transit-b"]});
+    until("the agent knows the stall", || {
+        agent.hints().contains(&hint)
+    })
+    .await;
     drop(sending);
 
     agent.refuse_connections();
@@ -51,9 +57,9 @@ async fn a_policy_that_aggregates_lets_silent_paths_be_left() {
     connection.update(Session(0).into());
     until("the agent leaves the initial one", || {
         agent
-            .told()
+            .hints()
             .last()
-            .is_some_and(|told| told["avoid"] == json!(["transit-a"]))
+            .is_some_and(|hint| hint["avoid"] == json!(["transit-a"]))
     })
     .await;
 
@@ -66,9 +72,9 @@ async fn a_policy_that_aggregates_lets_silent_paths_be_left() {
     connection.update(Session(0).into());
     until("it leaves none", || {
         agent
-            .told()
+            .hints()
             .last()
-            .is_some_and(|told| told["avoid"] == json!([]))
+            .is_some_and(|hint| hint["avoid"] == json!([]))
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! What metrics tell of routes.
+//! The metrics of routes.
 
 use hikyaku_core::egress::Mptcp;
 use hikyaku_units::Rate;

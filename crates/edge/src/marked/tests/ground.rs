@@ -80,7 +80,7 @@ const TUNNEL: &str = "
     ip -6 rule add fwmark 0x100066 lookup 102
 ";
 
-/// What is sent: `ecn` ECT(0) unless said otherwise.
+/// A transmit of a test; `ecn` is ECT(0) unless said otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sending {
     pub(super) length: usize,

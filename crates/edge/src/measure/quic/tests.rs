@@ -15,7 +15,7 @@ use crate::ledger::Ticket;
 use crate::sections::{Limits, Timeouts};
 use crate::transport::Flight;
 
-/// A connection that is none: what it answers, and what was set.
+/// A connection that is none: its answers, and the values that were set.
 #[derive(Clone, Debug, Default)]
 struct Fake(Arc<Mutex<State>>);
 
@@ -180,7 +180,7 @@ async fn responses_that_are_given_up_end_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_tells_the_acknowledged_from_the_others() {
+async fn the_end_distinguishes_the_acknowledged_from_the_others() {
     let mut line = Line::open();
     line.hand_over(line.request(), 10_000, Box::pin(ready(Ok(None))));
     line.hand_over(line.request(), 10_000, Box::pin(pending()));

@@ -7,7 +7,7 @@ use super::*;
 
 const RTT: Duration = Duration::from_millis(50);
 
-/// A connection's exchanges and reporter, and what it is told.
+/// A connection's exchanges and reporter, and the reporter's input.
 struct Watched {
     ledger: Arc<Ledger>,
     reporter: RouteReporter,
@@ -122,7 +122,7 @@ fn a_short_response_is_observed_whole() {
 }
 
 #[test]
-fn what_takes_another_way_from_its_first_flight_on_is_observed_whole() {
+fn a_response_moved_in_its_first_flight_is_observed_whole() {
     // name, ms into the response, counted
     let cases = [
         ("at once", 2, true),
@@ -176,8 +176,8 @@ fn a_first_second_that_begins_late_says_nothing() {
 
 #[test]
 fn a_request_that_follows_at_once_begins_anew() {
-    // name, whether the former response was acknowledged when the meter looked, ms after the request, whether it
-    // is told apart
+    // name, whether the former response was acknowledged when the meter looked, ms after the request,
+    // whether it is distinguished
     let cases = [
         ("delivered", true, 20, true),
         ("not yet", false, 20, false),
@@ -204,7 +204,7 @@ fn a_request_that_follows_at_once_begins_anew() {
 }
 
 #[test]
-fn waiting_for_content_is_told() {
+fn waiting_for_content_is_reported() {
     let ledger = Arc::new(Ledger::watched());
     let mut reporter = RouteReporter::new(0, &Snapshot::default());
     let now = Instant::now();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Flight;
 
-/// Between two looks that are nearer than this, what was in flight at the first was sent evenly.
+/// Between two looks that are nearer than this, the packets in flight at the first were sent evenly.
 const NEAR: Duration = Duration::from_millis(8);
 /// Part of the time looked back at between two entries.
 const DIVISOR: u32 = 32;
@@ -25,8 +25,8 @@ struct Entry {
 }
 
 impl Log {
-    /// What had been sent at `then`; 0 before the first look. What was sent between two looks that are
-    /// far from each other, or after a pause, counts as sent at the second.
+    /// The bytes or packets sent until `then`; 0 before the first look. Those sent between two looks
+    /// that are far from each other, or after a pause, count as sent at the second.
     pub(super) fn sent_until(&self, then: Instant) -> u64 {
         let later = self.entries.partition_point(|entry| entry.at <= then);
         let Some(before) = later
@@ -46,7 +46,7 @@ impl Log {
         before.sent + ((after.sent - before.sent) as f64 * part) as u64
     }
 
-    /// Takes note of what is sent `now`, for who looks `back` so far.
+    /// Takes note of the bytes or packets sent by `now`, for a caller that looks `back` so far.
     pub(super) fn remember(&mut self, now: Instant, flight: &Flight, back: Duration) {
         let old = |entry: &Entry| now.saturating_duration_since(entry.at) > back;
         while self.entries.get(1).is_some_and(old) {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::{AT_ONCE, Flight};
 
-/// Packets after whose acknowledgement srtt is that of the path in use: a receiver acknowledges ten at once
-/// at most, and srtt moves by an eighth each time (RFC 6298 §2.3, RFC 9002 §5.3), so that less than a fifth
-/// is of the former path.
+/// Packets after whose acknowledgement srtt is that of the path in use. A receiver acknowledges ten at
+/// once at most, and srtt moves by an eighth each time (RFC 6298 §2.3, RFC 9002 §5.3). So less than a
+/// fifth is of the former path.
 const SETTLED: u64 = 128;
 
 /// Shortest round-trip times, path by path. A transport's own min_rtt is over whatever path, by which a longer
@@ -22,7 +22,7 @@ pub(super) struct Paths {
 #[derive(Clone, Copy, Debug)]
 struct Now {
     mark: u32,
-    /// What is acknowledged when something of it is,
+    /// The counter of acknowledgements when a packet of this path is acknowledged,
     begun: u64,
     /// and when srtt is its own.
     settled: u64,

@@ -1,4 +1,4 @@
-//! What is noticed of a path.
+//! Signals of a path's stalls and returns.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(crate) enum Signal {
     Resumed {
         /// Since the last one before.
         silent: Duration,
-        /// The path that was silent delivers: what was under way on it has come.
+        /// The path that was silent delivers: the packets under way on it have come.
         false_alarm: bool,
     },
     /// A path that had been left delivers, which shows later than [`Signal::Resumed`].

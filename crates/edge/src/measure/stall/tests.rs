@@ -98,7 +98,7 @@ fn in_time(sent: u32) -> Option<u32> {
     Some(sent + RTT)
 }
 
-/// What is sent from `time` on is lost.
+/// Packets sent from `time` on are lost.
 fn hole(time: u32) -> impl Fn(u32) -> Option<u32> {
     move |sent| (sent < time).then_some(sent + RTT)
 }
@@ -206,7 +206,7 @@ fn a_black_hole_is_noticed_soon_and_nothing_else_is_one() {
 }
 
 #[test]
-fn an_alarm_tells_of_the_silence_and_comes_again_more_and_more_seldom() {
+fn an_alarm_reports_the_silence_and_comes_again_more_and_more_seldom() {
     let signals = Link::new((0, 3000, 1, 2), hole(500)).watch(3000);
     let Some((_, Signal::Stalled(stall))) = signals.first() else {
         panic!("{signals:?}");
@@ -246,7 +246,7 @@ fn a_busy_machine_reads_acknowledgements_before_it_judges() {
     for now in 0..100 {
         watch.look(start + MS * now, &link.flight(start, now));
     }
-    // What came in 40 ms has not been read yet.
+    // The acknowledgements of 40 ms have not been read yet.
     let late = start + MS * 140;
     assert_eq!(watch.look(late, &link.flight(start, 99)), None);
     assert_eq!(watch.look(late + MS, &link.flight(start, 141)), None);
@@ -254,8 +254,8 @@ fn a_busy_machine_reads_acknowledgements_before_it_judges() {
 
 #[test]
 fn repairs_are_silent_for_a_round_trip() {
-    // A queue has overflowed. From 480 to 500 acknowledgements tell of each second packet, and the
-    // others are sent again at once; of the four last nothing is heard before these are acknowledged.
+    // A queue has overflowed. From 480 to 500 acknowledgements report each second packet, and the others
+    // are sent again at once. Nothing is heard of the four last before these are acknowledged.
     let start = Instant::now();
     let first_signal = |hole: bool| {
         let mut watch = Watch::new(start, MS * ACK_DELAY);

@@ -16,7 +16,7 @@ use crate::ledger::Ticket;
 use crate::sections::{Limits, Timeouts};
 use crate::tcp_cc::Control;
 
-/// What a fake kernel answers, and what was asked of it.
+/// A fake kernel's answers, and the requests to it.
 #[derive(Debug, Default)]
 struct Kernel {
     state: Mutex<State>,
@@ -187,7 +187,7 @@ async fn responses_that_are_given_up_end_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_above_a_full_socket_is_waited_for() {
+async fn bytes_above_a_full_socket_are_waited_for() {
     let mut line = Line::open();
     line.kernel.state.lock().blocked = true;
     line.respond(line.request(), 30_000);
@@ -284,7 +284,7 @@ async fn an_end_waits_for_the_last_response_but_not_for_the_goodbye() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_socket_that_cannot_be_asked_keeps_what_it_said() {
+async fn a_socket_that_cannot_be_asked_keeps_its_last_answer() {
     let mut line = Line::open();
     let ticket = line.request();
     line.run(100).await;

@@ -6,8 +6,8 @@ use http_body_util::BodyExt;
 
 use hikyaku_content::RequestBody;
 
-/// Gives a request its body, which is known to be at its end where there is none, so that an upstream
-/// is sent no empty, chunked one.
+/// Gives a request its body. Where there is none, the body is known to be at its end, so that an
+/// upstream is sent no empty, chunked one.
 ///
 /// # Errors
 /// What makes the request malformed, where that shows before it is passed on (RFC 9114 §4.1.2).
@@ -15,7 +15,7 @@ pub(super) async fn with_body(
     request: Request<()>,
     mut receiving: Receiving<RequestHead>,
 ) -> Result<Request<RequestBody>, StreamError> {
-    // What comes on a tunnel has no length (RFC 9110 §9.3.6).
+    // The bytes of a tunnel have no length (RFC 9110 §9.3.6).
     let is_tunnel = *request.method() == Method::CONNECT;
     let length = content_length(&request).filter(|_| !is_tunnel);
     // Streams mostly end with the head of a request without content. Of methods whose requests have

@@ -45,7 +45,7 @@ impl Answer {
         }
     }
 
-    /// Takes note of what is answered.
+    /// Takes note of the request that is answered.
     pub(super) fn answers(&mut self, head: &RequestHead) {
         self.to_head = head.parts.method == Method::HEAD;
         if head.parts.method == Method::CONNECT {

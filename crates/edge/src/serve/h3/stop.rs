@@ -10,7 +10,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 /// A step of a graceful stop.
 #[derive(Clone, Copy)]
 pub(super) enum Step {
-    /// Tell the client that no more requests will be taken soon: GOAWAY with a late id.
+    /// Announce to the client that no more requests will be taken soon: GOAWAY with a late id.
     Announce,
     /// Take no more: GOAWAY with the last request's id.
     Refuse,

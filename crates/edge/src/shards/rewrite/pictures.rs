@@ -5,15 +5,15 @@ use std::ops::Range;
 /// The longest `picture` element that is looked through before its beginning is passed on.
 const MAX_PICTURE: usize = 16 << 10;
 
-/// Holds each `picture` element back until its end is there: its sources come first, and they are
-/// fetched as its `img` says (HTML, "update the image data"), with CORS where that has
+/// Holds each `picture` element back until its end is there. Its sources come first, and they are
+/// fetched by the rules of its `img` (HTML, "update the image data"): with CORS where that has
 /// `crossorigin`.
 ///
-/// It looks at bytes alone, so that a picture may be taken for one with CORS that is none, never
-/// the other way round but where an attribute's value holds the end tag of a picture.
+/// It looks at bytes alone, so that it may mistake a picture without CORS for one with CORS. It never
+/// errs the other way round but where an attribute's value holds the end tag of a picture.
 #[derive(Default)]
 pub(super) struct Pictures {
-    /// What has come of the page and was not passed on.
+    /// Bytes of the page that arrived and were not passed on.
     held: Vec<u8>,
     /// Bytes of the page that were passed on.
     passed: usize,
@@ -30,7 +30,7 @@ enum Inside {
 }
 
 impl Pictures {
-    /// Takes the next piece of the page, and gives what may be parsed by now.
+    /// Takes the next piece of the page, and returns the bytes that may be parsed by now.
     pub(super) fn take(&mut self, data: &[u8]) -> Vec<u8> {
         self.held.extend_from_slice(data);
         let mut ready = Vec::new();
@@ -41,7 +41,7 @@ impl Pictures {
         ready
     }
 
-    /// What is left at the page's end.
+    /// The rest of the bytes at the page's end.
     pub(super) fn finish(&mut self) -> Vec<u8> {
         if self.inside == Some(Inside::Held) {
             self.with_cors.push(self.passed..usize::MAX);
@@ -149,7 +149,8 @@ mod tests {
 
     use super::*;
 
-    /// What is parsed, and where pictures with CORS are, of a page that comes in these pieces.
+    /// The bytes that are parsed, and the ranges of pictures with CORS, of a page that comes in these
+    /// pieces.
     fn seen(pieces: &[&[u8]]) -> (Vec<u8>, Vec<Range<usize>>) {
         let mut pictures = Pictures::default();
         let mut parsed = Vec::new();
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_picture_is_not_held() {
+    fn other_elements_than_pictures_are_not_held() {
         let mut pictures = Pictures::default();
         assert_eq!(pictures.take(b"<p>text<pic"), b"<p>text");
         assert_eq!(pictures.take(b"k>"), b"<pick>");

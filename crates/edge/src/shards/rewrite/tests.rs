@@ -225,7 +225,7 @@ fn bytes_of_another_encoding_stay() {
 }
 
 #[test]
-fn what_is_too_large_passes_as_it_is() {
+fn too_large_styles_and_tags_pass_as_they_are() {
     let sheet = format!(
         "<style>{}p{{background:url(/k.png)}}</style>",
         " ".repeat(MAX_STYLE)

@@ -67,7 +67,7 @@ impl Disk {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_learnt_is_written() {
+async fn samples_are_written() {
     let mut disk = Disk::open();
     disk.writer.write(false);
     assert_eq!(disk.server.metric("hikyaku_store_records_written_total"), 0);

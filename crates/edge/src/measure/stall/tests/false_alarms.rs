@@ -71,7 +71,7 @@ fn an_acknowledgement_that_was_held_back_does_not_end_an_alarm() {
 }
 
 #[test]
-fn what_comes_at_once_is_of_the_former_path_though_something_was_sent_again() {
+fn acknowledgements_at_once_are_of_the_former_path_despite_retransmissions() {
     // Nothing is acknowledged from 200 on, the alarm comes at 211, and at 213 something is sent again.
     let start = Instant::now();
     let false_alarm = |resumed: u32| {
@@ -98,9 +98,9 @@ fn what_comes_at_once_is_of_the_former_path_though_something_was_sent_again() {
 }
 
 #[test]
-fn what_was_sent_again_and_had_come_tells_of_a_false_alarm() {
-    // From 200 on nothing is acknowledged; from 260 on what was sent after the alarm is, and up to 270
-    // forty packets are sent again, of which the receiver may have some.
+fn needless_retransmissions_show_a_false_alarm() {
+    // From 200 on nothing is acknowledged. From 260 on packets that were sent after the alarm are
+    // acknowledged. Up to 270 forty packets are sent again, of which the receiver may have some.
     let start = Instant::now();
     let delivered = |had: u64| {
         let mut watch = Watch::new(start, MS * ACK_DELAY);
@@ -144,9 +144,10 @@ fn what_was_sent_again_and_had_come_tells_of_a_false_alarm() {
 }
 
 #[test]
-fn more_than_was_sent_since_tells_of_a_false_alarm() {
-    // From 200 on nothing is acknowledged, and something is missing of what is then; the window is full at 205.
-    // An alarm makes room for ten packets. From 260 on it is what was under way before, or else these ten only.
+fn more_acknowledged_than_sent_since_shows_a_false_alarm() {
+    // From 200 on nothing is acknowledged, and the window is full at 205. An alarm makes room for ten
+    // packets. From 260 on packets that were under way before are acknowledged, with a gap, or else
+    // these ten only.
     let start = Instant::now();
     let delivered = |pause: bool| {
         let mut watch = Watch::new(start, MS * ACK_DELAY);
@@ -180,7 +181,7 @@ fn more_than_was_sent_since_tells_of_a_false_alarm() {
 }
 
 #[test]
-fn what_comes_after_the_other_path_was_taken_is_no_false_alarm() {
+fn acknowledgements_over_the_other_path_are_no_false_alarm() {
     // From 550 on everything takes another path of the same length.
     let link = Link::new(BULK, |sent| {
         (!(500..550).contains(&sent)).then_some(sent + RTT)
