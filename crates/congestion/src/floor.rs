@@ -115,6 +115,11 @@ impl Floor {
         u16::try_from(rounds).unwrap_or(u16::MAX)
     }
 
+    /// The part of packets that the path loses.
+    pub(crate) fn loss(&self) -> f64 {
+        self.trust.loss()
+    }
+
     pub(crate) fn ssthresh(&self) -> Option<u64> {
         self.cubic.ssthresh()
     }
@@ -184,7 +189,7 @@ impl Floor {
         }
         startup.stalled += 1;
         if startup.stalled >= STARTUP_ROUNDS && self.forgiven.is_some() {
-            let bdp = path.bdp().unwrap_or(0.0);
+            let bdp = path.bdp(self.loss()).unwrap_or(0.0);
             self.leave_startup();
             self.cubic.settle(bdp.max(self.cubic.initial_window()));
         }
@@ -241,7 +246,10 @@ impl Floor {
 
     /// To what the path has shown.
     fn raise(&mut self, path: &Path) {
-        if let Some(bdp) = path.bdp().filter(|bdp| *bdp > self.cubic.window_bytes()) {
+        if let Some(bdp) = path
+            .bdp(self.loss())
+            .filter(|bdp| *bdp > self.cubic.window_bytes())
+        {
             self.cubic.settle(bdp);
         }
     }
@@ -295,12 +303,13 @@ impl Floor {
         }
     }
 
+    /// While the rate grows it lags the window by a round or two, and so does the floor.
     fn forgive(&mut self, now: Instant, sent: Instant, path: &Path) {
         self.forgiven = Some(path.round());
-        if self.cubic.in_slow_start() {
+        if self.cubic.in_slow_start() || path.growing() {
             return;
         }
-        let floor = path.bdp().unwrap_or(0.0);
+        let floor = path.bdp(self.loss()).unwrap_or(0.0);
         self.cubic.reduce(now, sent, floor);
     }
 

@@ -32,6 +32,12 @@ pub use adaptive::{Adaptive, Factory, Flight, Handle};
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use state::State;
 
+/// What [`Algorithm::Floor`] sees of a path, as TCP's floor does.
+pub mod rule {
+    pub use crate::delivery::Sample;
+    pub use crate::path::Path;
+}
+
 use hikyaku_units::SavedPath;
 
 /// Bytes that a connection of the server may have sent and not acknowledged, which bounds

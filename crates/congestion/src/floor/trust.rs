@@ -53,6 +53,11 @@ impl Trust {
         self.until.saturating_sub(round)
     }
 
+    /// The part of packets that is lost at other times than probes.
+    pub(super) fn loss(&self) -> f64 {
+        self.calm.loss()
+    }
+
     pub(super) fn on_ack(&mut self, sent: Instant, packets: f64) {
         self.round.acked += packets;
         if self.probed(sent) {
