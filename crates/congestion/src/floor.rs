@@ -1,5 +1,7 @@
 //! A window floor that is fair: CUBIC that knows the path.
 
+mod probes;
+pub(crate) mod rule;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -8,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use hikyaku_units::SavedPath;
 
-use self::trust::Trust;
+use self::rule::{Answer, Rule, Step};
 use crate::Settings;
 use crate::cubic::Cubic;
 use crate::delivery::Sample;
@@ -30,39 +32,17 @@ use crate::path::Path;
 ///   and very short queues, the floor is given up for 32 to 256 rounds.
 /// - A path that is known begins with a quarter of what it carried, within 10 and 32 packets, and
 ///   one round trip later has half of it (draft-ietf-tsvwg-careful-resume). It goes back to
-///   CUBIC's if that meets a queue, or if the RTT tells of another path.
+///   CUBIC's if that meets a queue, or if the RTT is that of another path.
 #[derive(Clone, Debug)]
 pub(crate) struct Floor {
     cubic: Cubic,
-    trust: Trust,
+    rule: Rule,
     mss: f64,
-    startup: Option<Startup>,
-    probe: Option<Probe>,
-    /// The round of the last loss that was forgiven.
-    forgiven: Option<u64>,
-    /// The round in which the last probe began.
-    probed: u64,
-    /// Rounds from it to the next.
-    interval: u64,
-    /// Until the first acknowledgement tells whether it is the same path.
+    /// Until the first acknowledgement shows whether it is the same path.
     known: Option<SavedPath>,
     /// Bytes of the window until then that CUBIC would not have begun with.
     unearned: f64,
     jump: Option<Jump>,
-}
-
-/// Slow start looks for the round in which the rate no longer grows.
-#[derive(Clone, Copy, Debug, Default)]
-struct Startup {
-    rate: f64,
-    stalled: u32,
-}
-
-/// A round with a larger window.
-#[derive(Clone, Copy, Debug)]
-struct Probe {
-    round: u64,
-    rate: f64,
 }
 
 /// A window that was not earned in this connection, until its packets are acknowledged.
@@ -81,13 +61,8 @@ impl Floor {
         cubic.open(cubic.initial_window() + unearned);
         Self {
             cubic,
-            trust: Trust::default(),
+            rule: Rule::default(),
             mss,
-            startup: Some(Startup::default()),
-            probe: None,
-            forgiven: None,
-            probed: 0,
-            interval: PROBE_ROUNDS,
             known: settings.known,
             unearned,
             jump: None,
@@ -100,7 +75,7 @@ impl Floor {
         if searching {
             self.cubic.open(window);
         } else {
-            self.startup = None;
+            self.rule.leave_startup();
             self.cubic.settle(window);
         }
     }
@@ -111,13 +86,13 @@ impl Floor {
 
     /// Rounds for which losses are not trusted to say nothing of our rate.
     pub(crate) fn doubt_rounds(&self, path: &Path) -> u16 {
-        let rounds = self.trust.doubt_left(path.round());
+        let rounds = self.rule.doubt_left(path.round());
         u16::try_from(rounds).unwrap_or(u16::MAX)
     }
 
     /// The part of packets that the path loses.
     pub(crate) fn loss(&self) -> f64 {
-        self.trust.loss()
+        self.rule.loss()
     }
 
     pub(crate) fn ssthresh(&self) -> Option<u64> {
@@ -141,7 +116,7 @@ impl Floor {
         limited: bool,
         srtt: Duration,
     ) {
-        self.trust.on_ack(sent, bytes as f64 / self.mss);
+        self.rule.acked(bytes as f64 / self.mss);
         self.cubic.acked(now, sent, bytes as f64, limited, srtt);
     }
 
@@ -157,99 +132,37 @@ impl Floor {
         round_ended: bool,
         path: &Path,
     ) {
-        if round_ended {
-            self.end_round(now, path);
+        let searching = self.cubic.in_slow_start();
+        match self.rule.sampled(path, round_ended, searching) {
+            Step::None => {}
+            Step::Doubt => {
+                self.leave_startup();
+                self.cubic.congested(now, now, false);
+            }
+            Step::Plateau => {
+                self.leave_startup();
+                let bdp = self.bdp(path);
+                self.cubic.settle(bdp.max(self.cubic.initial_window()));
+            }
+            Step::Raise => self.raise(now, path),
         }
         self.resume(now, sample);
     }
 
-    fn end_round(&mut self, now: Instant, path: &Path) {
-        let round = path.round();
-        if self.trust.end_round(round) {
-            self.leave_startup();
-            self.stop_probe(now, path);
-            self.cubic.congested(now, now, false);
-            return;
-        }
-        self.look_for_plateau(path);
-        self.step_probe(now, round, path);
-    }
-
-    /// Ends slow start where three rounds have not brought a quarter more.
-    fn look_for_plateau(&mut self, path: &Path) {
-        if !self.cubic.in_slow_start() {
-            self.startup = None;
-        }
-        let (Some(startup), Some(rate)) = (&mut self.startup, path.last_rate()) else {
-            return;
-        };
-        if rate >= startup.rate * STARTUP_GROWTH {
-            *startup = Startup { rate, stalled: 0 };
-            return;
-        }
-        startup.stalled += 1;
-        if startup.stalled >= STARTUP_ROUNDS && self.forgiven.is_some() {
-            let bdp = path.bdp(self.loss()).unwrap_or(0.0);
-            self.leave_startup();
-            self.cubic.settle(bdp.max(self.cubic.initial_window()));
-        }
+    fn bdp(&self, path: &Path) -> f64 {
+        path.bdp(self.loss()).unwrap_or(0.0)
     }
 
     fn leave_startup(&mut self) {
-        self.startup = None;
+        self.rule.leave_startup();
         self.jump = None;
         self.known = None;
     }
 
-    /// Begins and ends probes.
-    fn step_probe(&mut self, now: Instant, round: u64, path: &Path) {
-        if let Some(probe) = self.probe {
-            if round > probe.round {
-                self.stop_probe(now, path);
-            }
-            return;
-        }
-        let forgiving = self
-            .forgiven
-            .is_some_and(|last| round - last <= self.interval);
-        let due = round >= self.probed + self.interval;
-        if forgiving && due && self.startup.is_none() && self.trust.given(round) {
-            let rate = path.rate().unwrap_or(0.0);
-            self.probe = Some(Probe { round, rate });
-            self.probed = round;
-            self.trust.probe_begins(now);
-        }
-    }
-
-    fn stop_probe(&mut self, now: Instant, path: &Path) {
-        if let Some(probe) = self.probe.take() {
-            self.trust.probe_ends(now);
-            // More was there: look for yet more in the round after the next.
-            if path
-                .rate()
-                .is_some_and(|rate| rate > probe.rate * PROBE_GROWTH)
-            {
-                self.interval = PROBE_ROUNDS;
-                self.probed = self.probed.saturating_sub(PROBE_ROUNDS - 2);
-                self.raise(path);
-            }
-        }
-    }
-
-    /// The path has no more: a probe has met a queue.
-    fn cut_probe_short(&mut self, now: Instant, path: &Path) {
-        if self.probe.is_some() {
-            self.interval = (self.interval * 2).min(MAX_PROBE_ROUNDS);
-            self.stop_probe(now, path);
-        }
-    }
-
-    /// To what the path has shown.
-    fn raise(&mut self, path: &Path) {
-        if let Some(bdp) = path
-            .bdp(self.loss())
-            .filter(|bdp| *bdp > self.cubic.window_bytes())
-        {
+    /// To what the path has shown, unless there is a queue now.
+    fn raise(&mut self, now: Instant, path: &Path) {
+        let bdp = self.bdp(path);
+        if bdp > self.cubic.window_bytes() && !path.queued(now) {
             self.cubic.settle(bdp);
         }
     }
@@ -260,7 +173,7 @@ impl Floor {
         if self.jump.is_some_and(|jump| sample.sent >= jump.at) {
             self.jump = None;
         }
-        let Some(known) = self.known.take().filter(|_| self.startup.is_some()) else {
+        let Some(known) = self.known.take().filter(|_| self.rule.in_startup()) else {
             return;
         };
         let before = self.cubic.window_bytes() - self.unearned;
@@ -283,34 +196,33 @@ impl Floor {
         bytes: u64,
         path: &Path,
     ) {
-        let queued = path.queued(sent);
-        self.trust.on_loss(sent, bytes as f64 / self.mss, queued);
-        let round = path.round();
-        if persistent {
-            self.trust.doubt(round);
-        }
-        let honest = bytes > 0 && !persistent && self.trust.given(round);
-        if honest && !queued {
-            self.forgive(now, sent, path);
-        } else if honest && self.trust.probed(sent) {
-            // The probe's own queue, or not: without it the next round tells.
-            self.cut_probe_short(now, path);
+        let answer = if persistent {
+            self.rule.doubt(path.round());
+            Answer::Congestion
+        } else if bytes == 0 {
+            self.rule.give_up_probe();
+            Answer::Congestion
         } else {
-            self.retreat();
-            self.leave_startup();
-            self.stop_probe(now, path);
-            self.cubic.congested(now, sent, persistent);
+            let packets = bytes as f64 / self.mss;
+            self.rule.lost(packets, path.queued(sent), path)
+        };
+        match answer {
+            Answer::Forgiven => self.forgive(now, sent, path),
+            Answer::Probe => {}
+            Answer::Congestion => {
+                self.retreat();
+                self.leave_startup();
+                self.cubic.congested(now, sent, persistent);
+            }
         }
     }
 
     /// While the rate grows it lags the window by a round or two, and so does the floor.
     fn forgive(&mut self, now: Instant, sent: Instant, path: &Path) {
-        self.forgiven = Some(path.round());
-        if self.cubic.in_slow_start() || path.growing() {
-            return;
+        if !self.cubic.in_slow_start() && !path.growing() {
+            let floor = self.bdp(path);
+            self.cubic.reduce(now, sent, floor);
         }
-        let floor = path.bdp(self.loss()).unwrap_or(0.0);
-        self.cubic.reduce(now, sent, floor);
     }
 
     /// What was not earned and met a queue was too much.
@@ -326,7 +238,7 @@ impl Floor {
     /// With what a probe adds.
     pub(crate) fn window_bytes(&self) -> f64 {
         let window = self.cubic.window_bytes();
-        if self.probe.is_some() {
+        if self.rule.probing() {
             window * PROBE_GAIN
         } else {
             window
@@ -334,15 +246,5 @@ impl Floor {
     }
 }
 
-/// Growth of the rate in a round of slow start that does not fill the path yet.
-const STARTUP_GROWTH: f64 = 1.25;
-/// Rounds without it that end slow start.
-const STARTUP_ROUNDS: u32 = 3;
-/// Rounds from probe to probe,
-const PROBE_ROUNDS: u64 = 4;
-/// and at most, where they meet a queue.
-const MAX_PROBE_ROUNDS: u64 = 64;
-/// Of the window.
+/// Of the window, in a probe.
 const PROBE_GAIN: f64 = 1.25;
-/// Of the rate, after which the path has more.
-const PROBE_GROWTH: f64 = 1.1;

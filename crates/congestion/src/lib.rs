@@ -32,9 +32,10 @@ pub use adaptive::{Adaptive, Factory, Flight, Handle};
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use state::State;
 
-/// What [`Algorithm::Floor`] sees of a path, as TCP's floor does.
+/// The rule of [`Algorithm::Floor`] without window, clock or packets, which TCP's floor follows, too.
 pub mod rule {
     pub use crate::delivery::Sample;
+    pub use crate::floor::rule::{Answer, Rule, Snapshot, Step};
     pub use crate::path::Path;
 }
 

@@ -1,20 +1,23 @@
 //! Whether losses answer to our own rate.
 
-use std::time::Instant;
-
 /// Compares the losses of probes with those of other times. A policer, or a queue too short to
 /// be seen in round-trip times, loses more when more is sent; a lossy link does not.
 ///
 /// Each packet of a probe is an observation of a sequential test (Page's CUSUM) of the loss of
 /// other times against that and [`MORE`], so that chance seldom ends trust however often it is
-/// asked, and a policer's losses end it within a round.
+/// asked, and a policer's losses end it within a round. What a packet says is computed when the probe
+/// begins.
+///
+/// TCP's floor has the same in `crates/edge/bpf/trust.h`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trust {
     calm: Count,
-    /// Logarithm of how much likelier it is that probes lose more.
-    evidence: f64,
     round: Count,
-    probe: Option<(Instant, Option<Instant>)>,
+    /// Logarithm of how much likelier it is that probes lose more,
+    evidence: f64,
+    /// and what a packet of the probe adds to it.
+    if_acked: f64,
+    if_lost: f64,
     /// No trust before this round.
     until: u64,
     /// Rounds of the next doubt.
@@ -53,60 +56,54 @@ impl Trust {
         self.until.saturating_sub(round)
     }
 
+    pub(super) fn evidence(&self) -> f64 {
+        self.evidence
+    }
+
     /// The part of packets that is lost at other times than probes.
     pub(super) fn loss(&self) -> f64 {
         self.calm.loss()
     }
 
-    pub(super) fn on_ack(&mut self, sent: Instant, packets: f64) {
+    pub(super) fn on_ack(&mut self, packets: f64, of_probe: bool) {
         self.round.acked += packets;
-        if self.probed(sent) {
-            let (calm, more) = self.hypotheses();
-            self.weigh(packets * ((1.0 - more) / (1.0 - calm)).ln());
+        if of_probe {
+            self.weigh(packets * self.if_acked);
         } else {
             self.calm.acked += packets;
         }
     }
 
-    /// A loss that was `queued` tells of the queue, which CUBIC answers.
-    pub(super) fn on_loss(&mut self, sent: Instant, packets: f64, queued: bool) {
+    /// A loss that was `queued` shows the queue, which CUBIC answers.
+    pub(super) fn on_loss(&mut self, packets: f64, queued: bool, of_probe: bool) {
         if !queued {
             self.round.lost += packets;
         }
-        if !self.probed(sent) {
+        if !of_probe {
             self.calm.lost += packets;
         } else if !queued {
-            let (calm, more) = self.hypotheses();
-            self.weigh(packets * (more / calm).ln());
+            self.weigh(packets * self.if_lost);
         }
-    }
-
-    /// The loss of other times, and what probes lose where losses answer.
-    fn hypotheses(&self) -> (f64, f64) {
-        let calm = (self.calm.lost + PRIOR_LOST) / (self.calm.sum() + PRIOR);
-        let calm = calm.min(1.0 - 2.0 * MORE);
-        (calm, calm + MORE)
     }
 
     fn weigh(&mut self, evidence: f64) {
         self.evidence = (self.evidence + evidence).max(0.0);
     }
 
-    pub(super) fn probe_begins(&mut self, now: Instant) {
+    /// What each packet of the probe that begins now will say, by the loss of other times.
+    pub(super) fn probe_begins(&mut self) {
         self.calm.age();
-        self.probe = Some((now, None));
+        let calm = (self.calm.lost + PRIOR_LOST) / (self.calm.sum() + PRIOR);
+        let calm = calm.min(1.0 - 2.0 * MORE);
+        let more = calm + MORE;
+        self.if_acked = ((1.0 - more) / (1.0 - calm)).ln();
+        self.if_lost = (more / calm).ln();
     }
 
-    pub(super) fn probe_ends(&mut self, now: Instant) {
-        if let Some((_, end @ None)) = &mut self.probe {
-            *end = Some(now);
-        }
-    }
-
-    /// Whether packets sent at `sent` were part of the last probe.
-    pub(super) fn probed(&self, sent: Instant) -> bool {
-        self.probe
-            .is_some_and(|(begin, end)| sent >= begin && end.is_none_or(|end| sent <= end))
+    /// The packets of the last probe say nothing.
+    pub(super) fn forget_probe(&mut self) {
+        self.if_acked = 0.0;
+        self.if_lost = 0.0;
     }
 
     /// Judges at the end of a round. Returns whether trust was lost.
@@ -127,9 +124,9 @@ impl Trust {
         self.doubt = (self.doubt * 2).clamp(DOUBT_ROUNDS, MAX_DOUBT_ROUNDS);
         self.until = round + self.doubt;
         self.calm = Count::default();
-        self.evidence = 0.0;
         self.round = Count::default();
-        self.probe = None;
+        self.evidence = 0.0;
+        self.forget_probe();
     }
 }
 
