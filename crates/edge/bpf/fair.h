@@ -94,7 +94,7 @@ static __always_inline void cut(struct sock *sk, struct flow *flow, __u64 least)
 /* To a window that the path has shown. */
 static __always_inline void settle(struct flow *flow, struct tcp_sock *tp, __u64 window)
 {
-	flow->inner = max64(window, LEAST_WINDOW);
+	flow->inner = window;
 	tp->snd_ssthresh = flow->inner;
 }
 
@@ -117,7 +117,7 @@ static __always_inline void end_round(struct sock *sk, struct flow *flow)
 		break;
 	case STEP_PLATEAU:
 		leave_startup(flow);
-		settle(flow, tp, bdp);
+		settle(flow, tp, max64(bdp, LEAST_WINDOW));
 		break;
 	case STEP_RAISE:
 		if (bdp > flow->inner && !queued(flow))
@@ -168,11 +168,11 @@ static __always_inline void retreat(struct flow *flow)
 		flow->inner = earned(flow);
 }
 
-static __always_inline void on_losses(struct sock *sk, struct flow *flow)
+static __always_inline void on_losses(struct sock *sk, struct flow *flow, __u32 lost)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	switch (answer_losses(flow, queued(flow))) {
+	switch (answer_losses(flow, lost, queued(flow))) {
 	case ANSWER_FORGIVEN:
 		if (!in_slow_start(flow, tp) && window_limited(flow, tp) && !growing(flow) &&
 		    may_cut(flow, tp))
@@ -231,7 +231,6 @@ void BPF_PROG(fair_init, struct sock *sk)
 		return;
 	flow->startup = true;
 	flow->probe_interval = PROBE_ROUNDS;
-	flow->rtts_since = tcp_sk(sk)->tcp_mstamp;
 	show_fair(sk, flow);
 }
 
@@ -280,14 +279,14 @@ void BPF_PROG(fair_control, struct sock *sk, __u32 ack, int flag, const struct r
 		return;
 	}
 	round_ended = sample_path(flow, tp, rs);
-	count_packets(flow, rs->acked_sacked, lost > 0 ? lost : 0, queued(flow));
+	count_acked(flow, rs->acked_sacked);
 	if (round_ended)
 		end_round(sk, flow);
 	resume(flow, tp, rs);
 	if (!flow->past_cut && rs->acked_sacked && sent_since_cut(flow, rs))
 		flow->past_cut = tp->tcp_mstamp;
 	if (lost > 0)
-		on_losses(sk, flow);
+		on_losses(sk, flow, lost);
 	grow(sk, flow, ack, rs);
 	show_fair(sk, flow);
 }
@@ -298,7 +297,7 @@ static __always_inline void time_out(struct sock *sk, struct flow *flow)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	flow->probe = false;
+	give_up_probe(flow);
 	if (former_under_way(flow, tp)) {
 		flow->inner = min64(flow->inner, LEAST_WINDOW);
 		return;
@@ -329,8 +328,9 @@ void BPF_PROG(fair_state, struct sock *sk, __u8 state)
 		show_fair(sk, flow);
 	} else if (flow && state == TCP_CA_CWR) {
 		/* ECN marks, or a queue of this machine, are congestion whatever the RTT says. */
+		retreat(flow);
 		leave_startup(flow);
-		flow->probe = false;
+		give_up_probe(flow);
 		cut(sk, flow, 0);
 		show_fair(sk, flow);
 	} else {

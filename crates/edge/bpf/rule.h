@@ -1,7 +1,8 @@
 /* When slow start ends, when a path is probed, and how a loss is answered.
  *
  * Here and in trust.h and path.h is the rule that QUIC's floor follows, too, as `Rule` and `Path` in
- * `crates/congestion`. Nothing here knows of the kernel but for what is acknowledged. */
+ * `crates/congestion`. Its test `lockstep` drives both with the same events; so nothing here knows of
+ * the kernel but for what is acknowledged. */
 #pragma once
 
 enum {
@@ -57,8 +58,8 @@ static __always_inline bool stalls(struct flow *flow, bool searching, bool limit
  * queue drained in the one after that. Returns whether a probe is over. */
 static __always_inline bool step_probe(struct flow *flow)
 {
-	bool forgiving = flow->forgiven && flow->round - (flow->forgiven - 1) <= flow->probe_interval;
 	bool over = flow->probe_rate && flow->round > flow->probe_round + 2;
+	bool forgiving;
 
 	if (flow->round > flow->probe_round)
 		flow->probe = false;
@@ -70,6 +71,7 @@ static __always_inline bool step_probe(struct flow *flow)
 		}
 		flow->probe_rate = 0;
 	}
+	forgiving = flow->forgiven && flow->round - (flow->forgiven - 1) <= flow->probe_interval;
 	if (forgiving && !flow->startup && trusted(flow) &&
 	    flow->round >= flow->probe_round + flow->probe_interval) {
 		flow->probe = true;
@@ -85,10 +87,8 @@ static __always_inline enum step step_of_round(struct flow *flow, bool searching
 {
 	bool stalled, over;
 
-	if (judge(flow)) {
-		flow->probe = false;
+	if (judge(flow))
 		return STEP_DOUBT;
-	}
 	stalled = stalls(flow, searching, limits);
 	over = step_probe(flow);
 	if (stalled)
@@ -96,11 +96,12 @@ static __always_inline enum step step_of_round(struct flow *flow, bool searching
 	return over ? STEP_RAISE : STEP_NONE;
 }
 
-/* Of losses that were `met` by a queue or not. */
-static __always_inline enum answer answer_losses(struct flow *flow, bool met)
+/* Of `lost` packets, which were `met` by a queue or not. */
+static __always_inline enum answer answer_losses(struct flow *flow, __u32 lost, bool met)
 {
 	bool honest = trusted(flow);
 
+	count_lost(flow, lost, met);
 	if (honest && !met) {
 		flow->forgiven = flow->round + 1;
 		return ANSWER_FORGIVEN;
@@ -112,6 +113,6 @@ static __always_inline enum answer answer_losses(struct flow *flow, bool met)
 		flow->probe_met = true;
 		return ANSWER_PROBE;
 	}
-	flow->probe = false;
+	give_up_probe(flow);
 	return ANSWER_CONGESTION;
 }
